@@ -1,0 +1,46 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+SDL    ?=
+KEEP   ?=
+DENOM  ?=
+export LESSOR_SHARED ?= ../shared
+
+.PHONY: setup tools test test-long lint demo lock wheel clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml hatch_build.py $(shell find proto -name '*.proto' -o -name '*.py')
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $@
+
+tools: setup
+	$(BIN)/lessor doctor --build
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: tools lint
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long" --durations 15
+
+test-long: tools
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 30
+
+demo: tools
+	$(BIN)/lessor demo $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")
+
+# Needs `uv` on PATH; the result names no index.
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+
+wheel: setup
+	$(BIN)/python -m hatchling build -t wheel
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

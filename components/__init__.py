@@ -1,0 +1,1 @@
+"""What does a lease become in Kubernetes? Pure builders (spec in, plain manifests out) and the Pulumi components that register them."""

@@ -1,0 +1,39 @@
+"""Group specs: what a deployment asks of the market, one per placement (sdl-and-manifest.md §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lease.resources import Attribute, Price, Resources
+
+__all__ = ["GroupSpec", "Requirements", "ResourceUnit", "SignedBy"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedBy:
+    """Auditors (bech32); None where the document said nothing (JSON null)."""
+
+    all_of: tuple[str, ...] | None = None
+    any_of: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    signed_by: SignedBy = SignedBy()
+    attributes: tuple[Attribute, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUnit:
+    """`count` replicas of `resources`, each at most at `price` per block."""
+
+    resources: Resources
+    count: int
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    name: str
+    requirements: Requirements
+    units: tuple[ResourceUnit, ...]

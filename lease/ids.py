@@ -1,0 +1,106 @@
+"""Identifiers of the market (chain.md §2) and the names that Kubernetes objects get from them (kubernetes-objects.md §1.1)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from dataclasses import dataclass
+
+__all__ = ["BidId", "DeploymentId", "GroupId", "LeaseId", "OrderId", "auto_hostname", "base32hex", "namespace_name"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeploymentId:
+    """A tenant's deployment: bech32 owner and dseq (non-zero uint64)."""
+
+    owner: str
+    dseq: int
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.dseq}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupId:
+    """One placement group of a deployment; gseq counts from 1."""
+
+    owner: str
+    dseq: int
+    gseq: int
+
+    @property
+    def deployment(self) -> DeploymentId:
+        return DeploymentId(self.owner, self.dseq)
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.dseq}/{self.gseq}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OrderId:
+    """One request of a group for a provider; oseq counts from 1 and grows with every closed order of the group."""
+
+    owner: str
+    dseq: int
+    gseq: int
+    oseq: int
+
+    @property
+    def group(self) -> GroupId:
+        return GroupId(self.owner, self.dseq, self.gseq)
+
+    @property
+    def deployment(self) -> DeploymentId:
+        return DeploymentId(self.owner, self.dseq)
+
+    def bid_by(self, provider: str) -> LeaseId:
+        """The id of `provider`'s bid on this order, which is also the id of the lease it may become."""
+        return LeaseId(self.owner, self.dseq, self.gseq, self.oseq, provider)
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.dseq}/{self.gseq}/{self.oseq}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LeaseId:
+    """A bid or the lease it became. bseq is always 0 on chain and has no place in the text form (chain.md §2)."""
+
+    owner: str
+    dseq: int
+    gseq: int
+    oseq: int
+    provider: str
+
+    @property
+    def order(self) -> OrderId:
+        return OrderId(self.owner, self.dseq, self.gseq, self.oseq)
+
+    @property
+    def group(self) -> GroupId:
+        return GroupId(self.owner, self.dseq, self.gseq)
+
+    @property
+    def deployment(self) -> DeploymentId:
+        return DeploymentId(self.owner, self.dseq)
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.dseq}/{self.gseq}/{self.oseq}/{self.provider}"
+
+
+BidId = LeaseId
+
+
+def base32hex(data: bytes) -> str:
+    """RFC 4648 base32hex without padding, lower case: the alphabet of every derived name."""
+    return base64.b32hexencode(data).decode().rstrip("=").lower()
+
+
+def namespace_name(lease: LeaseId) -> str:
+    """Namespace, Manifest object and stack name of a lease: base32hex of SHA-224 of its text form, 45 characters."""
+    return base32hex(hashlib.sha224(str(lease).encode()).digest())
+
+
+def auto_hostname(lease: LeaseId, service: str, domain: str) -> str:
+    """The hostname a service gets under the provider's ingress domain (kubernetes-objects.md §6)."""
+    return f"{base32hex(uuid.uuid5(uuid.NAMESPACE_DNS, f'{lease}{service}').bytes)}.{domain}"

@@ -1,0 +1,77 @@
+"""Resources, attributes and prices as orders, manifests and reservations state them (sdl-and-manifest.md §2–3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum
+
+__all__ = ["Attribute", "Endpoint", "EndpointKind", "Price", "Resources", "Volume"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Attribute:
+    """A key and a value; keys are patterns only on the requiring side (bidding.md §3.1)."""
+
+    key: str
+    value: str
+
+
+class EndpointKind(IntEnum):
+    """What a global expose asks for (chain.md §3)."""
+
+    SHARED_HTTP = 0
+    RANDOM_PORT = 1
+    LEASED_IP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    kind: EndpointKind = EndpointKind.SHARED_HTTP
+    sequence_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One storage entry. `attributes` sorted by key: `class` before `persistent`."""
+
+    name: str
+    size_bytes: int
+    attributes: tuple[Attribute, ...] = ()
+
+    def attribute(self, key: str) -> str | None:
+        return next((item.value for item in self.attributes if item.key == key), None)
+
+    @property
+    def persistent(self) -> bool:
+        return self.attribute("persistent") in ("1", "t", "T", "TRUE", "true", "True")
+
+    @property
+    def storage_class(self) -> str | None:
+        return self.attribute("class")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one replica gets. `id` joins a manifest service with its unit in the order.
+
+    `storage` and `endpoints` are None where a document said null, which reaches the hash; SDLs always give lists.
+    """
+
+    id: int
+    cpu_milli: int
+    memory_bytes: int
+    storage: tuple[Volume, ...] | None
+    gpu_units: int = 0
+    endpoints: tuple[Endpoint, ...] | None = ()
+    cpu_attributes: tuple[Attribute, ...] = ()
+    memory_attributes: tuple[Attribute, ...] = ()
+    gpu_attributes: tuple[Attribute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An amount per block, at most 18 decimals."""
+
+    denom: str
+    amount: Decimal

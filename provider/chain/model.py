@@ -1,0 +1,143 @@
+"""What the chain says, as frozen data. Prices are per block for the whole group (chain.md §3–4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from google.protobuf.message import Message as ProtobufMessage
+
+from lease.groups import GroupSpec
+from lease.ids import DeploymentId, LeaseId, OrderId
+from lease.resources import Attribute, Price
+
+__all__ = [
+    "Bid", "BidState", "Block", "Deployment", "DeploymentState", "Event", "Head", "Lease", "LeaseAnswer", "LeaseState", "MarketParams",
+    "Message", "Order", "OrderState", "ProviderRecord", "TxResult",
+]
+
+Message: TypeAlias = ProtobufMessage
+"""A Msg* of the chain, built by `provider.chain.messages`."""
+
+
+class OrderState(IntEnum):
+    OPEN = 1
+    ACTIVE = 2
+    CLOSED = 3
+
+
+class BidState(IntEnum):
+    OPEN = 1
+    ACTIVE = 2
+    LOST = 3
+    CLOSED = 4
+
+
+class LeaseState(IntEnum):
+    ACTIVE = 1
+    INSUFFICIENT_FUNDS = 2
+    CLOSED = 3
+    RECLAIMING = 4
+
+    @property
+    def ended(self) -> bool:
+        """Only these two words of the chain end a lease (docs/architecture.md §2, rule 1)."""
+        return self in (LeaseState.INSUFFICIENT_FUNDS, LeaseState.CLOSED)
+
+
+class DeploymentState(IntEnum):
+    ACTIVE = 1
+    CLOSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    chain_id: str
+    height: int
+    time: float
+    catching_up: bool
+    earliest_height: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A typed event: full message name and its fields as decoded JSON (chain.md §8). `deployment`-style ids stay dicts."""
+
+    type: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The Akash events of one height in transaction order, failed transactions left out."""
+
+    height: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    id: OrderId
+    state: OrderState
+    spec: GroupSpec
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    id: LeaseId
+    state: BidState
+    price: Price
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    id: LeaseId
+    state: LeaseState
+    price: Price
+    created_at: int
+    closed_on: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAnswer:
+    """One reading of one lease, with where it was read: the unit of proof that a lease ended."""
+
+    lease: Lease | None
+    height: int
+    chain_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    id: DeploymentId
+    state: DeploymentState
+    hash: bytes
+    groups: tuple[GroupSpec, ...]
+    """In gseq order: gseq is the index + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRecord:
+    owner: str
+    host_uri: str
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarketParams:
+    """`bid_min_deposits`: denom to smallest amount."""
+
+    bid_min_deposits: Mapping[str, int]
+    order_max_bids: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxResult:
+    hash: str
+    height: int
+    gas_used: int
+    fee: str

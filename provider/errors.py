@@ -1,0 +1,45 @@
+"""What can go wrong in the provider. Each error says what was wrong, with which value, and what to do."""
+
+from __future__ import annotations
+
+__all__ = ["ChainError", "ClusterError", "Conflict", "ProviderError", "SettingsError", "TxRefused"]
+
+
+class ProviderError(Exception):
+    """Root of everything `provider` raises on purpose."""
+
+
+class SettingsError(ProviderError):
+    """A setting is missing or wrong; the text names it, its value and what is allowed."""
+
+
+class ChainError(ProviderError):
+    """The node did not answer, or answered what cannot be used. Never a proof that something ended."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(f"chain node {address}: {problem}")
+        self.address = address
+        self.problem = problem
+
+
+class TxRefused(ChainError):
+    """The chain refused a transaction; `codespace` and `code` as recorded (chain.md §10)."""
+
+    def __init__(self, address: str, *, codespace: str, code: int, log: str) -> None:
+        super().__init__(address, f"transaction refused ({codespace} {code}): {log}")
+        self.codespace = codespace
+        self.code = code
+        self.log = log
+
+
+class ClusterError(ProviderError):
+    """The API server did not answer, or refused. `status` is the HTTP status, 0 when nothing came back."""
+
+    def __init__(self, address: str, problem: str, *, status: int = 0) -> None:
+        super().__init__(f"Kubernetes API {address}: {problem}")
+        self.address = address
+        self.status = status
+
+
+class Conflict(ClusterError):
+    """The object changed since it was read; read again and decide anew."""

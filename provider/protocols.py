@@ -1,0 +1,126 @@
+"""The five narrow protocols behind which every effect of the provider lives (docs/architecture.md §3).
+
+Each has a real implementation and a scripted fake in `tests/fakes/`. Nothing else in `provider/` touches the network, a
+process or the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from lease.groups import GroupSpec
+from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
+from lease.spec import LeaseSpec
+from provider.chain.model import (
+    Bid, BidState, Block, Deployment, Head, Lease, LeaseAnswer, LeaseState, MarketParams, Message, Order, ProviderRecord, TxResult,
+)
+from provider.operators.objects import Kind, WatchEvent
+from stacks.results import StackResult
+
+__all__ = ["Bus", "Chain", "Clock", "Cluster", "StackEngine", "Subscription"]
+
+
+class Clock(Protocol):
+    """Time. `now` is Unix seconds (UTC), `monotonic` never goes back."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Chain(Protocol):
+    """A node of the chain: query, follow, broadcast. Every call is bounded in time and raises `ChainError` naming the address."""
+
+    async def head(self) -> Head: ...
+
+    def follow(self, *, after: int) -> AsyncIterator[Block]:
+        """Every block with height > `after`, once each and in order, for ever; reconnects by itself."""
+        ...
+
+    async def order(self, order: OrderId) -> Order | None: ...
+
+    async def open_orders(self) -> Sequence[Order]: ...
+
+    async def group(self, group: GroupId) -> GroupSpec | None: ...
+
+    async def deployment(self, deployment: DeploymentId) -> Deployment | None: ...
+
+    async def bid(self, bid: LeaseId) -> Bid | None: ...
+
+    async def bids(self, provider: str, state: BidState) -> Sequence[Bid]: ...
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer:
+        """The lease with the height and chain id it was read at; `lease` None when the node does not know it (no proof of anything)."""
+        ...
+
+    async def leases(self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None) -> Sequence[Lease]: ...
+
+    async def provider(self, address: str) -> ProviderRecord | None: ...
+
+    async def market_params(self) -> MarketParams: ...
+
+    async def account_public_key(self, address: str) -> bytes | None:
+        """33-byte compressed secp256k1 key of the account, None if it never signed."""
+        ...
+
+    async def broadcast(self, messages: Sequence[Message]) -> TxResult:
+        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no."""
+        ...
+
+
+class Cluster(Protocol):
+    """The Kubernetes API: read, watch, small writes. Objects are plain manifests (dicts). Raises `ClusterError` naming the address."""
+
+    async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None: ...
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]: ...
+
+    def watch(self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> AsyncIterator[WatchEvent]:
+        """What exists now, then every change, for ever; re-lists by itself after an expired version or a lost connection."""
+        ...
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        """Server-side apply with our field manager (`status` writes the status subresource). Returns what is stored now."""
+        ...
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
+    ) -> bool:
+        """False when it was not there. With `resource_version` only that very version is deleted (else `Conflict`)."""
+        ...
+
+
+class StackEngine(Protocol):
+    """What applies lease stacks. One operation a stack at a time; different stacks run side by side up to the pool's size."""
+
+    async def preview(self, spec: LeaseSpec) -> StackResult: ...
+
+    async def up(self, spec: LeaseSpec) -> StackResult: ...
+
+    async def refresh(self, stack: str) -> StackResult: ...
+
+    async def destroy(self, stack: str) -> StackResult:
+        """Delete what the stack holds, then the stack itself. A stack that does not exist is a success."""
+        ...
+
+    async def stacks(self) -> Sequence[str]:
+        """Names of the lease stacks the backend holds."""
+        ...
+
+
+class Subscription(Protocol):
+    def __aiter__(self) -> AsyncIterator[object]: ...
+
+
+class Bus(Protocol):
+    """Publish and subscribe inside the provider. A retained value is given to later subscribers at once."""
+
+    def publish(self, topic: str, value: object, *, retain: bool = False) -> None: ...
+
+    def subscribe(self, *topics: str) -> AbstractAsyncContextManager[Subscription]: ...
