@@ -1,7 +1,7 @@
 """Generates the `akash` and `k8s` message packages from `proto/` into `build/proto/` whenever the project is installed.
 
-Only our own files are compiled: cosmpy already brings `cosmos.*`, `gogoproto` and their like, and two copies of one message
-in a process are refused by protobuf. Their descriptors are therefore taken from cosmpy's modules and handed to protoc as input.
+Only our own files are compiled: cosmpy already brings `cosmos.*`, `gogoproto` and their like, and two copies of one
+message in a process are refused by protobuf. Their descriptors are taken from cosmpy's modules and handed to protoc.
 """
 
 from __future__ import annotations
