@@ -18,7 +18,7 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One step as Pulumi reports it. `op` is Pulumi's word (create, update, delete, replace, same); `diff` names changed paths."""
+    """One step as Pulumi reports it: `op` is its word (create, update, delete, replace), `diff` names changed paths."""
 
     op: str
     type: str

@@ -1,0 +1,14 @@
+"""The program behind the top-level `Pulumi.yaml`: what a cluster needs once. Run by `pulumi preview|up|destroy`."""
+
+from __future__ import annotations
+
+import pulumi
+
+from stacks.cluster.program import cluster
+from stacks.cluster.settings import ConfigError, read_settings
+
+try:
+    cluster(read_settings())
+except ConfigError as error:
+    # a RunError is shown as its text, without a traceback
+    raise pulumi.RunError(str(error)) from None

@@ -1,0 +1,89 @@
+"""Configuration of the cluster stack, checked as a whole: a typing error is an error and names the key.
+
+Values come from `pulumi config` (project `lessor`); `Pulumi.example.yaml` lists every key with its default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pulumi
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from lease.spec import IngressMode
+
+__all__ = ["ClusterSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
+
+PROJECT = "lessor"
+
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+"""A DNS label: what namespaces must be called."""
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+"""A DNS subdomain: what most objects must be called."""
+
+
+class ConfigError(Exception):
+    """A key of `pulumi config` is unknown or its value is wrong; the text names each, with what is allowed."""
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=False, alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class MetalLbSettings(_Settings):
+    """MetalLB is the operator's own; `required` false for a provider that leases no addresses."""
+
+    required: bool = True
+    namespace: Label = "metallb-system"
+
+
+class ClusterSettings(_Settings):
+    """Names as the Go provider's charts give them (kubernetes-objects.md §8.3)."""
+
+    manifest_namespace: Label = "lease"
+    services_namespace: Label = "akash-services"
+    service_account: Name = "lessor"
+    ingress_mode: IngressMode = IngressMode.INGRESS
+    ingress_class: Name = "akash-ingress-class"
+    ingress_controller: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^\s]+$")] = "k8s.io/ingress-nginx"
+    metallb: MetalLbSettings = Field(default_factory=MetalLbSettings)
+
+
+def read_settings() -> ClusterSettings:
+    """The configuration of the running program's stack. Raises `ConfigError`."""
+    return parse_settings(pulumi.runtime.config.CONFIG.get())
+
+
+def parse_settings(config: Mapping[str, Any]) -> ClusterSettings:
+    """`config` has keys `project:name` and texts, structured values as JSON; other projects' keys are left alone."""
+    own = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items() if key.startswith(f"{PROJECT}:")}
+    try:
+        return ClusterSettings.model_validate({key: _decode(value) for key, value in own.items()})
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def _decode(value: Any) -> Any:
+    """Structured values arrive as JSON text; a text that only looks like JSON but is no object stays a text."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _explain(error: ValidationError) -> str:
+    known = ", ".join(field.alias or name for name, field in ClusterSettings.model_fields.items())
+    lines = []
+    for problem in error.errors(include_url=False, include_context=False):
+        path = f"{PROJECT}:" + ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"{path}: there is no such setting (at the top: {known})")
+        else:
+            lines.append(f"{path}: {problem['msg']}, not {problem['input']!r}")
+    return "the configuration of the cluster stack is wrong:\n  " + "\n  ".join(sorted(lines))
