@@ -1,0 +1,23 @@
+"""What a tenant is told when the chain says no."""
+
+from __future__ import annotations
+
+from devnet.errors import DevnetError
+
+__all__ = ["ChainRefused"]
+
+
+class ChainRefused(DevnetError):
+    """The chain refused a transaction; the text is the chain's own word and, where one is known, a remedy."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(f"the chain refused: {log}{_remedy(log)}")
+        self.log = log
+
+
+def _remedy(log: str) -> str:
+    if "denom" in log or "deposit" in log.lower():
+        return "\nGroups must be priced in uact on this chain. Change the SDL, or let `make demo DENOM=uact SDL=…` rewrite the prices."
+    if "insufficient" in log:
+        return "\nThe tenant's account has too little; the devnet gives each role 1,000,000,000 uact."
+    return ""

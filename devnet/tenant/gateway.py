@@ -1,0 +1,87 @@
+"""The provider's REST gateway as a tenant sees it: JWT in, pinned account certificate out."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from devnet.errors import DevnetError
+from devnet.tenant.account import Account
+from devnet.tenant.token import full_access, sign_token
+
+__all__ = ["GatewayAnswer", "ProviderGateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAnswer:
+    """Status, body text and content type of one answer."""
+
+    status: int
+    body: str
+    content_type: str
+
+
+class ProviderGateway:
+    """One provider's gateway. The certificate seen first must name the provider's account and is the only one accepted after."""
+
+    def __init__(self, host_uri: str, *, provider: str, account: Account) -> None:
+        self._uri = host_uri.rstrip("/")
+        self._provider = provider
+        self._account = account
+        self._tls: ssl.SSLContext | None = None
+
+    async def put_manifest(self, dseq: int, body: bytes, *, token: str | None = None) -> GatewayAnswer:
+        """`PUT /deployment/<dseq>/manifest`."""
+        return await self.request("PUT", f"/deployment/{dseq}/manifest", body=body, token=token)
+
+    async def lease_status(self, dseq: int, *, gseq: int = 1, oseq: int = 1) -> GatewayAnswer:
+        """`GET /lease/<dseq>/<gseq>/<oseq>/status`."""
+        return await self.request("GET", f"/lease/{dseq}/{gseq}/{oseq}/status")
+
+    async def request(
+        self, method: str, path: str, *, body: bytes | None = None, token: str | None = None
+    ) -> GatewayAnswer:
+        """One request; a fresh token of full access unless another is given (empty: none)."""
+        if self._tls is None:
+            self._tls = await _pinned_context(self._uri, self._provider)
+        bearer = sign_token(self._account.key, full_access(self._account.address)) if token is None else token
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        timeout = aiohttp.ClientTimeout(total=130)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.request(method, self._uri + path, data=body, headers=headers, ssl=self._tls) as answer,
+        ):
+            return GatewayAnswer(answer.status, await answer.text(), answer.headers.get("Content-Type", ""))
+
+
+async def _pinned_context(uri: str, provider: str) -> ssl.SSLContext:
+    """A context that trusts exactly the certificate served now, once its subject is the provider's account."""
+    parts = urlsplit(uri)
+    address = (parts.hostname or "", parts.port or 443)
+    pem = await asyncio.to_thread(ssl.get_server_certificate, address, timeout=10)
+    subject = x509.load_pem_x509_certificate(pem.encode()).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    names = [str(name.value) for name in subject]
+    if names != [provider]:
+        raise DevnetError(
+            f"{uri} serves a certificate of {names}, not of provider {provider}: wrong host_uri in the provider's record?"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.load_verify_locations(cadata=pem)
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def json_body(answer: GatewayAnswer) -> Any:
+    """The body as JSON; for answers that promise it."""
+    import json
+
+    return json.loads(answer.body)

@@ -1,0 +1,134 @@
+"""What a tenant does, in order: publish an SDL, wait for bids, take one, send the manifest, update it, close."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import akash  # noqa: F401
+import grpc.aio
+from akash.deployment.v1.types_pb2 import DeploymentID
+from akash.deployment.v1beta4.query_pb2 import QueryDeploymentRequest
+from akash.deployment.v1beta4.query_pb2_grpc import QueryStub as DeploymentQuery
+from akash.market.v1.types_pb2 import LeaseFilters
+from akash.market.v1beta5.query_pb2 import BidFilters, OrderFilters, QueryBidsRequest, QueryLeasesRequest, QueryOrdersRequest
+from akash.market.v1beta5.query_pb2_grpc import QueryStub as MarketQuery
+from akash.provider.v1beta4.query_pb2 import QueryProviderRequest
+from akash.provider.v1beta4.query_pb2_grpc import QueryStub as ProviderQuery
+
+from devnet.errors import DevnetError
+from devnet.tenant import messages
+from devnet.tenant.account import Account
+from devnet.tenant.gateway import GatewayAnswer, ProviderGateway
+from lease.ids import DeploymentId, LeaseId, OrderId
+from lease.manifest_json import encode_manifest
+from lease.sdl import Sdl
+
+__all__ = ["OpenBid", "Tenant"]
+
+_DEPOSIT = (5_000_000, "uact")
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBid:
+    """A bid the tenant may take; `price` per block for the whole group."""
+
+    id: LeaseId
+    price: Decimal
+    denom: str
+
+
+class Tenant:
+    """One tenant with its own account. Every wait has a limit and says what it waited for."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self._channel = grpc.aio.insecure_channel(account.grpc)
+        self._last_dseq = 0
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def publish(self, sdl: Sdl, *, deposit: tuple[int, str] = _DEPOSIT) -> DeploymentId:
+        """Create a deployment from `sdl`; raises `ChainRefused` with the chain's word."""
+        deployment = DeploymentId(self.account.address, self._next_dseq())
+        message = messages.create_deployment(deployment, groups=sdl.groups, version=sdl.version, deposit=deposit)
+        await self.account.send([message])
+        return deployment
+
+    async def bids(self, deployment: DeploymentId, *, state: str = "open") -> Sequence[OpenBid]:
+        filters = BidFilters(owner=deployment.owner, dseq=deployment.dseq, state=state)
+        answer = await MarketQuery(self._channel).Bids(QueryBidsRequest(filters=filters), timeout=10)
+        return [_open_bid(item.bid) for item in answer.bids]
+
+    async def orders(self, deployment: DeploymentId, *, state: str = "open") -> Sequence[OrderId]:
+        filters = OrderFilters(owner=deployment.owner, dseq=deployment.dseq, state=state)
+        answer = await MarketQuery(self._channel).Orders(QueryOrdersRequest(filters=filters), timeout=10)
+        return [OrderId(o.id.owner, o.id.dseq, o.id.gseq, o.id.oseq) for o in answer.orders]
+
+    async def leases(self, deployment: DeploymentId, *, state: str = "active") -> Sequence[LeaseId]:
+        filters = LeaseFilters(owner=deployment.owner, dseq=deployment.dseq, state=state)
+        answer = await MarketQuery(self._channel).Leases(QueryLeasesRequest(filters=filters), timeout=10)
+        return [_lease_id(item.lease.id) for item in answer.leases]
+
+    async def wait_for_bids(self, deployment: DeploymentId, *, groups: int = 1, seconds: float = 60) -> Sequence[OpenBid]:
+        """One open bid for each of `groups` groups."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = {bid.id.gseq: bid for bid in await self.bids(deployment)}
+            if len(found) >= groups:
+                return [found[gseq] for gseq in sorted(found)]
+            if time.monotonic() > deadline:
+                raise DevnetError(f"only {len(found)} of {groups} groups of {deployment} have a bid after {seconds:.0f} s")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def take(self, bids: Sequence[OpenBid]) -> Sequence[LeaseId]:
+        """Accept `bids`: they become leases."""
+        await self.account.send([messages.create_lease(bid.id) for bid in bids])
+        return [bid.id for bid in bids]
+
+    async def gateway(self, provider: str) -> ProviderGateway:
+        """The gateway at the address in the provider's on-chain record."""
+        answer = await ProviderQuery(self._channel).Provider(QueryProviderRequest(owner=provider), timeout=10)
+        return ProviderGateway(answer.provider.host_uri, provider=provider, account=self.account)
+
+    async def send_manifest(self, lease: LeaseId, sdl: Sdl, *, seconds: float = 30) -> GatewayAnswer:
+        """PUT the manifest, trying again while the provider has not yet seen the lease (404 `no lease for deployment`)."""
+        gateway = await self.gateway(lease.provider)
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = await gateway.put_manifest(lease.dseq, encode_manifest(sdl.manifest).encode())
+            if "no lease for deployment" not in answer.body or time.monotonic() > deadline:
+                return answer
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def announce_update(self, deployment: DeploymentId, sdl: Sdl) -> None:
+        """Put the new manifest hash on chain, if it is new."""
+        query = QueryDeploymentRequest(id=DeploymentID(owner=deployment.owner, dseq=deployment.dseq))
+        answer = await DeploymentQuery(self._channel).Deployment(query, timeout=10)
+        if answer.deployment.hash != sdl.version:
+            await self.account.send([messages.update_deployment(deployment, sdl.version)])
+
+    async def close_deployment(self, deployment: DeploymentId) -> None:
+        await self.account.send([messages.close_deployment(deployment)])
+
+    async def close_lease(self, lease: LeaseId) -> None:
+        await self.account.send([messages.close_lease(lease)])
+
+    def _next_dseq(self) -> int:
+        """Unique and growing; clients use the height, which repeats within a block."""
+        self._last_dseq = max(self._last_dseq + 1, int(time.time() * 1000))
+        return self._last_dseq
+
+
+def _lease_id(message: object) -> LeaseId:
+    return LeaseId(*(getattr(message, name) for name in ("owner", "dseq", "gseq", "oseq", "provider")))
+
+
+def _open_bid(bid: object) -> OpenBid:
+    price = bid.price  # type: ignore[attr-defined]
+    return OpenBid(_lease_id(bid.id), Decimal(price.amount).scaleb(-18), price.denom)  # type: ignore[attr-defined]
