@@ -1,1 +1,4 @@
-"""A whole provider's world on one machine: tools, control plane, chain, tenant. For development and tests; the provider does not know it exists."""
+"""A whole provider's world on one machine: tools, control plane, chain, tenant.
+
+For development and tests; the provider does not know it exists.
+"""

@@ -1,0 +1,67 @@
+"""Child processes that never outlive the process which started them, not even when that one is killed.
+
+The kernel sends the child SIGKILL when the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG): start
+long-lived children from a main thread only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+__all__ = ["alive", "start_bound", "started_at"]
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def start_bound(
+    argv: Sequence[str | Path],
+    *,
+    output: IO[bytes],
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start `argv` in a session of its own, stdout and stderr to `output`, bound to the life of the calling thread."""
+    parent = os.getpid()
+
+    def bind() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl: no signal will come any more
+            os._exit(1)
+
+    return subprocess.Popen(
+        [str(part) for part in argv],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=dict(env) if env is not None else None,
+        cwd=cwd,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the parent, which stops its children in order
+        preexec_fn=bind,  # noqa: PLW1509  between fork and exec: two system calls, no locks
+    )
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat after the command's name, empty when there is no such process (proc(5))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def started_at(pid: int) -> int:
+    """Start time of a process in clock ticks since boot, 0 if there is none; with the pid it names one process."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
+
+
+def alive(pid: int, *, since: int = 0) -> bool:
+    """Whether the process runs (a zombie does not) and, with `since`, is still the one that started then."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in "ZX" and (not since or int(fields[19]) == since)

@@ -1,0 +1,230 @@
+"""Carry out a recipe: into a folder beside the final one, checked, then renamed. Half a build never looks finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, assert_never
+
+from devnet.children import start_bound
+from devnet.errors import BuildFailed, GoMissing
+from devnet.tools.cache import Cache, Progress, exclusive, family_files, recipe_hash
+from devnet.tools.recipes import (
+    TOOLS,
+    Adopt,
+    CopyFromCheckout,
+    CopyFromModule,
+    EmbedSchema,
+    GoBuild,
+    Link,
+    Recipe,
+    Step,
+    recipe,
+)
+from devnet.tools.versions import parse, probe, shown
+
+__all__ = ["Builder"]
+
+_GO_MINIMUM = (1, 26, 0)
+_REPORT_SECONDS = 15
+_STAMP = "versions.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """Builds recipes from `root` (the folder `tools/`) into `cache`.
+
+    `throw_away`: give each recipe a Go build cache of its own and delete it afterwards. The shared one grows to about
+    12 GB; the module cache (8.7 GB) stays either way (`go clean -modcache` removes it).
+    """
+
+    root: Path
+    cache: Cache
+    progress: Progress
+    throw_away: bool = False
+
+    def key(self, chosen: Recipe) -> str:
+        """`<name>-<hash of the recipe>`."""
+        return f"{chosen.name}-{recipe_hash(chosen, self.root)}"
+
+    def folder(self, chosen: Recipe) -> Path:
+        """Where the finished build is, or would be: `bin/`, perhaps `share/`, and the versions its programs told."""
+        return self.cache.entry(self.key(chosen))
+
+    def versions(self, chosen: Recipe) -> Mapping[str, str]:
+        """Program → version as told after the build; empty when it is not built."""
+        stamp = self.folder(chosen) / _STAMP
+        return dict(json.loads(stamp.read_text())) if stamp.is_file() else {}
+
+    def ensure(self, chosen: Recipe) -> Path:
+        """The finished folder, built now if it is not there. BuildFailed, GoMissing."""
+        done = self.folder(chosen)
+        if done.is_dir():
+            return done
+        for step in chosen.steps:
+            if isinstance(step, Adopt):
+                self.ensure(recipe(step.recipe))
+        with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, progress=self.progress):
+            if not done.is_dir():
+                self._build(chosen, done)
+        return done
+
+    def _build(self, chosen: Recipe, done: Path) -> None:
+        require_go()
+        partial = done.with_name(done.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)  # left by a killed build; we hold the lock, nobody uses it
+        log = self.cache.log(done.name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        work = _Work(chosen, self, partial, log)
+        self.progress(f"{chosen.name}: building, about {chosen.cpu_seconds} CPU seconds from nothing; log {log}")
+        try:
+            work.run()
+            work.check()
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        partial.rename(done)
+        work.forget_go_cache()
+        self.progress(f"{chosen.name}: built in {time.monotonic() - work.began:.0f} s")
+
+
+def require_go() -> None:
+    """GoMissing unless a Go new enough for every go.mod is on PATH (GOTOOLCHAIN=local downloads no other)."""
+    try:
+        answer = subprocess.run(
+            ["go", "env", "GOVERSION"], capture_output=True, text=True, timeout=30, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        answer = ""
+    found = parse(answer.replace("go", "", 1))
+    if found is None or found < _GO_MINIMUM:
+        raise GoMissing(shown(found) or "none", shown(_GO_MINIMUM))
+
+
+class _Work:
+    """One build under way."""
+
+    def __init__(self, chosen: Recipe, builder: Builder, partial: Path, log: Path) -> None:
+        self.recipe, self.builder, self.partial, self.log = chosen, builder, partial, log
+        self.source = partial / "source"
+        self.go_cache = builder.cache.root / "go-build" / partial.name
+        self.began = time.monotonic()
+
+    def run(self) -> None:
+        """All steps, in a copy of the family's folder: the checkout stays as it is."""
+        (self.partial / "bin").mkdir(parents=True)
+        self.source.mkdir()
+        for path in family_files(self.builder.root / self.recipe.family):
+            shutil.copyfile(path, self.source / path.name)
+        with self.log.open("wb") as output:
+            for step in self.recipe.steps:
+                self._step(step, output)
+        shutil.rmtree(self.source)
+
+    def check(self) -> None:
+        """Ask every program for its version and keep the answers; BuildFailed when one does not answer."""
+        versions = {}
+        for tool in TOOLS:
+            program = self.partial / "bin" / tool.name
+            if not program.exists() or not (tool.version_args or tool.module):
+                continue
+            found = probe(tool, program)
+            if found is None or (tool.recipe == self.recipe.name and tool.minimum and found < tool.minimum):
+                raise self._failed(f"{tool.name} says its version is {shown(found) or 'nothing at all'}")
+            versions[tool.name] = shown(found)
+        (self.partial / _STAMP).write_text(json.dumps(versions))
+
+    def forget_go_cache(self) -> None:
+        """Give the throw-away cache back. It survives a failed build, so that the next one goes on there."""
+        shutil.rmtree(self.go_cache, ignore_errors=True)
+
+    def _failed(self, problem: str) -> BuildFailed:
+        return BuildFailed(self.recipe.name, log=self.log, problem=problem)
+
+    def _step(self, step: Step, output: IO[bytes]) -> None:
+        match step:
+            case GoBuild():
+                self._go(_go_build(step, self.partial / "bin" / step.output), output)
+            case Link():
+                for name in step.names:
+                    (self.partial / "bin" / name).symlink_to(step.target)
+            case CopyFromModule():
+                self._copy_from_module(step, output)
+            case CopyFromCheckout():
+                target = self.partial / step.to
+                shutil.copyfile(self.builder.root / step.source, target)
+                target.chmod(0o755)
+            case Adopt():
+                for program in (self.builder.folder(recipe(step.recipe)) / "bin").iterdir():
+                    (self.partial / "bin" / program.name).hardlink_to(program)
+            case EmbedSchema():
+                self._embed_schema(step, output)
+            case _:
+                assert_never(step)
+
+    def _copy_from_module(self, step: CopyFromModule, output: IO[bytes]) -> None:
+        target = self.partial / step.to
+        target.mkdir(parents=True, exist_ok=True)
+        found = sorted(self._module(step.module, output).glob(step.pattern))
+        if not found:
+            raise self._failed(f"module {step.module} holds no {step.pattern}")
+        for path in found:
+            shutil.copyfile(path, target / path.name)
+            if step.executable:
+                (target / path.name).chmod(0o755)
+
+    def _embed_schema(self, step: EmbedSchema, output: IO[bytes]) -> None:
+        folder = self._module(step.module, output) / "cmd" / "pulumi-resource-kubernetes"
+        for name, extra in (("schema.json", {"version": step.version}), ("terraform-mapping.json", {})):
+            content = json.loads((folder / name).read_bytes()) | extra
+            (self.source / name).write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+
+    def _module(self, module: str, output: IO[bytes]) -> Path:
+        """Folder of a pinned module in Go's module cache, downloaded first if need be."""
+        answer = self.partial / "module.json"
+        with answer.open("wb") as told:
+            self._go(["go", "mod", "download", "-json", module], told)
+        output.write(answer.read_bytes())
+        folder = json.loads(answer.read_bytes()).get("Dir")
+        answer.unlink()
+        if not folder:
+            raise self._failed(f"go mod download of {module} named no folder")
+        return Path(folder)
+
+    def _go(self, argv: Sequence[str], output: IO[bytes]) -> None:
+        process = start_bound(argv, output=output, env=self._environment(), cwd=self.source)
+        try:
+            status = self._wait(process)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        if status:
+            raise self._failed(f"`{' '.join(argv[:2])}` ended with {status}")
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        while True:
+            try:
+                return process.wait(timeout=_REPORT_SECONDS)
+            except subprocess.TimeoutExpired:
+                elapsed = time.monotonic() - self.began
+                self.builder.progress(f"{self.recipe.name}: still building after {elapsed:.0f} s; log {self.log}")
+
+    def _environment(self) -> dict[str, str]:
+        own = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+        if self.builder.throw_away:
+            own["GOCACHE"] = str(self.go_cache)
+        return {**os.environ, **own}
+
+
+def _go_build(step: GoBuild, target: Path) -> list[str]:
+    linker = " ".join(["-s", "-w", *(f"-X {variable}" for variable in step.variables)])
+    tags = ["-tags", step.tags] if step.tags else []
+    return ["go", "build", "-mod=readonly", "-trimpath", *tags, "-ldflags", linker, "-o", str(target), step.package]

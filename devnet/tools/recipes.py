@@ -1,0 +1,217 @@
+"""Which tools there are, how old they may be, and how each is built from pinned Go modules: data only.
+
+Versions, flags and traps: toolchain.md §1. A recipe's steps run in order in a fresh folder that appears under its final
+name only when all of them and the version check succeeded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from devnet.errors import UnknownTool
+
+__all__ = [
+    "RECIPES",
+    "TOOLS",
+    "Adopt",
+    "CopyFromCheckout",
+    "CopyFromModule",
+    "EmbedSchema",
+    "GoBuild",
+    "Link",
+    "Recipe",
+    "Step",
+    "Tool",
+    "recipe",
+    "tool",
+]
+
+KUBERNETES = "1.36.3"
+PULUMI = "3.274.1"
+PLUGIN = "4.25.0"
+KWOK = "0.8.0"
+
+
+@dataclass(frozen=True)
+class GoBuild:
+    """`go build` of one main package into `bin/<output>`. `variables` are set by the linker (-X)."""
+
+    package: str
+    output: str
+    variables: tuple[str, ...] = ()
+    tags: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Symbolic links in `bin/` to one program that looks at the name it is called by."""
+
+    target: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CopyFromModule:
+    """Files of a Go module that the family's go.mod pins."""
+
+    module: str
+    pattern: str
+    to: str
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class CopyFromCheckout:
+    """An executable of our own, by its path under `tools/`."""
+
+    source: str
+    to: str
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """The programs of another recipe, hard-linked beside ours (a symbolic link would be resolved by the program)."""
+
+    recipe: str
+
+
+@dataclass(frozen=True)
+class EmbedSchema:
+    """The plugin's two generated files, beside its main.go: what the module lacks (toolchain.md §1)."""
+
+    module: str
+    version: str
+
+
+Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`family` is the folder under `tools/` with go.mod and go.sum; `cpu_seconds` is what a cold build costs."""
+
+    name: str
+    family: str
+    steps: tuple[Step, ...]
+    cpu_seconds: int
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One program. `minimum` is the oldest version taken from PATH; `exact` takes no other.
+
+    `on_path` is false for what comes with files that only our build has. `companion` must be on PATH too.
+    """
+
+    name: str
+    recipe: str
+    version_args: tuple[str, ...] = ("--version",)
+    minimum: tuple[int, int, int] | None = None
+    exact: bool = False
+    on_path: bool = True
+    companion: str = ""
+    module: str = ""
+    """Read the version of this module from the binary: the program cannot tell it itself."""
+
+
+def _kubernetes_variables() -> tuple[str, ...]:
+    major, minor, _ = KUBERNETES.split(".")
+    values = {
+        "gitVersion": f"v{KUBERNETES}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+        "gitCommit": f"v{KUBERNETES}",
+        "buildDate": "2026-01-01T00:00:00Z",  # fixed: the same recipe gives the same bytes
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return tuple(f"{package}.{name}={value}" for package in packages for name, value in values.items())
+
+
+_FOUR = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_SDK = "github.com/pulumi/pulumi/sdk/v3"
+_PLUGIN = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+
+RECIPES: tuple[Recipe, ...] = (
+    Recipe("etcd", "etcd", (GoBuild("go.etcd.io/etcd/server/v3", "etcd"),), 65),
+    Recipe(
+        "kubernetes",
+        "kubernetes",
+        (GoBuild(".", "kubernetes", variables=_kubernetes_variables()), Link("kubernetes", _FOUR)),
+        480,
+    ),
+    Recipe(
+        "kwok",
+        "kwok",
+        (GoBuild("sigs.k8s.io/kwok/cmd/kwok", "kwok", variables=(f"sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK}",)),),
+        121,
+    ),
+    Recipe(
+        "metallb",
+        "metallb",
+        (
+            GoBuild("go.universe.tf/metallb/controller", "metallb-controller"),
+            CopyFromModule("go.universe.tf/metallb", "config/crd/bases/*.yaml", "share/crds"),
+        ),
+        150,
+    ),
+    Recipe(
+        "pulumi-cli",
+        "pulumi",
+        (
+            GoBuild(
+                "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+                "pulumi",
+                variables=(f"{_SDK}/go/common/version.Version=v{PULUMI}",),
+                tags="osusergo,grpcnotrace",
+            ),
+        ),
+        336,
+    ),
+    Recipe(  # apart from the command line: a changed language host must not link 120 MB again
+        "pulumi",
+        "pulumi",
+        (
+            Adopt("pulumi-cli"),
+            CopyFromCheckout("langhost/pulumi-language-python", "bin/pulumi-language-python"),
+            CopyFromModule(_SDK, "python/cmd/pulumi-language-python-exec", "bin", executable=True),
+        ),
+        0,
+    ),
+    Recipe(
+        "pulumi-kubernetes",
+        "pulumi-kubernetes",
+        (
+            EmbedSchema(_PLUGIN, PLUGIN),
+            GoBuild(".", "pulumi-resource-kubernetes", variables=(f"{_PLUGIN}/pkg/version.Version={PLUGIN}",)),
+        ),
+        750,
+    ),
+)
+
+TOOLS: tuple[Tool, ...] = (
+    Tool("etcd", "etcd", minimum=(3, 6, 0)),
+    Tool("kube-apiserver", "kubernetes", minimum=(1, 34, 0)),
+    Tool("kube-controller-manager", "kubernetes", minimum=(1, 34, 0)),
+    Tool("kube-scheduler", "kubernetes", minimum=(1, 34, 0)),
+    Tool("kubectl", "kubernetes", version_args=("version", "--client"), minimum=(1, 35, 0)),  # skew policy: one minor
+    Tool("kwok", "kwok", minimum=(0, 8, 0)),
+    Tool("metallb-controller", "metallb", on_path=False, module="go.universe.tf/metallb"),
+    # The SDK's private server that the engine leans on is tested with this generation (toolchain.md §3).
+    Tool("pulumi", "pulumi", version_args=("version",), minimum=(3, 272, 0), companion="pulumi-language-python"),
+    Tool("pulumi-language-python", "pulumi", version_args=(), companion="pulumi"),
+    Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True),
+)
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of this name; KeyError is a defect of the table."""
+    return {r.name: r for r in RECIPES}[name]
+
+
+def tool(name: str) -> Tool:
+    """The tool of this name. UnknownTool lists the known ones."""
+    for candidate in TOOLS:
+        if candidate.name == name:
+            return candidate
+    raise UnknownTool(name, [t.name for t in TOOLS])
