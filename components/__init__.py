@@ -1,1 +1,4 @@
-"""What does a lease become in Kubernetes? Pure builders (spec in, plain manifests out) and the Pulumi components that register them."""
+"""What does a lease become in Kubernetes?
+
+Pure builders (spec in, plain manifests out) and, in `components.resources`, the Pulumi components that register them.
+"""

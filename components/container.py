@@ -1,0 +1,67 @@
+"""The one container of a service's pod (kubernetes-objects.md §2.5)."""
+
+from __future__ import annotations
+
+from components.labels import Object
+from components.placement import gpu_resource
+from components.quantity import decimal, milli
+from components.volumes import mounts
+from lease.spec import EnvironmentVariable, ServiceSpec
+
+__all__ = ["container"]
+
+
+def container(service: ServiceSpec) -> Object:
+    """The container, with no field set that the Go provider leaves to the API server's defaults."""
+    optional: Object = {
+        "command": list(service.command),
+        "args": list(service.args),
+        "ports": [{"containerPort": port} for port in dict.fromkeys(port.port for port in service.ports)],
+        "env": _environment(service.environment),
+        "volumeMounts": mounts(service),
+    }
+    return {
+        "name": service.name,
+        "image": service.image,
+        **{key: value for key, value in optional.items() if value},
+        "resources": {"requests": _requests(service), "limits": _limits(service)},
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {"privileged": False, "runAsNonRoot": False, "allowPrivilegeEscalation": False},
+    }
+
+
+def _environment(variables: tuple[EnvironmentVariable, ...]) -> list[Object]:
+    """In the spec's order. A name that comes twice keeps its first place and its last value: server-side apply refuses
+    repeated names, and the last value is the one a container runtime would have used. Empty values are left out, as
+    the API server does.
+    """
+    values = {variable.name: variable.value.get_secret_value() for variable in variables}
+    return [{"name": name} | ({"value": value} if value else {}) for name, value in values.items()]
+
+
+def _requests(service: ServiceSpec) -> dict[str, str]:
+    return _amounts(
+        service,
+        cpu_milli=service.cpu_request_milli,
+        memory_bytes=service.memory_request_bytes,
+        ephemeral_bytes=service.ephemeral_request_bytes,
+    )
+
+
+def _limits(service: ServiceSpec) -> dict[str, str]:
+    return _amounts(
+        service,
+        cpu_milli=service.cpu_limit_milli,
+        memory_bytes=service.memory_limit_bytes,
+        ephemeral_bytes=service.ephemeral_limit_bytes,
+    )
+
+
+def _amounts(service: ServiceSpec, *, cpu_milli: int, memory_bytes: int, ephemeral_bytes: int) -> dict[str, str]:
+    """GPUs are never overcommitted, so request and limit are the same number (§2.5.2)."""
+    amounts = {"cpu": milli(cpu_milli), "memory": decimal(memory_bytes)}
+    if ephemeral_bytes:
+        amounts["ephemeral-storage"] = decimal(ephemeral_bytes)
+    if service.gpu_units:
+        amounts[gpu_resource(service)] = decimal(service.gpu_units)
+    return amounts

@@ -1,0 +1,81 @@
+"""Labels, selectors and metadata of a lease's objects (kubernetes-objects.md §1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lease.ids import LeaseId
+from lease.spec import LeaseSpec, ServiceSpec
+
+__all__ = [
+    "AKASH",
+    "LEASE_OWNER",
+    "MANIFEST_SERVICE",
+    "NAMESPACE",
+    "RESOURCE_VERSION",
+    "SERVICE_TARGET",
+    "SHARING_KEY",
+    "SHARING_KEY_HASH",
+    "Object",
+    "lease_labels",
+    "metadata",
+    "namespace_labels",
+    "selector",
+    "service_labels",
+]
+
+Object = dict[str, Any]
+"""A plain Kubernetes manifest."""
+
+AKASH = "akash.network"
+NAMESPACE = "akash.network/namespace"
+RESOURCE_VERSION = "akash.network/manifest.resource.version"
+MANIFEST_SERVICE = "akash.network/manifest-service"
+SERVICE_TARGET = "akash.network/service-target"
+LEASE_OWNER = "akash.network/lease.id.owner"
+SHARING_KEY_HASH = "akash.network/sharing-key-hash"
+"""Label of an address pool: its own name, by which a claim finds it."""
+SHARING_KEY = "akash.network/sharing-key"
+"""Annotation of an address pool: the sharing key itself, which may be longer than a label's 63 characters."""
+
+
+def namespace_labels(spec: LeaseSpec) -> dict[str, str]:
+    """BASE: Namespace and NetworkPolicies, which keep the version of the first deployment."""
+    return {AKASH: "true", NAMESPACE: spec.namespace, RESOURCE_VERSION: spec.first_resource_version}
+
+
+def service_labels(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
+    """SVC: everything made for one service; the version is the one at which this service last changed."""
+    return {
+        AKASH: "true",
+        NAMESPACE: spec.namespace,
+        RESOURCE_VERSION: service.resource_version,
+        MANIFEST_SERVICE: service.name,
+    }
+
+
+def lease_labels(lease: LeaseId) -> dict[str, str]:
+    """LEASE: the five fields of the lease id."""
+    return {
+        LEASE_OWNER: lease.owner,
+        "akash.network/lease.id.dseq": str(lease.dseq),
+        "akash.network/lease.id.gseq": str(lease.gseq),
+        "akash.network/lease.id.oseq": str(lease.oseq),
+        "akash.network/lease.id.provider": lease.provider,
+    }
+
+
+def selector(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
+    """What selects a service's pods: SVC without the version, because selectors never change."""
+    return {AKASH: "true", NAMESPACE: spec.namespace, MANIFEST_SERVICE: service.name}
+
+
+def metadata(
+    name: str, namespace: str, *, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
+) -> Object:
+    """Metadata of a namespaced object."""
+    result: Object = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    if annotations:
+        result["annotations"] = dict(annotations)
+    return result

@@ -1,0 +1,99 @@
+"""All objects of a lease, in the order in which they are registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.access import access_objects
+from components.credentials import credentials_objects
+from components.errors import BuildError
+from components.hostname import hostname_object
+from components.isolation import isolation_objects
+from components.labels import Object
+from components.leased_ip import address_objects, leased_ip_service
+from components.namespace import namespace_object
+from components.service import service_objects
+from components.workload import workload_object
+from lease.spec import LeasedIpSpec, LeaseSpec
+
+__all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePart:
+    """What one service becomes: `access` is ServiceAccount, Role and RoleBinding or nothing; 0 to 2 `services`."""
+
+    name: str
+    access: tuple[Object, ...]
+    workload: Object
+    services: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPart:
+    """One leased address: `shared` (pool, advertisement) outlives the lease; `services` are this lease's own."""
+
+    sharing_key: str
+    shared: tuple[Object, Object]
+    services: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseParts:
+    """A lease's objects by the question they answer; secrets first, they take longest to register (toolchain.md §3)."""
+
+    namespace: Object
+    credentials: tuple[Object, ...]
+    policies: tuple[Object, ...]
+    services: tuple[ServicePart, ...]
+    hostnames: tuple[Object, ...]
+    addresses: tuple[AddressPart, ...]
+
+
+def lease_parts(spec: LeaseSpec) -> LeaseParts:
+    """Build everything. Raises `BuildError` for a value that may not reach a cluster; nothing is half built."""
+    return LeaseParts(
+        namespace=namespace_object(spec),
+        credentials=credentials_objects(spec),
+        policies=isolation_objects(spec),
+        services=_services(spec),
+        hostnames=tuple(hostname_object(spec, hostname) for hostname in spec.hostnames),
+        addresses=_addresses(spec),
+    )
+
+
+def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:
+    """The lease as one list of plain manifests: namespace, secrets, policies, then per service access, workload and
+    Services, then hostnames and leased addresses. The same objects are rendered, judged and registered.
+    """
+    parts = lease_parts(spec)
+    services = (item for part in parts.services for item in (*part.access, part.workload, *part.services))
+    addresses = (item for part in parts.addresses for item in (*part.shared, *part.services))
+    return (parts.namespace, *parts.credentials, *parts.policies, *services, *parts.hostnames, *addresses)
+
+
+def _services(spec: LeaseSpec) -> tuple[ServicePart, ...]:
+    return tuple(
+        ServicePart(
+            name=service.name,
+            access=access_objects(spec, service),
+            workload=workload_object(spec, service),
+            services=service_objects(spec, service),
+        )
+        for service in spec.services
+    )
+
+
+def _addresses(spec: LeaseSpec) -> tuple[AddressPart, ...]:
+    by_key: dict[str, list[LeasedIpSpec]] = {}
+    for leased in spec.leased_ips:
+        by_key.setdefault(leased.sharing_key, []).append(leased)
+    return tuple(_address(spec, exposes) for exposes in by_key.values())
+
+
+def _address(spec: LeaseSpec, exposes: list[LeasedIpSpec]) -> AddressPart:
+    key, addresses = exposes[0].sharing_key, {leased.address for leased in exposes}
+    if len(addresses) > 1:
+        raise BuildError(f"addresses of {key!r}", sorted(addresses), "one address for a sharing key")
+    services = tuple(leased_ip_service(spec, leased) for leased in exposes)
+    return AddressPart(sharing_key=key, shared=address_objects(spec, exposes[0]), services=services)

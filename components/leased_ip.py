@@ -1,0 +1,86 @@
+"""A leased address: pool, announcement and the LoadBalancer Services on it (kubernetes-objects.md §2.8).
+
+One pool and one L2Advertisement hold exactly one address. Every lease of a tenant that shares the address registers the
+same two objects, so they carry nothing of a single lease.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+
+from components.errors import BuildError
+from components.labels import (
+    AKASH,
+    LEASE_OWNER,
+    MANIFEST_SERVICE,
+    SERVICE_TARGET,
+    SHARING_KEY,
+    SHARING_KEY_HASH,
+    Object,
+    lease_labels,
+    metadata,
+)
+from lease.ids import base32hex
+from lease.spec import LeasedIpSpec, LeaseSpec
+
+__all__ = ["address_objects", "leased_ip_service", "pool_name"]
+
+
+def pool_name(sharing_key: str) -> str:
+    """Name of pool and advertisement: `ip-` and base32hex of SHA-224 of the key, 48 characters."""
+    return f"ip-{base32hex(hashlib.sha224(sharing_key.encode()).digest())}"
+
+
+def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Object]:
+    """IPAddressPool and L2Advertisement of one sharing key; identical from every lease of the owner that uses it."""
+    pool = {"addresses": [_network(leased)], "autoAssign": False}
+    advertisement = {"ipAddressPools": [pool_name(leased.sharing_key)]}
+    return (
+        _metallb(spec, leased, "IPAddressPool") | {"spec": pool},
+        _metallb(spec, leased, "L2Advertisement") | {"spec": advertisement},
+    )
+
+
+def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
+    """The LoadBalancer Service of one expose; its selector is the Go provider's, without the namespace."""
+    name = f"{leased.service}-ip-{leased.external_port}-{leased.proto}".lower()
+    port = {"name": name, "protocol": leased.proto.upper(), "port": leased.external_port, "targetPort": leased.port}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(
+            name,
+            spec.namespace,
+            labels={AKASH: "true", SERVICE_TARGET: "metal-lb"} | lease_labels(spec.lease),
+            annotations={
+                "metallb.universe.tf/allow-shared-ip": leased.sharing_key,
+                "metallb.io/address-pool": pool_name(leased.sharing_key),
+            },
+        ),
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [port],
+            "selector": {AKASH: "true", MANIFEST_SERVICE: leased.service},
+        },
+    }
+
+
+def _network(leased: LeasedIpSpec) -> str:
+    try:
+        return str(ipaddress.ip_network(leased.address))
+    except ValueError:
+        place = f"address of {leased.sharing_key!r}"
+        raise BuildError(place, leased.address, "one IP address, chosen before the stack runs") from None
+
+
+def _metallb(spec: LeaseSpec, leased: LeasedIpSpec, kind: str) -> Object:
+    name = pool_name(leased.sharing_key)
+    labels = {SHARING_KEY_HASH: name.removeprefix("ip-"), LEASE_OWNER: spec.lease.owner}
+    return {
+        "apiVersion": "metallb.io/v1beta1",
+        "kind": kind,
+        "metadata": metadata(
+            name, spec.cluster.metallb_namespace, labels=labels, annotations={SHARING_KEY: leased.sharing_key}
+        ),
+    }

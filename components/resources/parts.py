@@ -1,0 +1,85 @@
+"""Component resources of a lease, one for each question an operator asks: how isolated, what runs, how reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+
+from components.labels import Object
+from components.lease import AddressPart, ServicePart
+from components.resources.manifest import ManifestResource
+
+__all__ = ["Hostname", "Isolation", "LeasedIp", "Namespace", "Service", "Workload"]
+
+
+class Namespace(pulumi.ComponentResource):
+    """The namespace of a lease; `resource` is what everything else waits for and goes with."""
+
+    def __init__(self, name: str, manifest: Object, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("lessor:lease:Namespace", name, None, opts)
+        self.resource = ManifestResource(manifest, pulumi.ResourceOptions(parent=self))
+        self.register_outputs({})
+
+
+class Isolation(pulumi.ComponentResource):
+    """Pull secrets and network policies: all that must stand before the first pod; pods wait for `resources`."""
+
+    def __init__(
+        self, name: str, manifests: Sequence[Object], *, home: Namespace, opts: pulumi.ResourceOptions
+    ) -> None:
+        super().__init__("lessor:lease:Isolation", name, None, opts)
+        self.resources = [ManifestResource(manifest, _inside(home, self)) for manifest in manifests]
+        self.register_outputs({})
+
+
+class Workload(pulumi.ComponentResource):
+    """What runs one service, after its rights and everything in `after`."""
+
+    def __init__(
+        self, part: ServicePart, *, home: Namespace, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> None:
+        super().__init__("lessor:lease:Workload", part.name, None, opts)
+        access = [ManifestResource(manifest, _inside(home, self)) for manifest in part.access]
+        self.resource = ManifestResource(part.workload, _inside(home, self, (*after, *access)))
+        self.register_outputs({})
+
+
+class Service(pulumi.ComponentResource):
+    """How one service is reached inside the cluster and on node ports."""
+
+    def __init__(self, part: ServicePart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("lessor:lease:Service", part.name, None, opts)
+        self.resources = [ManifestResource(manifest, _inside(home, self)) for manifest in part.services]
+        self.register_outputs({})
+
+
+class Hostname(pulumi.ComponentResource):
+    """One hostname on the shared HTTP edge."""
+
+    def __init__(self, manifest: Object, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
+        name = manifest["metadata"]["name"]
+        super().__init__("lessor:lease:Hostname", name, None, opts)
+        self.resource = ManifestResource(manifest, _inside(home, self))
+        self.register_outputs({})
+
+
+class LeasedIp(pulumi.ComponentResource):
+    """One leased address and this lease's Services on it.
+
+    Pool and advertisement belong to every lease that shares the address: a stack that goes forgets them. The
+    LoadBalancer Services are deleted one by one, before the namespace: only so is the address free when they are gone.
+    """
+
+    def __init__(self, part: AddressPart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("lessor:lease:LeasedIp", part.sharing_key, None, opts)
+        kept = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
+        shared = [ManifestResource(manifest, kept) for manifest in part.shared]
+        own = pulumi.ResourceOptions(parent=self, depends_on=[home.resource, *shared])
+        self.resources = [ManifestResource(manifest, own) for manifest in part.services]
+        self.register_outputs({})
+
+
+def _inside(home: Namespace, parent: pulumi.Resource, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
+    """Options of an object in the lease's namespace: made after it (and after `after`), gone with it."""
+    return pulumi.ResourceOptions(parent=parent, depends_on=[home.resource, *after], deleted_with=home.resource)

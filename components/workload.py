@@ -1,0 +1,69 @@
+"""What runs a service: a Deployment, or a StatefulSet where data outlives the pod (kubernetes-objects.md §2.5)."""
+
+from __future__ import annotations
+
+from components.checks import service_name
+from components.container import container
+from components.credentials import credentials_name
+from components.labels import Object, metadata, selector, service_labels
+from components.placement import affinity
+from components.volumes import claim_templates, pod_volumes
+from lease.spec import LeaseSpec, ServiceSpec
+
+__all__ = ["workload_object"]
+
+
+def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
+    """The workload of one service, named after it."""
+    name = service_name("service name", service.name)
+    kind, own = ("StatefulSet", _stateful(service)) if service.persistent else ("Deployment", _stateless())
+    common = {
+        "replicas": service.count,
+        "selector": {"matchLabels": selector(spec, service)},
+        "template": {"metadata": {"labels": service_labels(spec, service)}, "spec": _pod(spec, service)},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": metadata(name, spec.namespace, labels=service_labels(spec, service)),
+        "spec": common | own,
+    }
+
+
+def _stateless() -> Object:
+    """The old pod goes first: a lease's resources fit its replicas, not one more."""
+    return {
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+        "revisionHistoryLimit": 10,
+    }
+
+
+def _stateful(service: ServiceSpec) -> Object:
+    return {
+        "volumeClaimTemplates": claim_templates(service),
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}},
+        "revisionHistoryLimit": 1,
+    }
+
+
+def _pod(spec: LeaseSpec, service: ServiceSpec) -> Object:
+    permitted = bool(service.permissions_read)
+    optional: Object = {
+        "volumes": pod_volumes(service),
+        "serviceAccountName": service.name if permitted else "",
+        "imagePullSecrets": _pull_secrets(spec, service),
+        "runtimeClassName": "" if service.runtime_class == "none" else service.runtime_class,
+    }
+    return {
+        "containers": [container(service)],
+        **{key: value for key, value in optional.items() if value},
+        "automountServiceAccountToken": permitted,
+        "securityContext": {"runAsNonRoot": False},
+        "affinity": affinity(service),
+    }
+
+
+def _pull_secrets(spec: LeaseSpec, service: ServiceSpec) -> list[Object]:
+    """The service's own credentials, else the provider-wide secret an operator put into tenants' namespaces."""
+    name = credentials_name(service) if service.credentials else spec.cluster.pull_secret.strip()
+    return [{"name": name}] if name else []
