@@ -1,1 +1,5 @@
-"""What must never be? Rules over plain Kubernetes manifests, used by the policy pack, by the worker before it registers anything, and by audits."""
+"""What must never be?
+
+Rules over plain Kubernetes manifests: pure functions, one module a topic, listed in `policies.judge`. The worker judges
+a lease's objects before it registers them; the pack in `policies.pack` hands the same rules to `pulumi preview`.
+"""

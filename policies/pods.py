@@ -1,0 +1,54 @@
+"""Pods wherever they are declared: where a kind keeps its pod spec, and the containers in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from policies.rules import Manifest
+
+__all__ = ["LONG_RUNNING", "all_containers", "at", "named"]
+
+_TEMPLATE = ("spec", "template", "spec")
+_POD_SPECS = {
+    "Pod": ("spec",),
+    "Deployment": _TEMPLATE,
+    "StatefulSet": _TEMPLATE,
+    "DaemonSet": _TEMPLATE,
+    "ReplicaSet": _TEMPLATE,
+    "ReplicationController": _TEMPLATE,
+    "Job": _TEMPLATE,
+    "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
+}
+
+LONG_RUNNING = ("containers", "initContainers")
+"""Container lists that can carry resources; an ephemeral container has none of its own."""
+
+
+def all_containers(
+    manifest: Manifest, lists: Sequence[str] = (*LONG_RUNNING, "ephemeralContainers")
+) -> Iterator[Manifest]:
+    """Every container of the pod a manifest declares; nothing for kinds without pods.
+
+    What is not a list of mappings is yielded as one empty container, so that a rule which demands something fails.
+    """
+    path = _POD_SPECS.get(str(manifest.get("kind")))
+    if path is None:
+        return
+    pod = at(manifest, *path)
+    for name in lists:
+        found = pod.get(name)
+        listed = found if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+        yield from (item if isinstance(item, Mapping) else {} for item in listed if item is not None)
+
+
+def at(value: object, *path: str) -> Mapping[str, Any]:
+    """The mapping at `path`, empty where there is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def named(container: Manifest) -> str:
+    """How to call a container in a sentence."""
+    return f"container {str(container.get('name') or '(no name)')!r}"
