@@ -1,0 +1,148 @@
+"""Tokens: compact JWS signed by the account's secp256k1 key (gateway.md §2.4).
+
+`ES256K` signs SHA-256 of `header.payload`; `ES256KADR36`, made by browser wallets, signs SHA-256 of the ADR-36 document
+that holds it. Signatures are 64 bytes r‖s, and only the low-s half of them is accepted.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import bech32
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256K1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from jwt import PyJWS
+from jwt.algorithms import Algorithm
+from jwt.exceptions import PyJWTError
+
+from provider.errors import ChainError
+from provider.gateway.auth.claims import Claims, check_claims, invalid_token, parse_claims
+from provider.gateway.auth.keys import AccountKeys
+from provider.gateway.errors import AuthError
+from provider.protocols import Clock
+
+__all__ = ["ALGORITHMS", "Tokens", "adr36_document", "verify_signature"]
+
+ALGORITHMS = ("ES256K", "ES256KADR36")
+_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+_LONGEST_TOKEN = 64 * 1024
+_LONGEST_ADDRESS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class _Signer:
+    address: str
+    key: bytes
+
+
+def adr36_document(data: bytes, signer: str) -> bytes:
+    """The canonical JSON a wallet signs instead of `data`."""
+    value = {"data": base64.b64encode(data).decode(), "signer": signer}
+    document = {
+        "account_number": "0",
+        "chain_id": "",
+        "fee": {"amount": [], "gas": "0"},
+        "memo": "",
+        "msgs": [{"type": "sign/MsgSignData", "value": value}],
+        "sequence": "0",
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def verify_signature(message: bytes, key: bytes, signature: bytes) -> bool:
+    """Whether `signature` (r‖s) over SHA-256 of `message` is by `key` (33 bytes compressed) and has a low s."""
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    if len(signature) != 64 or s > _HALF_ORDER:
+        return False
+    try:
+        public = EllipticCurvePublicKey.from_encoded_point(SECP256K1(), key)
+        public.verify(encode_dss_signature(r, s), message, ECDSA(SHA256()))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class _AccountSignature(Algorithm):
+    """How PyJWT checks either algorithm; `wrapped` puts the message into the ADR-36 document first."""
+
+    def __init__(self, *, wrapped: bool) -> None:
+        self._wrapped = wrapped
+
+    def prepare_key(self, key: _Signer) -> _Signer:
+        return key
+
+    def sign(self, msg: bytes, key: Any) -> bytes:
+        raise NotImplementedError("the provider signs no tokens")
+
+    def verify(self, msg: bytes, key: _Signer, sig: bytes) -> bool:
+        return verify_signature(adr36_document(msg, key.address) if self._wrapped else msg, key.key, sig)
+
+    @staticmethod
+    def to_jwk(key_obj: Any, as_dict: bool = False) -> Any:
+        raise NotImplementedError
+
+    @staticmethod
+    def from_jwk(jwk: Any) -> Any:
+        raise NotImplementedError
+
+
+def _jws() -> PyJWS:
+    jws = PyJWS(algorithms=[])
+    for name in ALGORITHMS:
+        jws.register_algorithm(name, _AccountSignature(wrapped=name != "ES256K"))
+    return jws
+
+
+class Tokens:
+    """Turns the text of a token into claims that hold now."""
+
+    def __init__(self, keys: AccountKeys, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._jws = _jws()
+
+    async def read(self, token: str) -> Claims:
+        """Claims whose signature and rules hold; raises `AuthError` as gateway.md §2.5 maps it."""
+        claims = self._unverified(token)
+        self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss)))
+        check_claims(claims, self._clock.now())
+        return claims
+
+    def _unverified(self, token: str) -> Claims:
+        if len(token) > _LONGEST_TOKEN or "=" in token:
+            raise invalid_token()
+        try:
+            parts = self._jws.decode_complete(token, options={"verify_signature": False})
+        except (PyJWTError, ValueError, TypeError) as error:
+            raise invalid_token() from error
+        claims = parse_claims(parts["payload"])
+        if parts["header"].get("alg") not in ALGORITHMS or not _is_account(claims.iss):
+            raise invalid_token()
+        return claims
+
+    async def _key_of(self, address: str) -> bytes:
+        try:
+            key = await self._keys.get(address)
+        except ChainError as error:
+            raise AuthError(500, "unknown error while processing JWT") from error
+        if key is None:
+            raise invalid_token()
+        return key
+
+    def _verify(self, token: str, signer: _Signer) -> None:
+        try:
+            self._jws.decode_complete(token, signer, algorithms=ALGORITHMS)  # type: ignore[arg-type]
+        except (PyJWTError, ValueError, TypeError) as error:
+            raise invalid_token() from error
+
+
+def _is_account(address: str) -> bool:
+    if len(address) > _LONGEST_ADDRESS or address != address.lower():
+        return False
+    prefix, data = bech32.bech32_decode(address)
+    return prefix == "akash" and data is not None and bool(bech32.convertbits(data, 5, 8, False))

@@ -1,0 +1,43 @@
+"""What the gateway has to be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["GatewayConfig", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes and seconds; `manifest_seconds` and `header_seconds` as the Go provider (gateway.md §1, §3.4)."""
+
+    manifest_bytes: int = 2 * 1024 * 1024
+    small_body_bytes: int = 64 * 1024
+    header_bytes: int = 64 * 1024
+    headers: int = 128
+    header_seconds: float = 3.0
+    body_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    manifest_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """`provider` is our bech32 address; `data_dir` keeps the account certificate.
+
+    `blocked_hostnames`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
+    `static_hosts` every HTTP expose gets a hostname of ours, without it the tenant must name one.
+    """
+
+    provider: str
+    data_dir: Path
+    host: str = "0.0.0.0"  # noqa: S104 (the documented default bind, gateway.md §1)
+    port: int = 8443
+    manifest_namespace: str = "lease"
+    public_hostname: str = ""
+    blocked_hostnames: tuple[str, ...] = ()
+    static_hosts: bool = False
+    leased_ips: bool = True
+    reclamation_window_ns: int = 0
+    limits: Limits = Limits()

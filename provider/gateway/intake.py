@@ -1,0 +1,132 @@
+"""How a manifest is accepted: checked, written, announced; or refused with nothing changed (gateway.md §3.4).
+
+The Manifest object is the durable record: once a tenant reads 200, the newest accepted manifest is in the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import structlog
+
+from lease.errors import ManifestRefused
+from lease.ids import DeploymentId, LeaseId
+from lease.manifest import Group, Manifest
+from lease.manifest_decode import manifest_from_json
+from lease.spec import GpuPlacement
+from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
+from provider.chain.model import Deployment, Lease, LeaseState
+from provider.gateway.config import GatewayConfig
+from provider.gateway.errors import RequestError
+from provider.gateway.hostnames import check_hostnames
+from provider.lifecycle.records import ManifestRecord, write_manifest
+from provider.operators.objects import PROVIDER_HOST
+from provider.protocols import Bus, Chain, Cluster
+
+__all__ = ["MANIFEST_ACCEPTED", "ManifestIntake", "Placements"]
+
+MANIFEST_ACCEPTED = "manifest.accepted"
+"""Bus topic; the value is the `LeaseId` whose Manifest object was just written."""
+
+Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement]]]
+"""The GPU of every GPU service of a lease by resource id, as it was reserved; empty without GPUs."""
+
+_UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
+_LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+_log = structlog.get_logger("gateway.intake")
+
+
+class ManifestIntake:
+    """Accepts manifests, one at a time for a deployment."""
+
+    def __init__(
+        self, config: GatewayConfig, *, chain: Chain, cluster: Cluster, bus: Bus, placements: Placements
+    ) -> None:
+        self._config = config
+        self._chain = chain
+        self._cluster = cluster
+        self._bus = bus
+        self._placements = placements
+        self._locks = _Locks()
+
+    async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
+        """Returns once every live lease of the deployment has its Manifest object; the same again changes nothing.
+
+        Raises `RequestError` (nothing was changed), `ChainError` or `ClusterError`.
+        """
+        try:
+            async with asyncio.timeout(self._config.limits.manifest_seconds):
+                manifest = manifest_from_json(body)
+                deployment = DeploymentId(owner, dseq)
+                async with self._locks.hold(deployment):
+                    await self._accept(deployment, manifest)
+        except ManifestRefused as error:
+            raise RequestError(422, str(error)) from error
+        except TimeoutError as error:
+            raise RequestError(500, "context deadline exceeded") from error
+
+    async def _accept(self, id_: DeploymentId, manifest: Manifest) -> None:
+        deployment = await self._chain.deployment(id_)
+        if deployment is None:
+            raise RequestError(404, _UNKNOWN)
+        _check_document(manifest, deployment)
+        leases = await self._chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_)
+        leased = [(lease.id, _group_of(lease, deployment, manifest)) for lease in leases]
+        await self._check_leased(id_.owner, [group for _, group in leased])
+        if not leased:
+            raise RequestError(404, "no lease for deployment")
+        records = [ManifestRecord(lease, group, await self._placements(lease)) for lease, group in leased]
+        for record in records:
+            await write_manifest(self._cluster, record, namespace=self._config.manifest_namespace)
+            self._bus.publish(MANIFEST_ACCEPTED, record.lease)
+            _log.info("manifest accepted", lease=str(record.lease))
+
+    async def _check_leased(self, owner: str, groups: Sequence[Group]) -> None:
+        """What only the groups leased here must keep: this provider's settings, and hostnames the owner may use."""
+        for group in groups:
+            check_for_provider(group, require_hosts=not self._config.static_hosts)
+        wanted = [host for group in groups for host in group_hostnames(group)]
+        if wanted:
+            holders = await self._hostname_holders()
+            check_hostnames(wanted, owner, blocked=self._config.blocked_hostnames, holders=holders)
+
+    async def _hostname_holders(self) -> dict[str, str]:
+        claims = await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace)
+        return {str(claim["spec"]["hostname"]).lower(): str(claim["spec"]["owner"]) for claim in claims}
+
+
+def _check_document(manifest: Manifest, deployment: Deployment) -> None:
+    """Structure, hash, then the groups on chain: the order decides which of several faults is named."""
+    validate_manifest(manifest)
+    check_version(manifest, deployment.hash)
+    cross_validate(manifest, deployment.groups)
+
+
+def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group:
+    """The manifest's group for a lease, joined by its name on chain; cross-validation has made sure of it."""
+    name = deployment.groups[lease.id.gseq - 1].name
+    return next(group for group in manifest if group.name == name)
+
+
+class _Locks:
+    """One lock a deployment, kept only while somebody holds or awaits it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[DeploymentId, asyncio.Lock] = {}
+        self._users: Counter[DeploymentId] = Counter()
+
+    @asynccontextmanager
+    async def hold(self, deployment: DeploymentId) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(deployment, asyncio.Lock())
+        self._users[deployment] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[deployment] -= 1
+            if not self._users[deployment]:
+                del self._users[deployment], self._locks[deployment]

@@ -1,0 +1,77 @@
+"""What the cluster holds of one lease, read narrowly so that a cache of watches can take its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from lease.ids import LeaseId, namespace_name
+from provider.operators.labels import MANAGED, managed_labels
+from provider.operators.objects import (
+    DEPLOYMENT,
+    MANIFEST,
+    NAMESPACE,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    SERVICE,
+    STATEFUL_SET,
+)
+from provider.protocols import Cluster
+
+__all__ = ["LeaseObjects", "ReadLease", "lease_reader"]
+
+_Objects: TypeAlias = tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseObjects:
+    """Plain Kubernetes objects. `manifest` None: none was ever accepted; `namespace` False: no stack yet."""
+
+    manifest: dict[str, Any] | None
+    namespace: bool = False
+    deployments: _Objects = ()
+    stateful_sets: _Objects = ()
+    services: _Objects = ()
+    hosts: _Objects = ()
+    leased_ips: _Objects = ()
+
+    @property
+    def workloads(self) -> _Objects:
+        return self.deployments + self.stateful_sets
+
+
+ReadLease: TypeAlias = Callable[[LeaseId], Awaitable[LeaseObjects]]
+
+
+def lease_reader(cluster: Cluster, manifest_namespace: str) -> ReadLease:
+    """Reads from the API server, all kinds at once. Raises `ClusterError`."""
+
+    async def read(lease: LeaseId) -> LeaseObjects:
+        name, labels = namespace_name(lease), managed_labels(lease)
+        records = asyncio.gather(
+            cluster.get(MANIFEST, name, namespace=manifest_namespace),
+            cluster.list(PROVIDER_HOST, namespace=manifest_namespace, labels=labels),
+            cluster.list(PROVIDER_LEASED_IP, namespace=manifest_namespace, labels=labels),
+        )
+        running = asyncio.gather(
+            cluster.get(NAMESPACE, name),
+            cluster.list(DEPLOYMENT, namespace=name, labels=MANAGED),
+            cluster.list(STATEFUL_SET, namespace=name, labels=MANAGED),
+            cluster.list(SERVICE, namespace=name, labels=MANAGED),
+        )
+        (manifest, hosts, leased_ips), (namespace, deployments, stateful_sets, services) = await asyncio.gather(
+            records, running
+        )
+        return LeaseObjects(
+            manifest=manifest,
+            namespace=namespace is not None,
+            deployments=tuple(deployments),
+            stateful_sets=tuple(stateful_sets),
+            services=tuple(services),
+            hosts=tuple(hosts),
+            leased_ips=tuple(leased_ips),
+        )
+
+    return read

@@ -1,0 +1,84 @@
+"""`GET /status`: what the provider tells anybody (gateway.md §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Amounts", "NodeAmounts", "ProviderStatus", "status_document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Of a reservation or a node. `storage_bytes` by class, empty for a node."""
+
+    cpu_milli: int
+    gpu_units: int
+    memory_bytes: int
+    ephemeral_bytes: int
+    storage_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAmounts:
+    """`available` has pending reservations subtracted already."""
+
+    name: str
+    allocatable: Amounts
+    available: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatus:
+    """`leases`, `orders`, `deployments` are counts; `active` (allocated) and `pending` one entry a reservation."""
+
+    leases: int = 0
+    orders: int = 0
+    deployments: int = 0
+    active: tuple[Amounts, ...] = ()
+    pending: tuple[Amounts, ...] = ()
+    nodes: tuple[NodeAmounts, ...] = ()
+    storage_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+def status_document(
+    status: ProviderStatus, *, address: str, public_hostname: str, reclamation_window_ns: int
+) -> dict[str, Any]:
+    """The document, fields in Go's order; empty lists and unset settings are left out."""
+    document: dict[str, Any] = {
+        "cluster": {"leases": status.leases, "inventory": _inventory(status)},
+        "bidengine": {"orders": status.orders},
+        "manifest": {"deployments": status.deployments},
+    }
+    if public_hostname:
+        document["cluster_public_hostname"] = public_hostname
+    if reclamation_window_ns:
+        document["reclamation_window"] = reclamation_window_ns
+    return document | {"address": address}
+
+
+def _inventory(status: ProviderStatus) -> dict[str, Any]:
+    reserved = {"active": list(map(_amounts, status.active)), "pending": list(map(_amounts, status.pending))}
+    available = {
+        "nodes": [
+            {"name": node.name, "allocatable": _amounts(node.allocatable), "available": _amounts(node.available)}
+            for node in status.nodes
+        ],
+        "storage": [{"class": name, "size": size} for name, size in sorted(status.storage_bytes.items())],
+    }
+    return _without_empty(reserved) | {"available": _without_empty(available)}
+
+
+def _amounts(amounts: Amounts) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "cpu": amounts.cpu_milli,
+        "gpu": amounts.gpu_units,
+        "memory": amounts.memory_bytes,
+        "storage_ephemeral": amounts.ephemeral_bytes,
+    }
+    return document | _without_empty({"storage": dict(sorted(amounts.storage_bytes.items()))})
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value}

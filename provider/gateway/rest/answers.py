@@ -1,0 +1,51 @@
+"""The shapes of an answer, byte for byte (gateway.md §3.1)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from provider.gateway.errors import AuthError, GatewayError
+
+__all__ = ["empty", "go_json", "json_answer", "refusal", "text_error"]
+
+
+def go_json(value: Any) -> str:
+    """Compact JSON as Go's encoder writes it: `<`, `>`, `&` and the two line separators escaped, other text as is."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def json_answer(value: Any) -> web.Response:
+    """200 with a document."""
+    return _json(200, go_json(value), "application/json; charset=UTF-8")
+
+
+def text_error(status: int, text: str) -> web.Response:
+    """A plain-text error; an empty text is an empty body without a type."""
+    if not text:
+        return empty(status)
+    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=status, body=f"{text}\n".encode(errors="replace"), headers=headers)
+
+
+def empty(status: int, **headers: str) -> web.Response:
+    """No body, and no content type invented for it."""
+    response = web.Response(status=status, headers=headers)
+    del response.headers["Content-Type"]
+    return response
+
+
+def refusal(error: GatewayError) -> web.Response:
+    """The answer an error of ours stands for."""
+    if isinstance(error, AuthError):
+        return _json(error.status, go_json({"message": error.text}), "application/json")
+    return text_error(error.status, error.text)
+
+
+def _json(status: int, text: str, content_type: str) -> web.Response:
+    return web.Response(status=status, body=text.encode(errors="replace"), headers={"Content-Type": content_type})

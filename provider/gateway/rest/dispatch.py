@@ -1,0 +1,93 @@
+"""From request to answer: path, method, credentials, gates, handler, errors, in this order (gateway.md §3.1–3.2)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+
+import structlog
+from aiohttp import web
+
+from provider.errors import ChainError, ClusterError
+from provider.gateway.auth.access import require_access
+from provider.gateway.auth.claims import Claims
+from provider.gateway.auth.credentials import read_credentials
+from provider.gateway.auth.tokens import Tokens
+from provider.gateway.errors import GatewayError, RequestError
+from provider.gateway.rest.answers import empty, refusal, text_error
+from provider.gateway.rest.paths import clean_path, escape_path, request_path
+from provider.gateway.rest.routes import Call, Match, Route, find_route, target_of
+
+__all__ = ["Dispatcher"]
+
+_NOT_FOUND = "404 page not found"
+_log = structlog.get_logger("gateway")
+
+
+class Dispatcher:
+    """The one request handler of the listener. Nothing a client sends can make it raise."""
+
+    def __init__(self, routes: Sequence[Route], tokens: Tokens, *, provider: str) -> None:
+        self._routes = routes
+        self._tokens = tokens
+        self._provider = provider
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer, and log one line: never headers, bodies or queries, which may hold secrets."""
+        started = time.monotonic()
+        with structlog.contextvars.bound_contextvars(request=secrets.token_hex(6)):
+            response = await self._guarded(request)
+            elapsed_ms = round((time.monotonic() - started) * 1000, 1)
+            path = request.raw_path.partition("?")[0][:200]
+            _log.info("request", method=request.method, path=path, status=response.status, elapsed_ms=elapsed_ms)
+        return response
+
+    async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except GatewayError as error:
+            return refusal(error)
+        except ClusterError as error:
+            _log.warning("cluster failed", error=str(error))
+            return refusal(_cluster_refusal(error))
+        except ChainError as error:
+            _log.warning("chain failed", error=str(error))
+            return text_error(500, "the chain cannot be read at the moment; try again later")
+        except Exception:
+            _log.exception("request failed")
+            return text_error(500, "internal error")
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.version >= (1, 1) and "Host" not in request.headers:
+            raise RequestError(400, "400 Bad Request: missing required Host header")
+        path, query = request_path(request.raw_path)
+        cleaned = clean_path(path)
+        if cleaned != path:
+            return empty(301, Location=escape_path(cleaned) + (f"?{query}" if query else ""))
+        found = find_route(self._routes, path)
+        if found is None:
+            raise RequestError(404, _NOT_FOUND)
+        if not found.route.allows(request.method):
+            raise RequestError(found.route.wrong_method, _NOT_FOUND if found.route.wrong_method == 404 else "")
+        claims = await read_credentials(request.headers.get("Authorization"), self._tokens)
+        return await found.route.handler(self._call(request, claims, found))
+
+    def _call(self, request: web.BaseRequest, claims: Claims, found: Match) -> Call:
+        if found.route.public:
+            return Call(request, claims, None, found.values)
+        require_access(claims, self._provider, None, None)
+        target = target_of(found.values, claims.iss, self._provider)
+        require_access(claims, self._provider, target, found.route.scope)
+        return Call(request, claims, target, found.values)
+
+
+def _cluster_refusal(error: ClusterError) -> RequestError:
+    """Statuses of gateway.md §3.1; our words, because the error's own name addresses inside the provider."""
+    match error.status:
+        case 0:
+            return RequestError(503, "kube: the API server is not reachable; try again later")
+        case 404:
+            return RequestError(404, "kube: not found")
+        case _:
+            return RequestError(500, "kube: internal error")

@@ -1,0 +1,80 @@
+"""Reading a lease: its manifest, its status, the status of one service (gateway.md §3.5–3.7).
+
+No chain query is made here: a lease exists when the cluster holds its manifest (gateway.md §3.11).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from lease.manifest import Group
+from lease.manifest_json import manifest_value
+from provider.gateway.auth.claims import Scope
+from provider.gateway.config import GatewayConfig
+from provider.gateway.errors import RequestError
+from provider.gateway.lease_objects import LeaseObjects, ReadLease
+from provider.gateway.lease_status import lease_status, service_status
+from provider.gateway.rest.answers import json_answer
+from provider.gateway.rest.routes import Call, Route
+from provider.lifecycle.records import BadRecordError, read_manifest
+
+__all__ = ["lease_routes"]
+
+_LEASE = "/lease/{dseq}/{gseq}/{oseq}"
+
+
+def lease_routes(config: GatewayConfig, read: ReadLease) -> list[Route]:
+    async def get_manifest(call: Call) -> web.StreamResponse:
+        objects = await read(call.lease)
+        if objects.manifest is None:
+            raise RequestError(404, "lease not found")
+        return json_answer(manifest_value((_group(objects.manifest),)))
+
+    async def get_status(call: Call) -> web.StreamResponse:
+        objects = await read(call.lease)
+        group = _running_group(objects)
+        document = lease_status(group, objects, public_hostname=config.public_hostname, leased_ips=config.leased_ips)
+        return json_answer(document)
+
+    async def get_service_status(call: Call) -> web.StreamResponse:
+        objects = await read(call.lease)
+        name = call.values["service"]
+        _require_service(objects, name)
+        document = service_status(name, objects)
+        if document is None:
+            raise RequestError(404, f'kube: internal error: workload "{name}" not found')
+        return json_answer(document)
+
+    return [
+        Route(f"{_LEASE}/manifest", get_manifest, scope=Scope.GET_MANIFEST),
+        Route(f"{_LEASE}/status", get_status, scope=Scope.STATUS),
+        Route(f"{_LEASE}/service/{{service}}/status", get_service_status),
+    ]
+
+
+def _running_group(objects: LeaseObjects) -> Group:
+    if objects.manifest is None:
+        raise RequestError(404, "")
+    if not objects.namespace:
+        raise RequestError(404, "kube: lease not found")
+    if not objects.workloads:
+        raise RequestError(404, "kube: no deployments for lease")
+    return _group(objects.manifest)
+
+
+def _group(manifest: dict[str, Any]) -> Group:
+    try:
+        return read_manifest(manifest).group
+    except BadRecordError as error:
+        raise RequestError(500, "kube: internal error: the stored manifest cannot be read") from error
+
+
+def _require_service(objects: LeaseObjects, name: str) -> None:
+    if not objects.namespace:
+        raise RequestError(404, "kube: lease not found")
+    if objects.manifest is None:
+        raise RequestError(404, "kube: no manifest for lease")
+    if name not in (service.name for service in _group(objects.manifest).services or ()):
+        raise RequestError(404, "kube: no service for that lease")

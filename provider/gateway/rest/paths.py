@@ -1,0 +1,77 @@
+"""Request paths as Go's router and number parser treat them (gateway.md §3.1–3.2)."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+from provider.gateway.errors import RequestError
+
+__all__ = ["clean_path", "escape_path", "go_quote", "parse_uint", "request_path"]
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SCHEME = re.compile(r"https?://[^/]*", re.IGNORECASE)
+_NAMED = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+
+
+def request_path(target: str) -> tuple[str, str]:
+    """Decoded path and raw query of a request target; raises `RequestError` 400 when it cannot be one."""
+    path, _, query = _SCHEME.sub("", target, count=1).partition("?")
+    if _BAD_ESCAPE.search(path):
+        raise RequestError(400, "400 Bad Request")
+    return unquote_to_bytes(path).decode(errors="surrogateescape") or "/", query
+
+
+def clean_path(path: str) -> str:
+    """Without `.`, `..` and doubled slashes, always starting with one slash; a trailing slash stays."""
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del kept[-1:]
+        elif part not in ("", "."):
+            kept.append(part)
+    cleaned = "/" + "/".join(kept)
+    return cleaned + "/" if path.endswith("/") and kept else cleaned
+
+
+def escape_path(path: str) -> str:
+    """A decoded path as a Location header spells it."""
+    return quote(path.encode(errors="surrogateescape"), safe="/:@!$&'()*+,;=~")
+
+
+def parse_uint(text: str, bits: int) -> int:
+    """A decimal path value; raises `RequestError` 400 with the text of Go's `strconv.ParseUint`."""
+    if not (text.isascii() and text.isdigit()):
+        raise RequestError(400, f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
+    significant = text.lstrip("0")
+    if len(significant) > 20 or int(significant or "0") >= 1 << bits:
+        raise RequestError(400, f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
+    return int(significant or "0")
+
+
+def go_quote(text: str) -> str:
+    """Double-quoted as Go's %q: printable text as is, the rest escaped."""
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    if character.isprintable():
+        return character
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,58 @@
+"""Routes whose door is built and whose room is not: streams and migrations (gateway.md §3.8–3.10).
+
+Credentials, path and scope are judged as they will be; past them a WebSocket or a migration is answered 501.
+"""
+
+from __future__ import annotations
+
+import json
+
+from aiohttp import web
+
+from provider.gateway.auth.claims import Scope
+from provider.gateway.config import Limits
+from provider.gateway.errors import RequestError
+from provider.gateway.rest.bodies import read_body
+from provider.gateway.rest.routes import Call, Handler, Route
+
+__all__ = ["pending_routes"]
+
+_LEASE = "/lease/{dseq}/{gseq}/{oseq}"
+
+
+def pending_routes(limits: Limits) -> list[Route]:
+    post = frozenset({"POST"})
+    return [
+        Route(f"{_LEASE}/logs", _stream, scope=Scope.LOGS),
+        Route(f"{_LEASE}/kubeevents", _stream, scope=Scope.EVENTS),
+        Route(f"{_LEASE}/shell", _stream, methods=frozenset(), scope=Scope.SHELL),
+        Route("/hostname/migrate", _migration("hostnames_to_migrate", limits), methods=post),
+        Route("/endpoint/migrate", _migration("endpoints_to_migrate", limits), methods=post),
+    ]
+
+
+async def _stream(call: Call) -> web.StreamResponse:
+    if call.request.headers.get("Upgrade", "").lower() != "websocket":
+        raise RequestError(400, "Bad Request")
+    raise RequestError(501, "this provider does not serve streams yet")
+
+
+def _migration(names: str, limits: Limits) -> Handler:
+    async def migrate(call: Call) -> web.StreamResponse:
+        body = await read_body(call.request, limit=limits.small_body_bytes, seconds=limits.body_seconds)
+        if not _names(body, names):
+            raise RequestError(400, "")
+        raise RequestError(501, "this provider does not migrate yet")
+
+    return migrate
+
+
+def _names(body: bytes, key: str) -> list[str]:
+    try:
+        document = json.loads(body)
+        wanted = (document or {}).get(key) or []
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RequestError(422, "") from error
+    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+        raise RequestError(422, "")
+    return wanted

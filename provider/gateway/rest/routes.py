@@ -1,0 +1,101 @@
+"""The route table's rows and how a path finds its row (gateway.md §3.2; recordings, notfound)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aiohttp import web
+
+from lease.ids import DeploymentId, LeaseId
+from provider.gateway.auth.access import Target
+from provider.gateway.auth.claims import Claims, Scope
+from provider.gateway.rest.paths import parse_uint
+
+__all__ = ["Call", "Handler", "Match", "Route", "find_route", "target_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that passed every gate. `target` is what the path names under the caller's own address."""
+
+    request: web.BaseRequest
+    claims: Claims
+    target: Target
+    values: Mapping[str, str]
+
+    @property
+    def owner(self) -> str:
+        return self.claims.iss
+
+    @property
+    def lease(self) -> LeaseId:
+        """Of a route below /lease only."""
+        assert isinstance(self.target, LeaseId)  # noqa: S101
+        return self.target
+
+    @property
+    def deployment(self) -> DeploymentId:
+        """Of a route below /deployment only."""
+        assert isinstance(self.target, DeploymentId)  # noqa: S101
+        return self.target
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`methods` empty means any. Everything but `public` needs credentials; `scope` only where Go has a scope gate."""
+
+    pattern: str
+    handler: Handler
+    methods: frozenset[str] = frozenset({"GET"})
+    public: bool = False
+    scope: Scope | None = None
+
+    def allows(self, method: str) -> bool:
+        return not self.methods or method in self.methods
+
+    @property
+    def wrong_method(self) -> int:
+        """Go's nested router forgets that only the method was wrong below /lease."""
+        return 404 if self.pattern.startswith("/lease/") else 405
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    route: Route
+    values: Mapping[str, str]
+
+
+def find_route(routes: Iterable[Route], path: str) -> Match | None:
+    """The row whose pattern fits a clean, decoded path."""
+    for route in routes:
+        values = _match(route.pattern.split("/"), path.split("/"))
+        if values is not None:
+            return Match(route, values)
+    return None
+
+
+def target_of(values: Mapping[str, str], owner: str, provider: str) -> Target:
+    """What the path names; raises `RequestError` 400 for a number that is none."""
+    if "dseq" not in values:
+        return None
+    dseq = parse_uint(values["dseq"], 64)
+    if "gseq" not in values:
+        return DeploymentId(owner, dseq)
+    return LeaseId(owner, dseq, parse_uint(values["gseq"], 32), parse_uint(values["oseq"], 32), provider)
+
+
+def _match(pattern: list[str], path: list[str]) -> dict[str, str] | None:
+    if len(pattern) != len(path):
+        return None
+    values: dict[str, str] = {}
+    for wanted, part in zip(pattern, path, strict=True):
+        if wanted.startswith("{") and part:
+            values[wanted[1:-1]] = part
+        elif wanted != part:
+            return None
+    return values

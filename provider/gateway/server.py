@@ -1,0 +1,96 @@
+"""The gateway put together: certificate, routes, listener."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from provider.gateway.auth.keys import AccountKeys
+from provider.gateway.auth.tokens import Tokens
+from provider.gateway.config import GatewayConfig
+from provider.gateway.intake import ManifestIntake, Placements
+from provider.gateway.lease_objects import ReadLease, lease_reader
+from provider.gateway.rest.connection import HttpServer
+from provider.gateway.rest.deployment import deployment_routes
+from provider.gateway.rest.dispatch import Dispatcher
+from provider.gateway.rest.lease import lease_routes
+from provider.gateway.rest.pending import pending_routes
+from provider.gateway.rest.public import KubeVersion, ReadStatus, public_routes
+from provider.gateway.rest.routes import Route
+from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
+from provider.protocols import Bus, Chain, Clock, Cluster
+
+__all__ = ["Gateway"]
+
+_DRAIN_SECONDS = 10.0
+
+
+class Gateway:
+    """The REST listener. `status` and `kube_version` are asked on every request of /status and /version,
+    `placements` whenever a manifest is accepted.
+
+    `read_lease` defaults to reading the API server; a cache fed by watches may take its place.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        chain: Chain,
+        cluster: Cluster,
+        bus: Bus,
+        clock: Clock,
+        status: ReadStatus,
+        kube_version: KubeVersion,
+        placements: Placements,
+        read_lease: ReadLease | None = None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self.intake = ManifestIntake(config, chain=chain, cluster=cluster, bus=bus, placements=placements)
+        self._tokens = Tokens(AccountKeys(chain, clock), clock)
+        self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
+        self._routes = self._build_routes(status, kube_version)
+        self._runner: web.ServerRunner | None = None
+        self._certificate: AccountCertificate | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on; the port is the real one also when the configured one is 0."""
+        if self._runner is None:
+            raise RuntimeError("the gateway is not started")
+        host, port = self._runner.addresses[0][:2]
+        return str(host), int(port)
+
+    @property
+    def certificate(self) -> AccountCertificate:
+        """What tenants pin."""
+        if self._certificate is None:
+            raise RuntimeError("the gateway is not started")
+        return self._certificate
+
+    async def start(self) -> None:
+        """Listen. Raises `SettingsError` for a damaged certificate file, `OSError` when the address is taken."""
+        config = self._config
+        self._certificate = ensure_certificate(
+            config.provider, config.data_dir, now=self._clock.now(), hostname=config.public_hostname
+        )
+        dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
+        self._runner = web.ServerRunner(HttpServer(dispatcher, config.limits), shutdown_timeout=_DRAIN_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, config.host, config.port, ssl_context=server_context(self._certificate))
+        await site.start()
+
+    async def stop(self) -> None:
+        """Stop listening; requests under way get a few seconds to end."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def _build_routes(self, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
+        config = self._config
+        return [
+            *public_routes(config, status, kube_version),
+            *deployment_routes(self.intake, config.limits),
+            *lease_routes(config, self._read_lease),
+            *pending_routes(config.limits),
+        ]
