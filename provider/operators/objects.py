@@ -1,13 +1,31 @@
-"""Kinds of Kubernetes objects the provider reads and writes, and the durable records among them (kubernetes-objects.md §2.11)."""
+"""Kinds of Kubernetes objects the provider reads and writes, and its durable records (kubernetes-objects.md §2.11)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "DEPLOYMENT", "ENDPOINTS", "INGRESS", "IP_ADDRESS_POOL", "L2_ADVERTISEMENT", "MANIFEST", "NAMESPACE", "NODE", "PERSISTENT_VOLUME_CLAIM",
-    "POD", "PROVIDER_HOST", "PROVIDER_LEASED_IP", "SECRET", "SERVICE", "STATEFUL_SET", "STORAGE_CLASS", "Kind", "WatchEvent",
+    "DEPLOYMENT",
+    "ENDPOINTS",
+    "INGRESS",
+    "IP_ADDRESS_POOL",
+    "L2_ADVERTISEMENT",
+    "MANIFEST",
+    "NAMESPACE",
+    "NODE",
+    "PERSISTENT_VOLUME_CLAIM",
+    "POD",
+    "PROVIDER_HOST",
+    "PROVIDER_LEASED_IP",
+    "SECRET",
+    "SERVICE",
+    "STATEFUL_SET",
+    "STORAGE_CLASS",
+    "Kind",
+    "WatchEvent",
+    "kind_of",
 ]
 
 
@@ -23,7 +41,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """`type` is ADDED, MODIFIED or DELETED; a re-list after a gap sends ADDED for what exists and DELETED for what went."""
+    """`type`: ADDED, MODIFIED or DELETED; a re-list after a gap sends DELETED for what went, ADDED for what exists."""
 
     type: str
     object: dict[str, Any]
@@ -45,3 +63,13 @@ PROVIDER_HOST = Kind("akash.network/v2beta2", "ProviderHost", "providerhosts")
 PROVIDER_LEASED_IP = Kind("akash.network/v2beta2", "ProviderLeasedIP", "providerleasedips")
 IP_ADDRESS_POOL = Kind("metallb.io/v1beta1", "IPAddressPool", "ipaddresspools")
 L2_ADVERTISEMENT = Kind("metallb.io/v1beta1", "L2Advertisement", "l2advertisements")
+
+_KINDS = {(kind.api_version, kind.kind): kind for kind in list(globals().values()) if isinstance(kind, Kind)}
+
+
+def kind_of(obj: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest. Raises ValueError for one that the provider does not write."""
+    key = (obj.get("apiVersion"), obj.get("kind"))
+    if key not in _KINDS:
+        raise ValueError(f"{key[0]} {key[1]} is none of the provider's kinds: add it to provider.operators.objects")
+    return _KINDS[key]

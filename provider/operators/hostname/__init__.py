@@ -1,1 +1,1 @@
-"""."""
+"""Hostnames: who may use which, recorded as ProviderHost objects."""
