@@ -1,0 +1,61 @@
+"""The one question and the one deed of the engine in the cluster besides Pulumi's: is the namespace ending; end it."""
+
+from __future__ import annotations
+
+import httpx2
+from lightkube import ApiError, Client
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.core.exceptions import ConfigError
+from lightkube.resources.core_v1 import Namespace
+
+from stacks.engine.config import EngineConfig
+from stacks.engine.errors import OperationRefused
+
+__all__ = ["refuse_terminating", "sweep_namespace"]
+
+SECONDS = 10
+LABEL = "akash.network/namespace"
+
+
+def refuse_terminating(config: EngineConfig, namespace: str) -> None:
+    """Raise `OperationRefused` while the namespace is terminating.
+
+    An `up` into one succeeds, and later runs say "unchanged" while everything is gone (toolchain.md §3, killed runs 6).
+    """
+    found = _get(config, namespace)
+    if found is not None and found.metadata and found.metadata.deletionTimestamp:
+        raise OperationRefused(f"namespace {namespace} is still terminating; it can be used again when it is gone")
+
+
+def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
+    """Delete what a lost or half-written state has forgotten; True if there was something to delete.
+
+    Only a namespace that carries the label of a lease by that name is touched.
+    """
+    found = _get(config, namespace)
+    if found is None or not found.metadata or found.metadata.deletionTimestamp:
+        return False
+    if (found.metadata.labels or {}).get(LABEL) != namespace:
+        raise OperationRefused(f"namespace {namespace} is not a lease's: it lacks the label {LABEL}={namespace}")
+    try:
+        _client(config).delete(Namespace, namespace)
+    except ApiError as error:
+        if error.status.code != 404:
+            raise OperationRefused(f"namespace {namespace} could not be deleted: {error}") from None
+    return True
+
+
+def _get(config: EngineConfig, namespace: str) -> Namespace | None:
+    try:
+        return _client(config).get(Namespace, namespace)
+    except ApiError as error:
+        if error.status.code == 404:
+            return None
+        raise OperationRefused(f"namespace {namespace} could not be read: {error}") from None
+    except (ConfigError, httpx2.HTTPError) as error:
+        raise OperationRefused(f"the API server of {config.kubeconfig} did not answer: {error!r}") from None
+
+
+def _client(config: EngineConfig) -> Client:
+    chosen = KubeConfig.from_file(config.kubeconfig_copy).get(config.context or None)
+    return Client(chosen, timeout=httpx2.Timeout(SECONDS))

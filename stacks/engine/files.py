@@ -1,0 +1,79 @@
+"""The engine's own files: the key, the kubeconfig copy, the lock that makes it the only engine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stacks.engine.errors import DataInUse, EngineError
+
+__all__ = ["hold", "place_kubeconfig", "prepare_key", "write_private"]
+
+_FILES_IN_CLUSTERS = ("certificate-authority",)
+_FILES_IN_USERS = ("client-certificate", "client-key", "tokenFile")
+
+
+def hold(data: Path) -> int:
+    """Lock the data folder for this process and return the descriptor, which is to be kept open. Raises `DataInUse`."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DataInUse(
+            f"{data} is in use by another lessor process; stop it, or give this one a folder of its own"
+        ) from None
+    return descriptor
+
+
+def prepare_key(path: Path) -> None:
+    """Make the passphrase of the stacks' secrets if there is none. An existing one is never touched."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if not path.stat().st_size:
+            raise EngineError(
+                f"the key {path} is empty: restore it, or delete it together with {path.parent / 'stacks'}"
+            ) from None
+        return
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def place_kubeconfig(source: Path, target: Path) -> None:
+    """Copy `source` to `target` with file names made absolute; nothing is written when nothing changed.
+
+    Raises EngineError when it cannot be read.
+    """
+    try:
+        document = yaml.safe_load(source.read_text())
+        text = yaml.safe_dump(_absolute(document, source.resolve().parent))
+    except (OSError, yaml.YAMLError, AttributeError, TypeError) as error:
+        raise EngineError(f"the kubeconfig {source} cannot be used: {error}") from None
+    if not target.exists() or target.read_text() != text:
+        write_private(target, text)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace `path` by `text` at once, mode 0600."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def _absolute(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for key, entry, names in (("clusters", "cluster", _FILES_IN_CLUSTERS), ("users", "user", _FILES_IN_USERS)):
+        for item in document.get(key) or ():
+            for name in names:
+                if item[entry].get(name):
+                    item[entry][name] = str(folder / item[entry][name])
+    return document

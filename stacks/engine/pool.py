@@ -1,0 +1,176 @@
+"""Worker processes as the daemon sees them: started on demand, replaced when they die, ended with the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+
+from stacks.engine.config import EngineConfig
+from stacks.engine.errors import WorkerLost
+from stacks.engine.processes import DATA_MARK
+from stacks.engine.wire import MAX_FRAME, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.results import StackResult
+
+__all__ = ["Pool", "WorkerProcess"]
+
+START_SECONDS = 60.0
+LEAVE_SECONDS = 5.0
+_DROPPED = ("PULUMI_", "LESSOR_", "AP_", "AKASH_", "KUBECONFIG")
+"""Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these are secrets."""
+
+
+class WorkerProcess:
+    """One worker. Not shared: whoever holds it runs one task at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._stderr: deque[str] = deque(maxlen=40)
+        self._drain = asyncio.create_task(self._keep_stderr())
+        self.operations = 0
+
+    @classmethod
+    async def start(cls, config: EngineConfig) -> WorkerProcess:
+        """Start one and wait until it has imported what it needs (about 1.5 s). Raises `WorkerLost`."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "stacks.engine.worker"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=_environment(config),
+            start_new_session=True,  # a Ctrl-C is the daemon's to hear
+        )
+        worker = cls(process)
+        try:
+            await worker._send(Configure(config=config))
+            async with asyncio.timeout(START_SECONDS):
+                await worker._receive()
+        except (TimeoutError, WorkerLost) as error:
+            await worker.stop()
+            raise WorkerLost(
+                f"a stack worker did not start: {error or 'no sign of life'}; {worker.last_words()}"
+            ) from None
+        except BaseException:
+            await worker.stop()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def run(self, task: Task) -> StackResult:
+        """Run it to its end. Raises `WorkerLost` if the process ends first."""
+        self.operations += 1
+        await self._send(task)
+        frame = await self._receive()
+        if not isinstance(frame, Result):
+            raise WorkerLost("the worker answered out of turn")
+        return frame.result
+
+    async def interrupt(self) -> None:
+        """Ask it to end the running operation; `run` still gets the result."""
+        await self._send(Interrupt())
+
+    async def stop(self) -> None:
+        """Close its stdin, on which it ends what it runs and goes; killed if it does not go."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await self._drain
+
+    def last_words(self) -> str:
+        """The end of its stderr."""
+        return " / ".join(self._stderr)[-2000:] or "it left no message"
+
+    async def _send(self, frame: Configure | Task | Interrupt) -> None:
+        assert self._process.stdin is not None  # noqa: S101
+        try:
+            self._process.stdin.write(encode(frame))
+            await self._process.stdin.drain()
+        except (ConnectionError, RuntimeError) as error:
+            raise WorkerLost(f"the worker's pipe is closed ({error})") from None
+
+    async def _receive(self) -> Ready | Result:
+        assert self._process.stdout is not None  # noqa: S101
+        try:
+            size = int.from_bytes(await self._process.stdout.readexactly(4), "big")
+            if size > MAX_FRAME:
+                raise WorkerLost(f"the worker sent a frame of {size} bytes")
+            frame = decode(await self._process.stdout.readexactly(size), to_worker=False)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
+            raise WorkerLost(f"the worker ended ({type(error).__name__})") from None
+        if not isinstance(frame, Ready | Result):
+            raise WorkerLost("the worker sent a frame that is not a worker's")
+        return frame
+
+    async def _keep_stderr(self) -> None:
+        assert self._process.stderr is not None  # noqa: S101
+        while chunk := await self._process.stderr.read(4096):
+            self._stderr.extend(line for line in chunk.decode(errors="replace").splitlines() if line.strip())
+
+
+class Pool:
+    """At most `config.workers` processes; `take` waits for a free one."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._free: list[WorkerProcess] = []
+        self._taken: set[WorkerProcess] = set()
+        self._places = asyncio.Semaphore(config.workers)
+
+    async def take(self) -> WorkerProcess:
+        """A living worker for the caller alone, to be given back with `give`."""
+        await self._places.acquire()
+        try:
+            worker = await self._idle() or await WorkerProcess.start(self._config)
+        except BaseException:
+            self._places.release()
+            raise
+        self._taken.add(worker)
+        return worker
+
+    async def give(self, worker: WorkerProcess, *, usable: bool) -> None:
+        """Take it back; one that is not usable, dead or old is ended and the next `take` starts another."""
+        self._taken.discard(worker)
+        try:
+            if usable and worker.alive and worker.operations < self._config.worker_operations:
+                self._free.append(worker)
+            else:
+                await worker.stop()
+        finally:
+            self._places.release()
+
+    def pids(self) -> list[int]:
+        """Processes of all workers, busy ones included."""
+        return [worker.pid for worker in (*self._free, *self._taken)]
+
+    async def close(self) -> None:
+        """End all; running operations are interrupted."""
+        workers, self._free = [*self._free, *self._taken], []
+        await asyncio.gather(*(worker.stop() for worker in workers))
+
+    async def _idle(self) -> WorkerProcess | None:
+        while self._free:
+            worker = self._free.pop()
+            if worker.alive:
+                return worker
+            await worker.stop()
+        return None
+
+
+def _environment(config: EngineConfig) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
+    return inherited | {DATA_MARK: str(config.data)}

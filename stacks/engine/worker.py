@@ -1,0 +1,117 @@
+"""A worker: one process that runs operations for the daemon, one at a time. `python -m stacks.engine.worker`.
+
+Frames come on stdin and go to what was stdout; anything printed goes to stderr. The end of stdin is the daemon's death:
+the running command line is interrupted, which releases its lock, and the worker ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import BinaryIO
+
+from stacks.engine.config import EngineConfig
+from stacks.engine.processes import command_name, end, survivors
+from stacks.engine.runner import Runner
+from stacks.engine.wire import MAX_FRAME, Configure, Interrupt, Ready, Result, Task, decode, encode
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """Reads frames in a thread, so that an interrupt is heard while an operation runs in the main one."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._running: str | None = None
+        self._interrupted = threading.Event()
+
+    def serve(self) -> None:
+        """Until stdin ends."""
+        first = self._read()
+        if not isinstance(first, Configure):
+            raise SystemExit("the first frame must be the configuration")
+        runner = Runner(first.config)
+        self._die_with_the_daemon(first.config)
+        threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
+        self._write(Ready(pid=os.getpid()))
+        while True:
+            task = self._tasks.get()
+            self._interrupted.clear()
+            self._running = task.stack
+            result = runner.run(task)
+            self._running = None
+            self._write(Result(result=result))
+
+    def _die_with_the_daemon(self, config: EngineConfig) -> None:
+        """Besides the end of stdin, which nothing may hold open but which costs nothing to doubt."""
+        leave = threading.Thread(target=self.leave, args=(config,), daemon=True)
+        signal.signal(signal.SIGTERM, lambda *_: None if leave.ident else leave.start())
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    def _listen(self, config: EngineConfig) -> None:
+        while (frame := self._read()) is not None:
+            if isinstance(frame, Task):
+                self._tasks.put(frame)
+            elif isinstance(frame, Interrupt) and not self._interrupted.is_set():
+                self._interrupted.set()
+                threading.Thread(target=self._interrupt, args=(config,), daemon=True).start()
+        self.leave(config)
+
+    def leave(self, config: EngineConfig) -> None:
+        """The daemon is gone: end what runs, in order if it lets us, and go."""
+        self._interrupt(config)
+        if (stack := self._running) is not None:
+            end(survivors(config.data, stack))
+        os._exit(0)
+
+    def _interrupt(self, config: EngineConfig) -> None:
+        """SIGINT to each command line of the running operation, once each: a second one would be a hard stop."""
+        told: set[int] = set()
+        deadline = time.monotonic() + config.interrupt_seconds
+        while (stack := self._running) is not None and time.monotonic() < deadline:
+            for pid in set(survivors(config.data, stack)) - told:
+                told.add(pid)
+                if command_name(pid) == "pulumi":  # its plugin ends with it, and in order
+                    os.kill(pid, signal.SIGINT)
+            time.sleep(0.1)
+
+    def _read(self) -> Configure | Task | Interrupt | Ready | Result | None:
+        head = self._source.read(4)
+        size = int.from_bytes(head, "big")
+        if len(head) < 4 or size > MAX_FRAME:
+            return None
+        body = self._source.read(size)
+        return decode(body, to_worker=True) if len(body) == size else None
+
+    def _write(self, frame: Ready | Result) -> None:
+        self._sink.write(encode(frame))
+        self._sink.flush()
+
+
+def main() -> None:
+    """Keep the pipes apart from what libraries print, then serve."""
+    source = os.fdopen(os.dup(0), "rb")
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
+    try:
+        Worker(source, sink).serve()
+    finally:
+        sys.stderr.flush()
+        os._exit(0)  # gRPC's threads would keep the process
+
+
+if __name__ == "__main__":
+    main()
