@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["ChainError", "ClusterError", "Conflict", "ProviderError", "SettingsError", "TxRefused"]
+__all__ = [
+    "CatchingUp", "ChainError", "ClusterError", "Conflict", "ProviderError", "SettingsError", "StoreError", "TxRefused", "WrongChain",
+]
 
 
 class ProviderError(Exception):
@@ -20,6 +22,14 @@ class ChainError(ProviderError):
         super().__init__(f"chain node {address}: {problem}")
         self.address = address
         self.problem = problem
+
+
+class WrongChain(ChainError):
+    """The node serves another chain than ours: its every word is about something else."""
+
+
+class CatchingUp(ChainError):
+    """The node is behind the chain; nothing is sent through it until it has caught up."""
 
 
 class TxRefused(ChainError):
@@ -43,3 +53,7 @@ class ClusterError(ProviderError):
 
 class Conflict(ClusterError):
     """The object changed since it was read; read again and decide anew."""
+
+
+class StoreError(ProviderError):
+    """The local database does not answer, or holds what cannot be read; chain and cluster are enough to rebuild it."""

@@ -12,9 +12,22 @@ from typing import Any, Protocol
 
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
+from lease.resources import Attribute
 from lease.spec import LeaseSpec
 from provider.chain.model import (
-    Bid, BidState, Block, Deployment, Head, Lease, LeaseAnswer, LeaseState, MarketParams, Message, Order, ProviderRecord, TxResult,
+    Bid,
+    BidState,
+    Block,
+    Deployment,
+    Head,
+    Lease,
+    LeaseAnswer,
+    LeaseState,
+    MarketParams,
+    Message,
+    Order,
+    ProviderRecord,
+    TxResult,
 )
 from provider.operators.objects import Kind, WatchEvent
 from stacks.results import StackResult
@@ -60,6 +73,10 @@ class Chain(Protocol):
     async def leases(self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None) -> Sequence[Lease]: ...
 
     async def provider(self, address: str) -> ProviderRecord | None: ...
+
+    async def audited_attributes(self, *, provider: str, auditor: str) -> Sequence[Attribute]:
+        """What `auditor` signed for `provider`, empty when nothing (bidding.md §3.3)."""
+        ...
 
     async def market_params(self) -> MarketParams: ...
 

@@ -1,1 +1,5 @@
-"""."""
+"""Publish and subscribe inside the provider."""
+
+from provider.bus.memory import CHAIN_BLOCK, INVENTORY_CHANGED, LEASE_CHANGED, MANIFEST_ACCEPTED, MemoryBus, Overflow
+
+__all__ = ["CHAIN_BLOCK", "INVENTORY_CHANGED", "LEASE_CHANGED", "MANIFEST_ACCEPTED", "MemoryBus", "Overflow"]

@@ -14,7 +14,7 @@ from lease.ids import DeploymentId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 
 __all__ = [
-    "Bid", "BidState", "Block", "Deployment", "DeploymentState", "Event", "Head", "Lease", "LeaseAnswer", "LeaseState", "MarketParams",
+    "Account", "Bid", "BidState", "Block", "Deployment", "DeploymentState", "Event", "Head", "Lease", "LeaseAnswer", "LeaseState", "MarketParams",
     "Message", "Order", "OrderState", "ProviderRecord", "TxResult",
 ]
 
@@ -71,10 +71,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The Akash events of one height in transaction order, failed transactions left out."""
+    """The Akash events of one height in transaction order, failed transactions left out.
+
+    `missed_from` other than 0: the heights from there to this one could not be read (pruned, or results discarded) and whoever
+    lives by events reconciles from state. When `missed_from` equals `height` this height itself is unreadable and `events` empty.
+    """
 
     height: int
     events: tuple[Event, ...]
+    missed_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,15 @@ class MarketParams:
 
     bid_min_deposits: Mapping[str, int]
     order_max_bids: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Committed number and sequence; `public_key` is 33 bytes, None until the account signed once."""
+
+    number: int
+    sequence: int
+    public_key: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,116 @@
+"""The account's key: read once, never printed. Addresses are bech32 `akash` over secp256k1, HD path m/44'/118'/0'/0/N
+(chain.md §2).
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosmpy.crypto.address import Address
+from cosmpy.crypto.keypairs import PrivateKey
+from cosmpy.mnemonic import derive_child_key_from_mnemonic, validate_mnemonic_and_normalise
+
+from provider.errors import SettingsError
+from provider.settings import Settings
+
+__all__ = ["SigningKey", "key_from_mnemonic", "load_key"]
+
+_PREFIX = "akash"
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key and its address; `private` never reaches a text."""
+
+    address: str
+    private: PrivateKey = field(repr=False, compare=False)
+
+    @property
+    def private_bytes(self) -> bytes:
+        """32 bytes, for who must make the account's TLS certificate or sign a token."""
+        return bytes(self.private.private_key_bytes)
+
+    @property
+    def public_bytes(self) -> bytes:
+        """33-byte compressed public key."""
+        return bytes(self.private.public_key_bytes)
+
+
+def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:
+    """The key at m/44'/118'/0'/0/`index`. Raises ValueError without repeating a word."""
+    try:
+        normal = validate_mnemonic_and_normalise(words)
+    except Exception:
+        raise ValueError(
+            "not a valid BIP-39 mnemonic: check the number of words, their spelling and their order"
+        ) from None
+    return _key(derive_child_key_from_mnemonic(normal, path=f"m/44'/118'/0'/0/{index}"))
+
+
+def load_key(settings: Settings) -> SigningKey:
+    """The provider's key from the one source that is set. Raises `SettingsError` naming the variable, never its
+    content.
+    """
+    key = _from_sources(settings)
+    if settings.provider_address and settings.provider_address != key.address:
+        raise SettingsError(
+            f"AP_FROM={settings.provider_address}: the key given has address {key.address}; fix one of the two"
+        )
+    return key
+
+
+def _from_sources(settings: Settings) -> SigningKey:
+    sources = {
+        "LESSOR_MNEMONIC_FILE": settings.mnemonic_file,
+        "LESSOR_MNEMONIC": settings.mnemonic,
+        "LESSOR_PRIVATE_KEY_FILE": settings.private_key_file,
+    }
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        found = "none is set" if not given else f"{' and '.join(given)} are set"
+        raise SettingsError(f"exactly one of {', '.join(sources)} must name the provider's key; {found}")
+    try:
+        return _read(given[0], settings)
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"{given[0]}: {_reason(error)}") from None
+
+
+def _read(name: str, settings: Settings) -> SigningKey:
+    if name == "LESSOR_PRIVATE_KEY_FILE" and settings.private_key_file is not None:
+        return _key(_hex_key(_secret_text(settings.private_key_file)))
+    if settings.mnemonic_file is not None:
+        words = _secret_text(settings.mnemonic_file)
+    else:
+        words = settings.mnemonic.get_secret_value() if settings.mnemonic else ""
+    return key_from_mnemonic(words, index=settings.key_index)
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _secret_text(path: Path) -> str:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise ValueError(f"{path} has mode {mode:04o}, others may read it; run: chmod 600 {path}")
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text") from None
+
+
+def _hex_key(text: str) -> bytes:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        raise ValueError("the file must hold 64 hex digits and nothing else")
+    return bytes.fromhex(text)
+
+
+def _key(secret: bytes) -> SigningKey:
+    try:
+        private = PrivateKey(secret)
+    except Exception:
+        raise ValueError("not a valid secp256k1 key") from None
+    return SigningKey(address=str(Address(private.public_key, _PREFIX)), private=private)

@@ -1,0 +1,255 @@
+"""The questions a provider asks, each one gRPC method over `abci_query` (chain.md §5, §7). Lists follow pages to the
+end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from akash.audit.v1 import query_pb2 as audit_query
+from akash.deployment.v1beta4 import query_pb2 as deployment_query
+from akash.market.v1 import query_pb2 as lease_query
+from akash.market.v1beta5 import query_pb2 as market_query
+from akash.provider.v1beta4 import query_pb2 as provider_query
+from cosmos.auth.v1beta1 import auth_pb2
+from cosmos.auth.v1beta1 import query_pb2 as auth_query
+from cosmos.base.query.v1beta1 import pagination_pb2
+from cosmos.crypto.secp256k1 import keys_pb2
+from google.protobuf.message import DecodeError
+
+from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
+from lease.resources import Attribute
+from provider.chain import codec
+from provider.chain.model import (
+    Account,
+    Bid,
+    BidState,
+    Deployment,
+    DeploymentState,
+    Lease,
+    LeaseState,
+    MarketParams,
+    Order,
+    OrderState,
+    ProviderRecord,
+)  # fmt: skip
+from provider.chain.rpc import AbciAnswer, QueryError, RpcClient
+from provider.errors import ChainError
+
+__all__ = [
+    "account", "audited_attributes", "bid", "bids", "deployment", "group", "lease", "leases", "market_params",
+    "open_orders", "order",
+    "provider",
+]  # fmt: skip
+
+_MARKET = "/akash.market.v1beta5.Query/"
+_DEPLOYMENT = "/akash.deployment.v1beta4.Query/"
+_NOT_FOUND = 22
+_PAGE = 500
+_MAX_PAGES = 2000
+"""A node that never stops giving a next page is broken or hostile."""
+
+
+async def ask(rpc: RpcClient, path: str, request: Any, reply: type[Any]) -> tuple[Any, int]:
+    """The decoded reply and its height; (None, height) when the node answers "not found"."""
+    try:
+        answer: AbciAnswer = await rpc.query(path, request.SerializeToString())
+    except QueryError as refusal:
+        if refusal.code == _NOT_FOUND and refusal.codespace == "sdk":
+            return None, 0
+        raise
+    try:
+        return reply.FromString(answer.value), answer.height
+    except DecodeError as error:
+        raise ChainError(rpc.address, f"query {path}: the reply is not a {reply.DESCRIPTOR.full_name}") from error
+
+
+async def order(rpc: RpcClient, item: OrderId) -> Order | None:
+    request = market_query.QueryOrderRequest(id=codec.order_id_to_pb(item))
+    reply, _ = await ask(rpc, _MARKET + "Order", request, market_query.QueryOrderResponse)
+    return None if reply is None else _convert(rpc, _order, reply.order)
+
+
+async def open_orders(rpc: RpcClient) -> Sequence[Order]:
+    """One order the node cannot state sensibly is left out rather than hiding all others."""
+    filters = market_query.OrderFilters(state="open")
+
+    async def page(pagination: Any) -> Any:
+        request = market_query.QueryOrdersRequest(filters=filters, pagination=pagination)
+        return (await ask(rpc, _MARKET + "Orders", request, market_query.QueryOrdersResponse))[0]
+
+    return [found for item in await _pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
+
+
+async def group(rpc: RpcClient, item: GroupId) -> Any:
+    """The `GroupSpec` or None."""
+    request = deployment_query.QueryGroupRequest(id=codec.group_id_to_pb(item))
+    reply, _ = await ask(rpc, _DEPLOYMENT + "Group", request, deployment_query.QueryGroupResponse)
+    return None if reply is None else _convert(rpc, codec.group_from_pb, reply.group.group_spec)
+
+
+async def deployment(rpc: RpcClient, item: DeploymentId) -> Deployment | None:
+    request = deployment_query.QueryDeploymentRequest(id=codec.deployment_id_to_pb(item))
+    reply, _ = await ask(rpc, _DEPLOYMENT + "Deployment", request, deployment_query.QueryDeploymentResponse)
+    return None if reply is None else _convert(rpc, _deployment, reply)
+
+
+async def bid(rpc: RpcClient, item: LeaseId) -> Bid | None:
+    request = market_query.QueryBidRequest(id=codec.bid_id_to_pb(item))
+    reply, _ = await ask(rpc, _MARKET + "Bid", request, market_query.QueryBidResponse)
+    return None if reply is None else _convert(rpc, _bid, reply.bid)
+
+
+async def bids(rpc: RpcClient, address: str, state: BidState) -> Sequence[Bid]:
+    filters = market_query.BidFilters(provider=address, state=state.name.lower())
+
+    async def page(pagination: Any) -> Any:
+        request = market_query.QueryBidsRequest(filters=filters, pagination=pagination)
+        return (await ask(rpc, _MARKET + "Bids", request, market_query.QueryBidsResponse))[0]
+
+    return [_convert(rpc, _bid, item.bid) for item in await _pages(rpc, page, "bids")]
+
+
+async def lease(rpc: RpcClient, item: LeaseId) -> tuple[Lease | None, int]:
+    """The lease and the height it was read at (0 when the node did not say, as with "not found")."""
+    request = market_query.QueryLeaseRequest(id=codec.lease_id_to_pb(item))
+    reply, height = await ask(rpc, _MARKET + "Lease", request, market_query.QueryLeaseResponse)
+    return (None if reply is None else _convert(rpc, _lease, reply.lease)), height
+
+
+async def leases(
+    rpc: RpcClient, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None
+) -> Sequence[Lease]:
+    """One query a state: a filter names one (chain.md §3: `active` leaves out `reclaiming`)."""
+    found: list[Lease] = []
+    for state in states:
+        owner, dseq = (of.owner, of.dseq) if of else ("", 0)
+        filters = lease_query.LeaseFilters(provider=address, state=state.name.lower(), owner=owner, dseq=dseq)
+
+        async def page(pagination: Any, filters: Any = filters) -> Any:
+            request = market_query.QueryLeasesRequest(filters=filters, pagination=pagination)
+            return (await ask(rpc, _MARKET + "Leases", request, market_query.QueryLeasesResponse))[0]
+
+        found += [_convert(rpc, _lease, item.lease) for item in await _pages(rpc, page, "leases")]
+    return found
+
+
+async def provider(rpc: RpcClient, address: str) -> ProviderRecord | None:
+    request = provider_query.QueryProviderRequest(owner=address)
+    path = "/akash.provider.v1beta4.Query/Provider"
+    try:
+        reply, _ = await ask(rpc, path, request, provider_query.QueryProviderResponse)
+    except QueryError as refusal:
+        if "address not found" in refusal.log:
+            return None
+        raise
+    if reply is None:
+        return None
+    return ProviderRecord(
+        reply.provider.owner, reply.provider.host_uri, codec.attributes_from_pb(reply.provider.attributes)
+    )
+
+
+async def audited_attributes(rpc: RpcClient, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
+    """What `auditor` signed for provider `owner`; empty when nothing (bidding.md §3.3)."""
+    request = audit_query.QueryProviderAuditorRequest(owner=owner, auditor=auditor)
+    path = "/akash.audit.v1.Query/ProviderAuditorAttributes"
+    try:
+        reply, _ = await ask(rpc, path, request, audit_query.QueryProvidersResponse)
+    except QueryError as refusal:
+        if "address not found" in refusal.log:
+            return ()
+        raise
+    return (
+        ()
+        if reply is None
+        else tuple(item for one in reply.providers for item in codec.attributes_from_pb(one.attributes))
+    )
+
+
+async def market_params(rpc: RpcClient) -> MarketParams:
+    reply, _ = await ask(rpc, _MARKET + "Params", market_query.QueryParamsRequest(), market_query.QueryParamsResponse)
+    if reply is None:
+        raise ChainError(rpc.address, "the market has no parameters")
+    deposits = {coin.denom: int(coin.amount) for coin in reply.params.bid_min_deposits}
+    return MarketParams(bid_min_deposits=deposits, order_max_bids=reply.params.order_max_bids)
+
+
+async def account(rpc: RpcClient, address: str) -> Account | None:
+    """Number, sequence and public key; vesting and module accounts hold a BaseAccount and are read for it."""
+    request = auth_query.QueryAccountRequest(address=address)
+    reply, _ = await ask(rpc, "/cosmos.auth.v1beta1.Query/Account", request, auth_query.QueryAccountResponse)
+    if reply is None:
+        return None
+    base = auth_pb2.BaseAccount()
+    if not reply.account.Unpack(base):
+        raise ChainError(rpc.address, f"account {address} is a {reply.account.type_url}; only a plain account can send")
+    return Account(number=base.account_number, sequence=base.sequence, public_key=_public_key(base.pub_key))
+
+
+def _public_key(item: Any) -> bytes | None:
+    key = keys_pb2.PubKey()
+    return key.key if item.Unpack(key) and len(key.key) == 33 else None
+
+
+async def _pages(rpc: RpcClient, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
+    """All items. The same filters go with every key (chain.md §5); a repeated key would never end."""
+    found: list[Any] = []
+    key = b""
+    for _ in range(_MAX_PAGES):
+        reply = await page(pagination_pb2.PageRequest(key=key, limit=_PAGE))
+        if reply is None:
+            return found
+        found += getattr(reply, items)
+        if not reply.pagination.next_key:
+            return found
+        if reply.pagination.next_key == key:
+            raise ChainError(rpc.address, f"the list of {items} repeats its page key")
+        key = reply.pagination.next_key
+    raise ChainError(rpc.address, f"the list of {items} has more than {_MAX_PAGES} pages of {_PAGE}")
+
+
+def _convert(rpc: RpcClient, make: Callable[[Any], Any], item: Any) -> Any:
+    try:
+        return make(item)
+    except (ValueError, ArithmeticError) as error:
+        raise ChainError(rpc.address, f"the reply holds a value that cannot be: {error}") from error
+
+
+def _order_or_none(item: Any) -> Order | None:
+    try:
+        return _order(item)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _order(item: Any) -> Order:
+    state, spec = OrderState(item.state), codec.group_from_pb(item.spec)
+    return Order(id=codec.order_id_from_pb(item.id), state=state, spec=spec, created_at=item.created_at)
+
+
+def _bid(item: Any) -> Bid:
+    price = codec.price_from_pb(item.price)
+    return Bid(id=codec.lease_id_from_pb(item.id), state=BidState(item.state), price=price, created_at=item.created_at)
+
+
+def _lease(item: Any) -> Lease:
+    return Lease(
+        id=codec.lease_id_from_pb(item.id),
+        state=LeaseState(item.state),
+        price=codec.price_from_pb(item.price),
+        created_at=item.created_at,
+        closed_on=item.closed_on,
+    )
+
+
+def _deployment(reply: Any) -> Deployment:
+    return Deployment(
+        id=DeploymentId(reply.deployment.id.owner, reply.deployment.id.dseq),
+        state=DeploymentState(reply.deployment.state),
+        hash=reply.deployment.hash,
+        groups=tuple(
+            codec.group_from_pb(item.group_spec) for item in sorted(reply.groups, key=lambda one: one.id.gseq)
+        ),
+    )

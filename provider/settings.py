@@ -1,0 +1,258 @@
+"""The one settings model. Environment names are the Go provider's (`AP_…`, bidding.md §6) where it has the setting,
+else `LESSOR_…`.
+
+An empty value counts as not set, as there. What is wrong is reported by variable, value and what is allowed; a
+secret's value is not.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from lease.spec import IngressMode
+from provider.errors import SettingsError
+from provider.units import AddressRange, Coin, parse_address_range, parse_coin, parse_duration, parse_quantity
+
+__all__ = ["LogFormat", "Settings", "load_settings"]
+
+_BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
+_LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")
+
+
+class LogFormat(StrEnum):
+    JSON = "json"
+    CONSOLE = "console"
+
+
+def _ap(flag: str) -> AliasChoices:
+    """A setting that the Go provider has; it reads both prefixes, `AP_` first."""
+    return AliasChoices(f"AP_{flag}", f"AKASH_{flag}")
+
+
+def _ours(name: str) -> AliasChoices:
+    return AliasChoices(f"LESSOR_{name}")
+
+
+def _items(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _duration(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _coin(value: object) -> object:
+    return parse_coin(value) if isinstance(value, str) else value
+
+
+def _ranges(value: object) -> object:
+    return tuple(parse_address_range(part) for part in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+
+
+def _scale(value: object) -> object:
+    """Decimal text, scientific notation accepted, not negative (bidding.md §2.1)."""
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation as error:
+        raise ValueError("not a decimal number") from error
+    if not number.is_finite() or number < 0:
+        raise ValueError("must be a finite number, 0 or more")
+    return number
+
+
+def _storage_scale(value: object) -> object:
+    """`0.00016,beta2=0.0002`: without a class it is for ephemeral storage; the last of two wins (bidding.md §2.1)."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
+    return {name.strip() or "ephemeral": _scale(number) for name, _, number in pairs}
+
+
+def _classes(value: object) -> object:
+    """`beta2=500Gi,beta3=1Ti`: bytes a storage class may hand out."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.partition("=") for part in value.split(",") if part.strip())
+    return {name.strip(): int(parse_quantity(size)) for name, _, size in pairs}
+
+
+def _listen(value: object) -> object:
+    match = _LISTEN.fullmatch(str(value))
+    if match is None or int(match[2]) > 65535:
+        raise ValueError("must be host:port, for example 0.0.0.0:8443")
+    return value
+
+
+def _node(value: object) -> object:
+    """CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
+    address = str(value).strip().rstrip("/").replace("tcp://", "http://", 1)
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", address):
+        raise ValueError("must be http://host:port, https://host or tcp://host:port, without user and password")
+    return address
+
+
+Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0)]
+CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
+Scale = Annotated[Decimal, BeforeValidator(_scale)]
+Listen = Annotated[str, BeforeValidator(_listen)]
+
+
+class Settings(BaseSettings):
+    """Frozen. In code fields are set by name (`Settings(node=…)`); times are seconds, sizes bytes."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        env_ignore_empty=True,
+        case_sensitive=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+    )
+
+    # where we keep things
+    home: Path = Field(Path.home() / ".lessor", validation_alias=_ap("HOME"))
+    store_url: str = Field("", validation_alias=_ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home")
+    stack_backend: str = Field(
+        "", validation_alias=_ours("STACK_BACKEND"), description="Pulumi backend URL; empty: files in home"
+    )
+    stack_workers: int = Field(2, ge=1, le=64, validation_alias=_ours("STACK_WORKERS"))
+    log_format: LogFormat = Field(LogFormat.CONSOLE, validation_alias=_ours("LOG_FORMAT"))
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", validation_alias=_ours("LOG_LEVEL"))
+
+    # chain
+    node: Annotated[str, BeforeValidator(_node)] = Field("http://127.0.0.1:26657", validation_alias=_ap("NODE"))
+    chain_id: str = Field("", validation_alias=_ap("CHAIN_ID"), description="empty: the node's, fixed at first contact")
+    mnemonic_file: Path | None = Field(None, validation_alias=_ours("MNEMONIC_FILE"))
+    mnemonic: SecretStr | None = Field(None, validation_alias=_ours("MNEMONIC"))
+    private_key_file: Path | None = Field(None, validation_alias=_ours("PRIVATE_KEY_FILE"), description="64 hex digits")
+    key_index: int = Field(0, ge=0, lt=2**31, validation_alias=_ours("KEY_INDEX"), description="N of m/44'/118'/0'/0/N")
+    provider_address: str = Field("", validation_alias=_ap("FROM"), description="checked against the key when given")
+    gas_prices: CoinText = Field(Coin("uakt", Decimal("0.025")), validation_alias=_ap("GAS_PRICES"))
+    gas_adjustment: float = Field(1.5, ge=1, le=10, validation_alias=_ap("GAS_ADJUSTMENT"))
+    rpc_timeout: Duration = Field(10, gt=0, validation_alias=_ap("RPC_QUERY_TIMEOUT"))
+    tx_timeout: Duration = Field(30, gt=0, validation_alias=_ap("TX_BROADCAST_TIMEOUT"))
+    poll_interval: Duration = Field(
+        2, gt=0, validation_alias=_ours("POLL_INTERVAL"), description="of /status when the websocket is silent"
+    )
+    close_confirmations: int = Field(
+        2, ge=2, le=100, validation_alias=_ours("CLOSE_CONFIRMATIONS"), description="heights that must say closed"
+    )
+
+    # market
+    bid_price_strategy: str = Field("scale", pattern="^scale$", validation_alias=_ap("BID_PRICE_STRATEGY"))
+    cpu_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_CPU_SCALE"), description="per milli-CPU")
+    memory_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_MEMORY_SCALE"), description="per MiB")
+    storage_scale: Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)] = Field(
+        {}, validation_alias=_ap("BID_PRICE_STORAGE_SCALE"), description="per MiB and class"
+    )
+    endpoint_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_ENDPOINT_SCALE"))
+    ip_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_IP_SCALE"))
+    bid_deposit: CoinText = Field(Coin("uakt", Decimal(500000)), validation_alias=_ap("BID_DEPOSIT"))
+    bid_timeout: Duration = Field(300, validation_alias=_ap("BID_TIMEOUT"), description="0: a bid stays open for ever")
+    provider_config: Path | None = Field(
+        None, validation_alias=_ap("PROVIDER_CONFIG"), description="its attributes filter orders"
+    )
+    market_interval: Duration = Field(
+        60, gt=0, validation_alias=_ours("MARKET_INTERVAL"), description="between full passes"
+    )
+
+    # inventory
+    overcommit_cpu: int = Field(0, ge=0, le=10000, validation_alias=_ap("OVERCOMMIT_PCT_CPU"), description="percent")
+    overcommit_memory: int = Field(0, ge=0, le=10000, validation_alias=_ap("OVERCOMMIT_PCT_MEM"))
+    overcommit_storage: int = Field(0, ge=0, le=10000, validation_alias=_ap("OVERCOMMIT_PCT_STORAGE"))
+    storage_classes: Annotated[dict[str, int], NoDecode, BeforeValidator(_classes)] = Field(
+        {}, validation_alias=_ours("STORAGE_CLASSES"), description="class to bytes, beta2=500Gi,beta3=1Ti"
+    )
+    ip_ranges: Annotated[tuple[AddressRange, ...], NoDecode, BeforeValidator(_ranges)] = Field(
+        (), validation_alias=_ours("IP_RANGES"), description="203.0.113.10-203.0.113.20,198.51.100.0/28"
+    )
+
+    # cluster
+    kubeconfig: Path | None = Field(
+        None, validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG")
+    )
+    manifest_namespace: str = Field("lease", min_length=1, max_length=63, validation_alias=_ap("K8S_MANIFEST_NS"))
+    metallb_namespace: str = Field("metallb-system", min_length=1, validation_alias=_ours("METALLB_NAMESPACE"))
+    ingress_domain: str = Field("", validation_alias=_ap("DEPLOYMENT_INGRESS_DOMAIN"))
+    ingress_static_hosts: bool = Field(False, validation_alias=_ap("DEPLOYMENT_INGRESS_STATIC_HOSTS"))
+    ingress_expose_lb_hosts: bool = Field(False, validation_alias=_ap("DEPLOYMENT_INGRESS_EXPOSE_LB_HOSTS"))
+    ingress_mode: IngressMode = Field(IngressMode.INGRESS, validation_alias=_ap("INGRESS_MODE"))
+    ingress_class: str = Field("akash-ingress-class", min_length=1, validation_alias=_ours("INGRESS_CLASS"))
+    gateway_name: str = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAME"))
+    gateway_namespace: str = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAMESPACE"))
+    proxy_buffer_size: str = Field("16k", validation_alias=_ap("PROXY_BUFFER_SIZE"))
+    public_hostname: str = Field("", validation_alias=_ap("CLUSTER_PUBLIC_HOSTNAME"))
+    blocked_hostnames: Items = Field((), validation_alias=_ap("DEPLOYMENT_BLOCKED_HOSTNAMES"))
+    network_policies: bool = Field(True, validation_alias=_ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"))
+    api_server_endpoints: Items = Field(
+        (), validation_alias=_ours("API_SERVER_ENDPOINTS"), description="address:port, for network policies"
+    )
+    pull_secret: str = Field("", validation_alias=_ap("DOCKER_IMAGE_PULL_SECRETS_NAME"))
+
+    # gateway and leases
+    gateway_listen: Listen = Field("0.0.0.0:8443", validation_alias=_ap("GATEWAY_LISTEN_ADDRESS"))
+    gateway_tls_cert: Path | None = Field(None, validation_alias=_ap("GATEWAY_TLS_CERT"))
+    gateway_tls_key: Path | None = Field(None, validation_alias=_ap("GATEWAY_TLS_KEY"))
+    metrics_listen: Listen | None = Field(None, validation_alias=_ap("METRICS_LISTENER"))
+    manifest_timeout: Duration = Field(300, validation_alias=_ap("MANIFEST_TIMEOUT"), description="0: wait for ever")
+    monitor_max_retries: int = Field(40, ge=0, validation_alias=_ap("MONITOR_MAX_RETRIES"))
+    monitor_retry_period: Duration = Field(4, ge=4, validation_alias=_ap("MONITOR_RETRY_PERIOD"))
+    monitor_healthcheck_period: Duration = Field(10, ge=4, validation_alias=_ap("MONITOR_HEALTHCHECK_PERIOD"))
+
+    @property
+    def database_url(self) -> str:
+        return self.store_url or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
+
+    @property
+    def passphrase_file(self) -> Path:
+        """The key of the lease stacks, made at first start, mode 0600."""
+        return self.home / "stack.key"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Settings:
+        if self.provider_address and not _BECH32.fullmatch(self.provider_address):
+            raise ValueError(f"AP_FROM: {self.provider_address[:60]!r} is not an akash address (akash1…)")
+        if self.ingress_static_hosts and not self.ingress_domain:
+            raise ValueError("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS needs AP_DEPLOYMENT_INGRESS_DOMAIN")
+        if (self.gateway_tls_cert is None) != (self.gateway_tls_key is None):
+            raise ValueError("AP_GATEWAY_TLS_CERT and AP_GATEWAY_TLS_KEY go together: set both or neither")
+        if self.bid_deposit.amount != int(self.bid_deposit.amount):
+            raise ValueError(f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount")
+        return self
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from the environment; `overrides` (by field name) win. Raises `SettingsError` naming every wrong
+    variable.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_explain(problem) for problem in error.errors())) from None
+
+
+def _explain(problem: Any) -> str:
+    location = str(problem["loc"][0]) if problem["loc"] else ""
+    field = next((item for name, item in Settings.model_fields.items() if location in _names(name, item)), None)
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if field is None:
+        return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
+    value = "***" if "SecretStr" in str(field.annotation) else repr(str(problem["input"])[:80])
+    hint = f" ({field.description})" if field.description else ""
+    return f"{_variable(field)}={value}: {message}{hint}"
+
+
+def _names(name: str, field: Any) -> tuple[str, ...]:
+    return (name, *field.validation_alias.choices)
+
+
+def _variable(field: Any) -> str:
+    return str(field.validation_alias.choices[0])

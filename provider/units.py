@@ -1,0 +1,98 @@
+"""Texts that operators and Kubernetes write for amounts: durations, coins, byte sizes, address ranges. Bad text
+raises ValueError.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+__all__ = ["AddressRange", "Coin", "parse_address_range", "parse_coin", "parse_duration", "parse_quantity"]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_COIN = re.compile(r"(\d{1,30}(?:\.\d{1,18})?)([a-zA-Z][a-zA-Z0-9/:._-]{2,127})")
+_QUANTITY = re.compile(r"([+-]?\d{1,30}(?:\.\d{0,18})?|[+-]?\.\d{1,18})(?:[eE]([+-]?\d{1,2})|([A-Za-z]{0,2}))")
+_SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
+_DECIMAL = {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
+_BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+_SUFFIX = _SMALL | _DECIMAL | _BINARY
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """An amount in a denom; fractions only in gas prices."""
+
+    denom: str
+    amount: Decimal
+
+    def __str__(self) -> str:
+        return f"{self.amount:f}{self.denom}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """First and last address, both usable; one family."""
+
+    first: ipaddress.IPv4Address | ipaddress.IPv6Address
+    last: ipaddress.IPv4Address | ipaddress.IPv6Address
+
+    @property
+    def size(self) -> int:
+        return int(self.last) - int(self.first) + 1
+
+    def __contains__(self, address: object) -> bool:
+        return (
+            isinstance(address, ipaddress.IPv4Address | ipaddress.IPv6Address)
+            and address.version == self.first.version
+            and int(self.first) <= int(address) <= int(self.last)
+        )
+
+    def at(self, index: int) -> str:
+        """The address `index` places after the first."""
+        return str(self.first + index)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration ("5m", "1h30m", "500ms", "0"), the form the Go provider's settings have."""
+    if text.strip() == "0":
+        return 0.0
+    parts = _DURATION.findall(text.strip())
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        raise ValueError("not a duration; examples: 30s, 5m, 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def parse_coin(text: str) -> Coin:
+    """`500000uakt`, `0.025uakt`."""
+    match = _COIN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("not a coin; examples: 500000uakt, 0.025uakt")
+    return Coin(denom=match[2], amount=Decimal(match[1]))
+
+
+def parse_quantity(text: str | int) -> Decimal:
+    """A Kubernetes quantity ("100m", "1Gi", "2e3", "1.5") as an exact decimal."""
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None or (match[3] is not None and match[3] not in _SUFFIX):
+        raise ValueError(f"{str(text)[:40]!r} is not a Kubernetes quantity; examples: 500m, 10Gi")
+    try:
+        number = Decimal(match[1])
+        return number.scaleb(int(match[2])) if match[2] else number * _SUFFIX[match[3] or ""]
+    except InvalidOperation as error:
+        raise ValueError(f"{str(text)[:40]!r} is not a Kubernetes quantity") from error
+
+
+def parse_address_range(text: str) -> AddressRange:
+    """`10.0.0.10-10.0.0.20`, `10.0.0.0/28` (every address of it) or one address."""
+    first, dash, last = text.strip().partition("-")
+    if not dash and "/" in first:
+        network = ipaddress.ip_network(first, strict=False)
+        return AddressRange(network[0], network[-1])
+    low = ipaddress.ip_address(first.strip())
+    high = ipaddress.ip_address(last.strip()) if dash else low
+    if low.version != high.version or int(high) < int(low):
+        raise ValueError("the last address must not be below the first, and both of one family")
+    return AddressRange(low, high)
