@@ -33,7 +33,7 @@ from devnet.tools.versions import parse, probe, shown
 __all__ = ["Builder"]
 
 _GO_MINIMUM = (1, 26, 0)
-_REPORT_SECONDS = 15
+_REPORT_SECONDS = 30
 _STAMP = "versions.json"
 
 

@@ -1,0 +1,195 @@
+"""The process that owns the control plane: starts it, fills it, watches it, and ends with it.
+
+It ends when a member dies, when it gets SIGTERM, SIGINT or SIGHUP, or when nobody holds its FIFO open for writing any
+more: the kernel closes a holder's end however the holder dies. Its own children are bound to it (`devnet.children`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from devnet.children import start_bound, started_at
+from devnet.controlplane.api import Api, insist, wait_until
+from devnet.controlplane.certificates import make_certificates
+from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object
+from devnet.controlplane.members import Layout, Member, free_ports, members, write_configuration
+from devnet.controlplane.stages import kwok_documents
+from devnet.controlplane.state import Phase, State, write_state
+
+__all__ = ["FIFO", "HOLDERS_LOCK", "Request", "supervise"]
+
+FIFO = "holders"
+HOLDERS_LOCK = "holders.lock"
+_REQUEST = "request.json"
+_START_SECONDS = 60.0
+_STOP_SECONDS = {"kube-apiserver": 3.0, "etcd": 2.0}
+_STOP_SECONDS_OTHERS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to run: program paths by name, the folder of MetalLB's definitions, the nodes."""
+
+    programs: dict[str, str]
+    crds: str
+    nodes: tuple[NodeSpec, ...]
+
+    def write(self, data: Path) -> None:
+        """Leave it in the data folder for the supervisor."""
+        (data / _REQUEST).write_text(json.dumps(dataclasses.asdict(self)))
+
+    @staticmethod
+    def read(data: Path) -> Request:
+        """What `write` left."""
+        found: dict[str, Any] = json.loads((data / _REQUEST).read_bytes())
+        return Request(found["programs"], found["crds"], tuple(NodeSpec(**node) for node in found["nodes"]))
+
+
+class _Plane:
+    """The members that run, and what is told about them."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.request = Request.read(data)
+        self.layout = Layout(data, *free_ports(3))
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.ended = asyncio.Event()
+        self.problem = ""
+        self.stopping = False
+
+    def tell(self, phase: Phase) -> None:
+        pids = {name: process.pid for name, process in self.running.items()}
+        pid = os.getpid()
+        write_state(self.data, State(phase, pid, started_at(pid), self.layout.api_server, self.problem, pids))
+
+    def end(self, problem: str = "") -> None:
+        """Ask for the end; the first problem is the one that is told."""
+        self.problem = self.problem or problem
+        self.ended.set()
+
+    def start(self, member: Member) -> None:
+        """Start one member and notice its death."""
+        argv = [self.request.programs[member.name], *member.args]
+        with (self.data / "logs" / f"{member.name}.log").open("ab") as log:
+            process = start_bound(argv, output=log, env={**os.environ, **dict(member.env)}, cwd=self.data)
+        self.running[member.name] = process
+        pidfd = os.pidfd_open(process.pid)
+        asyncio.get_running_loop().add_reader(pidfd, self._died, member.name, pidfd)
+        self.tell("starting")
+
+    def _died(self, name: str, pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
+        os.close(pidfd)
+        if not self.stopping:
+            self.end(f"{name} ended with {self.running[name].wait()} (see {name}.log)")
+
+    async def bring_up(self) -> None:
+        """From nothing to nodes that take pods."""
+        pki = make_certificates(self.data / "pki")
+        write_configuration(self.layout, kwok_documents(STORAGE_CLASSES))
+        etcd, api_server, *controllers, metallb = members(self.layout)
+        self.start(etcd)
+        self.start(api_server)
+        api = Api(self.layout.api_port, pki)
+        await wait_until(api.ready, seconds=_START_SECONDS, what="readiness of the API server")
+        for member in controllers:
+            self.start(member)
+        for node in self.request.nodes:
+            await insist(api.create_node, node_object(node))
+        for manifest in base_objects(Path(self.request.crds)):
+            await insist(api.apply, manifest)
+        await wait_until(api.definitions_are_served, seconds=_START_SECONDS, what="serving of MetalLB's definitions")
+        self.start(metallb)
+        count = len(self.request.nodes)
+        await wait_until(lambda: api.nodes_are_ready(count), seconds=_START_SECONDS, what="readiness of the nodes")
+        self.tell("ready")
+
+    def stop(self) -> None:
+        """Controllers first, then the API server, then etcd; whoever does not end in time is killed."""
+        self.stopping = True
+        self.tell("stopping")
+        last = ("kube-apiserver", "etcd")
+        self._stop([name for name in self.running if name not in last])
+        for name in last:
+            self._stop([name])
+
+    def _stop(self, names: Iterable[str]) -> None:
+        going = [(name, self.running[name]) for name in names if name in self.running]
+        for _, process in going:
+            process.terminate()
+        for name, process in going:
+            try:
+                process.wait(timeout=_STOP_SECONDS.get(name, _STOP_SECONDS_OTHERS))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _watch_holders(plane: _Plane, holders: int) -> None:
+    """End when the last writer of the FIFO is gone, unless a new one came before we held the lock."""
+
+    def woken() -> None:
+        if _has_holders(holders):
+            return
+        with (plane.data / HOLDERS_LOCK).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _has_holders(holders):
+                return
+            (plane.data / FIFO).unlink(missing_ok=True)
+            plane.tell("stopping")
+        asyncio.get_running_loop().remove_reader(holders)
+        plane.end()
+
+    asyncio.get_running_loop().add_reader(holders, woken)
+
+
+def _has_holders(holders: int) -> bool:
+    try:
+        return bool(os.read(holders, 4096))
+    except BlockingIOError:
+        return True
+
+
+async def _until_the_end(plane: _Plane) -> None:
+    """Bring the plane up and wait until something ends it."""
+    coming_up = asyncio.create_task(plane.bring_up())
+    ended = asyncio.create_task(plane.ended.wait())
+    try:
+        await asyncio.wait({coming_up, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if coming_up.done():
+            await coming_up
+            await ended
+    except Exception as error:
+        plane.end(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        for task in (coming_up, ended):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await coming_up
+
+
+async def supervise(data: Path, *, holders: int | None) -> int:
+    """Run until the end; the exit status. `holders`: reading end of the FIFO, None when only a signal ends it."""
+    plane = _Plane(data)
+    plane.tell("starting")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, plane.end)
+    if holders is not None:
+        _watch_holders(plane, holders)
+    try:
+        await _until_the_end(plane)
+    finally:
+        plane.stop()
+        plane.tell("failed" if plane.problem else "stopped")
+    return 1 if plane.problem else 0
