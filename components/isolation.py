@@ -86,7 +86,7 @@ def _endpoint(text: str) -> tuple[str, int]:
     """`192.0.2.1:6443` or `[2001:db8::1]:6443` as network and port."""
     host, _, port = text.rpartition(":")
     try:
-        return str(ipaddress.ip_network(host.strip("[]"))), int(port)
+        return str(ipaddress.ip_network(ipaddress.ip_address(host.strip("[]")))), int(port)
     except ValueError:
         raise BuildError("api-server-endpoints", text, '"address:port" with an IP address') from None
 

@@ -6,7 +6,6 @@ same two objects, so they carry nothing of a single lease.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 
 from components.errors import BuildError
@@ -21,15 +20,10 @@ from components.labels import (
     lease_labels,
     metadata,
 )
-from lease.ids import base32hex
+from lease.addresses import pool_name, sharing_key_hash
 from lease.spec import LeasedIpSpec, LeaseSpec
 
-__all__ = ["address_objects", "leased_ip_service", "pool_name"]
-
-
-def pool_name(sharing_key: str) -> str:
-    """Name of pool and advertisement: `ip-` and base32hex of SHA-224 of the key, 48 characters."""
-    return f"ip-{base32hex(hashlib.sha224(sharing_key.encode()).digest())}"
+__all__ = ["address_objects", "leased_ip_service"]
 
 
 def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Object]:
@@ -68,7 +62,7 @@ def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
 
 def _network(leased: LeasedIpSpec) -> str:
     try:
-        return str(ipaddress.ip_network(leased.address))
+        return str(ipaddress.ip_network(ipaddress.ip_address(leased.address)))
     except ValueError:
         place = f"address of {leased.sharing_key!r}"
         raise BuildError(place, leased.address, "one IP address, chosen before the stack runs") from None
@@ -76,7 +70,7 @@ def _network(leased: LeasedIpSpec) -> str:
 
 def _metallb(spec: LeaseSpec, leased: LeasedIpSpec, kind: str) -> Object:
     name = pool_name(leased.sharing_key)
-    labels = {SHARING_KEY_HASH: name.removeprefix("ip-"), LEASE_OWNER: spec.lease.owner}
+    labels = {SHARING_KEY_HASH: sharing_key_hash(leased.sharing_key), LEASE_OWNER: spec.lease.owner}
     return {
         "apiVersion": "metallb.io/v1beta1",
         "kind": kind,
