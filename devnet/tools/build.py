@@ -133,7 +133,7 @@ class _Work:
         versions = {}
         for tool in TOOLS:
             program = self.partial / "bin" / tool.name
-            if not program.exists() or not (tool.version_args or tool.module):
+            if not program.exists() or not tool.version_args:
                 continue
             found = probe(tool, program)
             if found is None or (tool.recipe == self.recipe.name and tool.minimum and found < tool.minimum):

@@ -112,6 +112,8 @@ class Tool:
     companion: str = ""
     module: str = ""
     """Read the version of this module from the binary: the program cannot tell it itself."""
+    plugin: bool = False
+    """Ask by gRPC: a Pulumi plugin has no --version."""
 
 
 def _kubernetes_variables() -> tuple[str, ...]:
@@ -200,7 +202,7 @@ TOOLS: tuple[Tool, ...] = (
     # The SDK's private server that the engine leans on is tested with this generation (toolchain.md §3).
     Tool("pulumi", "pulumi", version_args=("version",), minimum=(3, 272, 0), companion="pulumi-language-python"),
     Tool("pulumi-language-python", "pulumi", version_args=(), companion="pulumi"),
-    Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True),
+    Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True, plugin=True),
 )
 
 

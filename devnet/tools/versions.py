@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 from devnet.tools.recipes import Tool
@@ -42,7 +43,40 @@ def probe(tool: Tool, program: Path) -> Version | None:
     if tool.module:
         lines = _answer(["go", "version", "-m", str(program)]).splitlines()
         return next((parse(line.split()[2]) for line in lines if _names(line, tool.module)), None)
+    if tool.plugin:
+        return parse(_ask_plugin(program))
     return parse(_answer([str(program), *tool.version_args]))
+
+
+def _ask_plugin(program: Path) -> str:
+    """Start a Pulumi plugin, which tells its port on its first line, and ask it what it is."""
+    argv = [str(program), "127.0.0.1:1"]  # the engine's address; nothing calls it
+    try:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
+        return ""
+    with process:
+        limit = threading.Timer(_LIMIT_SECONDS, process.kill)
+        limit.start()
+        try:
+            port = process.stdout.readline().strip() if process.stdout else ""
+            return _plugin_info(int(port)) if port.isdecimal() else ""
+        finally:
+            limit.cancel()
+            process.kill()
+
+
+def _plugin_info(port: int) -> str:
+    """`GetPluginInfo`; the version is the answer's only field, readable without its message class."""
+    import grpc  # noqa: PLC0415  0.1 s that nobody else here needs
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        ask = channel.unary_unary("/pulumirpc.ResourceProvider/GetPluginInfo", bytes, bytes)
+        try:
+            answer: bytes = ask(b"", timeout=_LIMIT_SECONDS)
+        except grpc.RpcError:
+            return ""
+    return answer.decode(errors="replace")
 
 
 def _names(line: str, module: str) -> bool:

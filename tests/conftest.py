@@ -1,0 +1,105 @@
+"""Fixtures that every test may use: the shared corpus, and one control plane a test session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from devnet.controlplane import ControlPlane
+from devnet.errors import DevnetError
+from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class DevnetCluster:
+    """The control plane of this session; other tests use it at the same time, so keep to names of your own."""
+
+    plane: ControlPlane
+    toolbox: Toolbox
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.plane.kubeconfig
+
+    @property
+    def api_server(self) -> str:
+        return self.plane.api_server
+
+    def env(self) -> dict[str, str]:
+        """For child processes: PATH, PULUMI_HOME (if the engine is built), KUBECONFIG."""
+        return self.plane.env()
+
+    def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> str:
+        """stdout of `kubectl args`; fails the test with its stderr unless `check` is false."""
+        argv = [str(self.toolbox.program("kubectl")), *args]
+        done = subprocess.run(
+            argv, env=self.env(), input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+        if check and done.returncode:
+            pytest.fail(f"kubectl {' '.join(args)}: {done.stderr}")
+        return done.stdout
+
+    async def kubectl_async(self, *args: str, stdin: str | None = None) -> str:
+        """The same from a coroutine."""
+        return await asyncio.to_thread(self.kubectl, *args, stdin=stdin)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The corpus of recordings, SDLs and references: LESSOR_SHARED, else `../shared` beside the checkout."""
+    told = os.environ.get("LESSOR_SHARED", "../shared")
+    folder = (_CHECKOUT / told).resolve()
+    if not folder.is_dir():
+        reason = f"no shared corpus at {folder}: set LESSOR_SHARED to the folder that holds sdl/ and recordings/"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toolbox() -> Toolbox:
+    """All tools, Pulumi and its plugin included; a test that needs them fails with the remedy when they are missing."""
+    return _tools()
+
+
+def _tools(names: tuple[str, ...] | None = None) -> Toolbox:
+    try:
+        return ensure_tools(names, build=False)
+    except DevnetError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def devnet_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevnetCluster]:
+    """One control plane for all workers of the session; the last to finish stops it, and so does the death of all."""
+    base = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        base = base.parent  # what the workers of one session have in common
+    try:
+        tools = _tools()
+    except pytest.fail.Exception:
+        tools = _tools(CONTROL_PLANE)  # enough for tests that start no Pulumi
+    with ControlPlane.share(base / "controlplane", tools) as plane:
+        yield DevnetCluster(plane, tools)
+
+
+@pytest.fixture
+def unique_name() -> str:
+    """A fresh DNS label, for namespaces and for whatever else has one cluster-wide name."""
+    return f"t-{secrets.token_hex(5)}"
+
+
+@pytest.fixture
+def namespace(devnet_cluster: DevnetCluster, unique_name: str) -> Iterator[str]:
+    """A fresh namespace; its removal is asked for at the end, not awaited (it takes at least five seconds)."""
+    devnet_cluster.kubectl("create", "namespace", unique_name)
+    yield unique_name
+    devnet_cluster.kubectl("delete", "namespace", unique_name, "--wait=false", "--ignore-not-found", check=False)
