@@ -1,4 +1,6 @@
-"""Identifiers of the market (chain.md §2) and the names that Kubernetes objects get from them (kubernetes-objects.md §1.1)."""
+"""Identifiers of the market (chain.md §2) and the names that Kubernetes objects get from them (kubernetes-objects.md
+§1.1).
+"""
 
 from __future__ import annotations
 

@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from lease.resources import Resources
 
 __all__ = [
-    "Credentials", "Expose", "Group", "HttpOptions", "Manifest", "Params", "Permissions", "Service", "StorageMount", "Tee",
+    "Credentials",
+    "Expose",
+    "Group",
+    "HttpOptions",
+    "Manifest",
+    "Params",
+    "Permissions",
+    "Service",
+    "StorageMount",
+    "Tee",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """Milliseconds and bytes; defaults and maxima in sdl-and-manifest.md §1.5. `next_cases` empty is omitted from the JSON."""
+    """Milliseconds and bytes; defaults and maxima in sdl-and-manifest.md §1.5. `next_cases` empty is omitted from
+    the JSON.
+    """
 
     max_body_size: int = 1048576
     read_timeout: int = 60000

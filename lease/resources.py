@@ -56,6 +56,8 @@ class Resources:
     """What one replica gets. `id` joins a manifest service with its unit in the order.
 
     `storage` and `endpoints` are None where a document said null, which reaches the hash; SDLs always give lists.
+    `absent` names those of cpu, memory and gpu that a tenant's JSON left out or set to null; such a manifest is
+    refused.
     """
 
     id: int
@@ -67,6 +69,7 @@ class Resources:
     cpu_attributes: tuple[Attribute, ...] = ()
     memory_attributes: tuple[Attribute, ...] = ()
     gpu_attributes: tuple[Attribute, ...] = ()
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """`LeaseSpec`: everything a lease stack needs and nothing else (docs/architecture.md §4).
 
-It crosses a process (daemon to stack worker) and a wire (the Secret `applied-<namespace>`), so it is a pydantic model with
-one canonical JSON text and one content hash. Same hash as last applied and no drift: nothing to do, no process started.
+It crosses a process (daemon to stack worker) and a wire (the Secret `applied-<namespace>`), so it is a pydantic
+model with one canonical JSON text and one content hash. Same hash as last applied and no drift: nothing to do, no
+process started.
 """
 
 from __future__ import annotations
@@ -15,8 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 from lease.ids import LeaseId, namespace_name
 
 __all__ = [
-    "BUILDER_VERSION", "ClusterFacts", "EnvironmentVariable", "GpuPlacement", "HostnameSpec", "IngressMode", "LeaseSpec",
-    "LeasedIpSpec", "PortSpec", "RegistryCredentials", "ServiceSpec", "VolumeKind", "VolumeSpec",
+    "BUILDER_VERSION",
+    "ClusterFacts",
+    "EnvironmentVariable",
+    "GpuPlacement",
+    "HostnameSpec",
+    "IngressMode",
+    "LeaseSpec",
+    "LeasedIpSpec",
+    "PortSpec",
+    "RegistryCredentials",
+    "ServiceSpec",
+    "VolumeKind",
+    "VolumeSpec",
 ]
 
 BUILDER_VERSION = 1
@@ -33,7 +45,9 @@ class IngressMode(StrEnum):
 
 
 class VolumeKind(StrEnum):
-    """Where a volume lives: the container's own disk, memory (emptyDir medium Memory), or a claim that survives the pod."""
+    """Where a volume lives: the container's own disk, memory (emptyDir medium Memory), or a claim that survives the
+    pod.
+    """
 
     EPHEMERAL = "ephemeral"
     RAM = "ram"
@@ -83,7 +97,9 @@ class VolumeSpec(_Model):
 
 
 class PortSpec(_Model):
-    """One expose, in the manifest's order; `index` is its place in the whole list and part of the Kubernetes port name."""
+    """One expose, in the manifest's order; `index` is its place in the whole list and part of the Kubernetes port
+    name.
+    """
 
     index: int
     port: int
@@ -95,15 +111,21 @@ class PortSpec(_Model):
 
 
 class ServiceSpec(_Model):
-    """One manifest service. Requests are what is committed, limits what the tenant rented (kubernetes-objects.md §2.5.2)."""
+    """One manifest service. Requests are what is committed, limits what the tenant rented (kubernetes-objects.md
+    §2.5.2).
+    """
 
     name: str
     image: str
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    environment: tuple[EnvironmentVariable, ...] = Field(default=(), description="the tenant's, then the provider's AKASH_*")
+    environment: tuple[EnvironmentVariable, ...] = Field(
+        default=(), description="the tenant's, then the provider's AKASH_*"
+    )
     count: int
-    resource_version: str = Field(description="of the Manifest object when this service last changed; the rollout label")
+    resource_version: str = Field(
+        description="of the Manifest object when this service last changed; the rollout label"
+    )
     resource_id: int
     cpu_request_milli: int
     cpu_limit_milli: int
@@ -140,7 +162,9 @@ class HostnameSpec(_Model):
 
 
 class LeasedIpSpec(_Model):
-    """One expose on a leased address. `address` is chosen by us and written to ProviderLeasedIP.status before the stack runs."""
+    """One expose on a leased address. `address` is chosen by us and written to ProviderLeasedIP.status before the
+    stack runs.
+    """
 
     service: str
     port: int
@@ -160,7 +184,9 @@ class ClusterFacts(_Model):
     proxy_buffer_size: str = "16k"
     public_hostname: str = ""
     network_policies: bool = True
-    api_server_endpoints: tuple[str, ...] = Field(default=(), description='"address:port", for akash-apiserver-* policies')
+    api_server_endpoints: tuple[str, ...] = Field(
+        default=(), description='"address:port", for akash-apiserver-* policies'
+    )
     metallb_namespace: str = "metallb-system"
     pull_secret: str = ""
 
@@ -183,7 +209,9 @@ class LeaseSpec(_Model):
         return namespace_name(self.lease)
 
     def canonical_json(self) -> str:
-        """Sorted keys, no blanks; contains the tenant's secrets in clear. Only for the worker's pipe and the applied Secret."""
+        """Sorted keys, no blanks; contains the tenant's secrets in clear. Only for the worker's pipe and the applied
+        Secret.
+        """
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod

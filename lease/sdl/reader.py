@@ -1,0 +1,267 @@
+"""Reading typed values out of nodes with Go's yaml.v3 rules, collecting everything that is wrong
+(sdl-and-manifest.md §1.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple, TypeVar
+
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from lease.errors import Finding, SdlInvalid
+
+__all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32"]
+
+MAX_VISITS = 100_000
+"""Values read with every alias expanded: "billion laughs" ends here."""
+
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_OLD_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"))
+_OLD_FALSE = frozenset(("n", "N", "no", "No", "NO", "off", "Off", "OFF"))
+_TYPED_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
+_DECIMAL = re.compile(r"[1-9][0-9]{0,9}|0")
+_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_UINT32 = 2**32 - 1
+_UINT32_ALLOWED = f"a whole number from 0 to {_UINT32}, not quoted"
+
+T = TypeVar("T")
+
+
+def _plain(node: ScalarNode) -> bool:
+    """Whether the scalar's type comes from its text: neither quoted nor tagged as text."""
+    if not node.tag:
+        return not node.style
+    return node.tag in _TYPED_TAGS
+
+
+def is_null(node: Node | None) -> bool:
+    """Absent, or one of YAML's spellings of null."""
+    return node is None or (type(node) is ScalarNode and node.value in _NULLS and _plain(node))
+
+
+def parse_uint32(text: str) -> int | None:
+    """A plain scalar as Go resolves it for an unsigned field; floats are cut off, None when it does not fit."""
+    text = text.replace("_", "") if text[:1] in "+-.0123456789" else text
+    if len(text) > 40:
+        return None
+    match = _INTEGER.fullmatch(text)
+    if match:
+        digits = match[2]
+        base = 8 if digits[0] == "0" and len(digits) > 1 and digits[1].isdigit() else 0
+        value = int(match[1] + digits, base)
+    elif _FLOAT.fullmatch(text):
+        number = float(text)
+        value = int(number) if abs(number) < 2**63 else -1
+    else:
+        return None
+    return value if 0 <= value <= _UINT32 else None
+
+
+class _Problem(NamedTuple):
+    node: Node
+    message: str
+    found: str
+    allowed: str
+    suffix: str
+
+
+class Reader:
+    """One document being read. Readers of values return something usable even after a problem, so that all are
+    found.
+    """
+
+    __slots__ = ("_problems", "_visits", "file", "root")
+
+    def __init__(self, root: Node, *, file: str) -> None:
+        self.root = root
+        self.file = file
+        self._problems: list[_Problem] = []
+        self._visits = 0
+
+    def problem(
+        self, node: Node, message: str, *, found: str | None = None, allowed: str = "", suffix: str = ""
+    ) -> None:
+        """Note what is wrong at `node`; `suffix` names a part of it that is not there."""
+        if found is None:
+            found = _shown(node) if not suffix else ""
+        self._problems.append(_Problem(node, message, found, allowed, suffix))
+
+    def check(self, *, in_order_of_place: bool = False) -> None:
+        """Raise `SdlInvalid` with all problems noted so far, if there are any."""
+        if not self._problems:
+            return
+        paths = _paths(self.root)
+        findings = [
+            Finding(
+                self.file,
+                item.node.start_mark.line + 1,
+                item.node.start_mark.column + 1,
+                f"{paths.get(id(item.node), '')}.{item.suffix}".strip(".")
+                if item.suffix
+                else paths.get(id(item.node), ""),
+                item.message,
+                item.found,
+                item.allowed,
+            )
+            for item in self._problems
+        ]
+        if in_order_of_place:
+            findings.sort(key=lambda finding: (finding.line, finding.column))
+        raise SdlInvalid(list(dict.fromkeys(findings)))
+
+    def _count(self, node: Node, amount: int) -> None:
+        self._visits += amount
+        if self._visits > MAX_VISITS:
+            self._problems.clear()
+            self.problem(node, f"more than {MAX_VISITS} values once aliases are expanded", found="")
+            self.check()
+
+    def entries(self, node: Node | None) -> dict[str, Node]:
+        """Members of a mapping by name, merge keys applied; {} for null. Duplicate keys and other kinds are
+        problems.
+        """
+        if type(node) is not MappingNode:
+            if not is_null(node):
+                self.problem(node, "must be a mapping")  # type: ignore[arg-type]
+            return {}
+        self._count(node, len(node.value))
+        found: dict[str, Node] = {}
+        merged: Node | None = None
+        for key, value in node.value:
+            name = key.value
+            if type(key) is not ScalarNode:
+                self.problem(key, "a key must be text")
+            elif name in found or (name == "<<" and merged is not None):
+                self.problem(key, f'mapping key "{name}" already defined')
+            elif name == "<<" and not key.style:
+                merged = value
+            else:
+                found[name] = value
+        if merged is not None:
+            self._merge(found, merged, [node])
+        return found
+
+    def _merge(self, found: dict[str, Node], source: Node, seen: list[Node]) -> None:
+        """Add what `source` (a mapping, or a list of them: earlier ones win) has and `found` has not."""
+        self._count(source, 1)
+        if any(source is item for item in seen) or len(seen) > 50:
+            self.problem(source, "a merge key leads back to itself", found="")
+        elif type(source) is SequenceNode and len(seen) == 1:
+            for item in source.value:
+                self._merge(found, item, [*seen, source])
+        elif type(source) is MappingNode:
+            self._count(source, len(source.value))
+            inner = [value for key, value in source.value if key.value == "<<" and not key.style]
+            for key, value in source.value:
+                if type(key) is ScalarNode and (key.value != "<<" or key.style):
+                    found.setdefault(key.value, value)
+            for value in inner:
+                self._merge(found, value, [*seen, source])
+        else:
+            self.problem(source, "map merge requires map or sequence of maps as the value")
+
+    def strict(self, node: Node | None, allowed: Collection[str], what: str) -> dict[str, Node]:
+        """Like `entries` for the places where Go refuses unknown keys, merge keys among them."""
+        if type(node) is not MappingNode:
+            return self.entries(node)
+        self._count(node, len(node.value))
+        found: dict[str, Node] = {}
+        for key, value in node.value:
+            name = key.value
+            if type(key) is not ScalarNode or name not in allowed:
+                self.problem(key, f"unsupported field for {what}", allowed=", ".join(allowed))
+            elif name in found:
+                self.problem(key, f'mapping key "{name}" already defined')
+            else:
+                found[name] = value
+        return found
+
+    def items(self, node: Node | None) -> list[Node] | None:
+        """Elements of a sequence; None for null."""
+        if type(node) is SequenceNode:
+            self._count(node, len(node.value))
+            value: list[Node] = node.value
+            return value
+        if not is_null(node):
+            self.problem(node, "must be a list")  # type: ignore[arg-type]
+        return None
+
+    def text(self, node: Node | None) -> str:
+        """The scalar's own text, whatever type it looks like; "" for null."""
+        if type(node) is ScalarNode:
+            value: str = node.value
+            return "" if value in _NULLS and _plain(node) else value
+        if node is not None:
+            self.problem(node, "must be text")
+        return ""
+
+    def texts(self, node: Node | None) -> tuple[str, ...] | None:
+        """A list of texts, null elements dropped; None for null, () for []."""
+        if node is None:
+            return None
+        items = self.items(node)
+        return None if items is None else tuple([self.text(item) for item in items if not is_null(item)])
+
+    def uint32(self, node: Node | None) -> int:
+        """0 for null."""
+        if type(node) is ScalarNode and _plain(node):
+            text = node.value
+            value = int(text) if _DECIMAL.fullmatch(text) else 0 if text in _NULLS else parse_uint32(text)
+            if value is not None and value <= _UINT32:
+                return value
+        if not is_null(node):
+            self.problem(node, "must be a number", allowed=_UINT32_ALLOWED)  # type: ignore[arg-type]
+        return 0
+
+    def flag(self, node: Node | None) -> bool:
+        """False for null; the spellings of YAML 1.1 count even when quoted."""
+        if type(node) is ScalarNode:
+            text = node.value
+            if text in _OLD_TRUE or (text in _TRUE and _plain(node)):
+                return True
+            if text in _OLD_FALSE or (text in _FALSE and _plain(node)):
+                return False
+        if not is_null(node):
+            self.problem(node, "must be a boolean", allowed="true or false, not quoted")  # type: ignore[arg-type]
+        return False
+
+    def mapping_of(self, node: Node | None, decode: Callable[[Reader, Node], T]) -> dict[str, T]:
+        """A mapping of names to one kind of thing."""
+        return {name: decode(self, value) for name, value in self.entries(node).items()}
+
+
+def _shown(node: Node) -> str:
+    if type(node) is ScalarNode:
+        text = node.value if len(node.value) <= 60 else node.value[:57] + "..."
+        return f'"{text}"' if node.style in ("'", '"') or not text.strip() else text
+    return "a mapping" if type(node) is MappingNode else "a list"
+
+
+def _children(node: Node, path: str) -> Iterator[tuple[Node, str]]:
+    if type(node) is MappingNode:
+        for key, value in node.value:
+            name = f"{path}.{key.value}" if path else str(key.value)
+            if type(key) is ScalarNode:
+                yield key, name
+                yield value, name
+    elif type(node) is SequenceNode:
+        for index, item in enumerate(node.value):
+            yield item, f"{path}[{index}]"
+
+
+def _paths(root: Node) -> dict[int, str]:
+    """Where every node stands in the document, by identity; an aliased node at its anchor."""
+    paths = {id(root): ""}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        for child, path in _children(node, paths[id(node)]):
+            if id(child) not in paths:
+                paths[id(child)] = path
+                waiting.append(child)
+    return paths

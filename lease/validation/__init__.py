@@ -1,0 +1,23 @@
+"""Is it allowed? A manifest alone, group specs alone, one against the other, and a manifest against a provider's
+settings.
+
+Each check raises with the text the Go provider would answer, or returns nothing.
+"""
+
+from __future__ import annotations
+
+from lease.validation.cross import check_version, cross_validate
+from lease.validation.groups import group_problems, validate_groups
+from lease.validation.manifest import manifest_problems, validate_manifest
+from lease.validation.provider import check_for_provider, group_hostnames
+
+__all__ = [
+    "check_for_provider",
+    "check_version",
+    "cross_validate",
+    "group_hostnames",
+    "group_problems",
+    "manifest_problems",
+    "validate_groups",
+    "validate_manifest",
+]

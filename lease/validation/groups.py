@@ -1,0 +1,117 @@
+"""Group specs on their own: what the chain takes (sdl-and-manifest.md §4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lease.attributes import attribute_keys_valid
+from lease.errors import GroupsInvalid
+from lease.groups import GroupSpec, ResourceUnit
+from lease.resources import Resources
+
+__all__ = ["group_problems", "validate_groups"]
+
+_TIB = 2**40
+CPU_MILLI = (10, 384_000)
+GPU_UNITS = (0, 24)
+MEMORY_BYTES = (2**20, 2 * _TIB)
+VOLUME_BYTES = (5 * 2**20, 32 * _TIB)
+MAX_GROUP_CPU_MILLI = 19_200_000
+MAX_GROUP_GPU_UNITS = 1_200
+MAX_GROUP_MEMORY_BYTES = 100 * _TIB
+MAX_PRICE = 10_000_000
+
+
+def _outside(name: str, value: int, limits: tuple[int, int]) -> str:
+    low, high = limits
+    return "" if low <= value <= high else f"unit {name} out of range: {value} is not within {low} and {high}"
+
+
+def _measures(resources: Resources) -> Iterator[tuple[str, str]]:
+    """(field, problem) of one unit's cpu, gpu, memory and volumes; an empty problem is none."""
+    yield "cpu", _outside("CPU", resources.cpu_milli, CPU_MILLI)
+    yield "cpu", attribute_keys_valid(resources.cpu_attributes)
+    yield "gpu", _outside("GPU", resources.gpu_units, GPU_UNITS)
+    if not resources.gpu_units and resources.gpu_attributes:
+        yield "gpu", "invalid GPU state. attributes cannot be present if units == 0"
+    problem = attribute_keys_valid(resources.gpu_attributes)
+    yield "gpu", problem and f"invalid GPU attributes: {problem}"
+    yield "memory", _outside("memory", resources.memory_bytes, MEMORY_BYTES)
+    yield "memory", attribute_keys_valid(resources.memory_attributes)
+    for volume in resources.storage or ():
+        yield "storage", _outside("storage", volume.size_bytes, VOLUME_BYTES)
+        yield "storage", attribute_keys_valid(volume.attributes)
+
+
+def _unit_problems(group: GroupSpec, unit: ResourceUnit) -> Iterator[GroupsInvalid]:
+    resources = unit.resources
+    if resources.id <= 0:
+        yield GroupsInvalid("resources ID must be > 0", group=group.name, field="id")
+    if resources.storage is None:
+        yield GroupsInvalid("invalid unit storage, cannot be nil", group=group.name, unit=resources.id, field="storage")
+    for field in ("cpu", "gpu", "memory"):
+        if field in resources.absent:
+            yield GroupsInvalid(
+                f"invalid unit {field}, cannot be nil", group=group.name, unit=resources.id, field=field
+            )
+    for field, problem in _measures(resources):
+        if problem and field not in resources.absent:
+            yield GroupsInvalid(problem, group=group.name, unit=resources.id, field=field)
+
+
+def _total_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
+    cpu = sum(unit.resources.cpu_milli * unit.count for unit in group.units)
+    gpu = sum(unit.resources.gpu_units * unit.count for unit in group.units)
+    memory = sum(unit.resources.memory_bytes * unit.count for unit in group.units)
+    for field, value, low, high in (
+        ("cpu", cpu, 1, MAX_GROUP_CPU_MILLI),
+        ("gpu", gpu, 0, MAX_GROUP_GPU_UNITS),
+        ("memory", memory, 1, MAX_GROUP_MEMORY_BYTES),
+    ):
+        if not low <= value <= high:
+            text = f"group total {field} out of range: {value} is not within {low} and {high}"
+            yield GroupsInvalid(text, group=group.name, field=field)
+
+
+def _price_problems(group: GroupSpec, denom: str) -> Iterator[GroupsInvalid]:
+    for unit in group.units:
+        price = unit.price
+        if price.denom != denom:
+            text = f"inconsistent group denomination: {price.denom} != {denom}: invalid price"
+            yield GroupsInvalid(text, group=group.name, unit=unit.resources.id, field="price")
+        if not 0 < price.amount <= MAX_PRICE:
+            text = f"invalid price {price.amount}: it must be above 0 and at most {MAX_PRICE}"
+            yield GroupsInvalid(text, group=group.name, unit=unit.resources.id, field="price")
+
+
+def _ids_problem(group: GroupSpec) -> Iterator[GroupsInvalid]:
+    ids = [unit.resources.id for unit in group.units]
+    if len(set(ids)) != len(ids):
+        yield GroupsInvalid(f"group {group.name}: resource ids {ids} are not unique", group=group.name, field="id")
+
+
+def group_problems(groups: tuple[GroupSpec, ...]) -> Iterator[GroupsInvalid]:
+    """Everything that is wrong, in the order in which the chain would meet it."""
+    if not groups or not groups[0].units:
+        yield GroupsInvalid("Invalid groups: a deployment needs at least one group with resources")
+        return
+    denom = groups[0].units[0].price.denom
+    names: set[str] = set()
+    for group in groups:
+        if not group.name:
+            yield GroupsInvalid("group has an empty name", field="name")
+        for unit in group.units:
+            yield from _unit_problems(group, unit)
+        yield from _ids_problem(group)
+        yield from _total_problems(group)
+        yield from _price_problems(group, denom)
+        if group.name in names:
+            yield GroupsInvalid(f"duplicate deployment group name {group.name}", group=group.name, field="name")
+        names.add(group.name)
+
+
+def validate_groups(groups: tuple[GroupSpec, ...]) -> None:
+    """Raise the first problem."""
+    problem = next(group_problems(groups), None)
+    if problem is not None:
+        raise problem

@@ -1,0 +1,127 @@
+"""A manifest on its own (sdl-and-manifest.md §4.1-4.2; texts as recorded)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from lease.errors import ManifestErrorKind, ManifestRefused
+from lease.manifest import Expose, Group, Manifest, Service
+from lease.resources import Resources
+
+__all__ = ["expose_sort_key", "hostname_valid", "manifest_problems", "validate_manifest"]
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def expose_sort_key(expose: Expose) -> tuple[bytes, int, bytes, bool]:
+    """Exposes are ordered by service, port, protocol, global first; text by its bytes (§3.3)."""
+    return expose.service.encode(), expose.port, expose.proto.encode(), not expose.global_
+
+
+def hostname_valid(host: str) -> bool:
+    """A Kubernetes DNS-1123 subdomain: at most 253 characters, lower case, no limit for a single label."""
+    return len(host) <= 253 and _HOST.fullmatch(host) is not None
+
+
+def _invalid(problem: str, *, service: str = "", field: str = "", value: str = "") -> ManifestRefused:
+    return ManifestRefused(ManifestErrorKind.INVALID, problem, service=service, field=field, value=value)
+
+
+def _in_service(service: Service, problem: str, field: str, value: str = "") -> ManifestRefused:
+    return _invalid(f'service "{service.name}"{problem}', service=service.name, field=field, value=value)
+
+
+def _absent_resources(resources: Resources) -> str:
+    """The first thing a unit lacks, in Go's order and words; "" when it is complete."""
+    lacking = (
+        (resources.id <= 0, "resources ID must be > 0"),
+        ("cpu" in resources.absent, "CPU must not be nil"),
+        ("gpu" in resources.absent, "GPU must not be nil"),
+        ("memory" in resources.absent, "memory must not be nil"),
+        (resources.storage is None, "storage must not be nil"),
+        (resources.endpoints is None, "endpoints must not be nil"),
+    )
+    return next((text for missing, text in lacking if missing), "")
+
+
+def _name_problems(service: Service) -> Iterator[ManifestRefused]:
+    if not service.name:
+        yield _invalid("service name is empty", field="name")
+    elif not _NAME.fullmatch(service.name):
+        yield _in_service(service, " name is invalid", "name", service.name)
+    if not service.image:
+        yield _in_service(service, " has empty image name", "image")
+
+
+def _env_problems(service: Service) -> Iterator[ManifestRefused]:
+    for entry in service.env or ():
+        name = entry.partition("=")[0]
+        if not _ENV_NAME.fullmatch(name) or name in (".", "..") or name.startswith(".."):
+            yield _in_service(service, f' defines an env. var. with an invalid name "{name}"', "env", entry)
+
+
+def _expose_problems(service: Service, expose: Expose, hosts: set[str]) -> Iterator[ManifestRefused]:
+    if not 0 < expose.port <= 65535:
+        yield _in_service(service, ": port value must be 0 < value <= 65535 ", "port", str(expose.port))
+    if expose.proto not in ("TCP", "UDP"):
+        yield _in_service(service, f': protocol "{expose.proto}" unknown', "proto", expose.proto)
+    for host in expose.hosts or ():
+        if not hostname_valid(host):
+            yield _in_service(service, f': has invalid hostname "{host}"', "hosts", host)
+        if host in hosts:
+            yield _in_service(service, f': hostname "{host}" is duplicated, this is not allowed', "hosts", host)
+        hosts.add(host)
+
+
+def _sorted_exposes(exposes: Sequence[Expose]) -> bool:
+    return all(expose_sort_key(left) <= expose_sort_key(right) for left, right in pairwise(exposes))
+
+
+def _service_problems(service: Service, hosts: set[str]) -> Iterator[ManifestRefused]:
+    yield from _name_problems(service)
+    if lacking := _absent_resources(service.resources):
+        yield ManifestRefused(ManifestErrorKind.PLAIN, lacking, service=service.name, field="resources")
+    yield from _env_problems(service)
+    if len(service.expose or ()) > 1 and not _sorted_exposes(service.expose or ()):
+        yield _in_service(service, ": expose is not sorted", "expose")
+    for expose in service.expose or ():
+        yield from _expose_problems(service, expose, hosts)
+
+
+def _group_problems(group: Group, hosts: set[str]) -> Iterator[ManifestRefused]:
+    services = group.services or ()
+    if not services:
+        yield _invalid(f'group "{group.name}" contains no services')
+    names = [service.name.encode() for service in services]
+    if names != sorted(names):
+        yield _invalid(f'group "{group.name}" services is not sorted')
+    for service in services:
+        yield from _service_problems(service, hosts)
+
+
+def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
+    """Everything that is wrong, in the order in which Go would meet it."""
+    if not manifest:
+        yield _invalid("manifest is empty")
+        return
+    hosts: set[str] = set()
+    names: set[str] = set()
+    for group in manifest:
+        yield from _group_problems(group, hosts)
+        if group.name in names:
+            yield _invalid(f'duplicate group "{group.name}"')
+        names.add(group.name)
+    exposes = (expose for group in manifest for service in group.services or () for expose in service.expose or ())
+    if not any(expose.global_ for expose in exposes):
+        yield _invalid("zero global services", field="expose")
+
+
+def validate_manifest(manifest: Manifest) -> None:
+    """Raise the first problem: kind INVALID, or PLAIN for resources that are absent."""
+    problem = next(manifest_problems(manifest), None)
+    if problem is not None:
+        raise problem

@@ -1,0 +1,161 @@
+"""A manifest against a provider's settings: what must be refused before it can reach a node or the shared edge.
+
+A manifest is a tenant's JSON: nothing the SDL parser checks can be taken for granted here. The Go provider accepts
+these and fails later, or writes them into the edge's configuration; kind REJECTED (422) is ours, but for a missing
+hostname.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from lease.errors import ManifestErrorKind, ManifestRefused
+from lease.gpus import parse_gpu_request
+from lease.manifest import Expose, Group, HttpOptions, Service
+from lease.resources import Resources, Volume
+
+__all__ = ["HTTP_MAXIMA", "NEXT_CASES", "check_for_provider", "group_hostnames", "http_option_problems"]
+
+NEXT_CASES = ("error", "timeout", "500", "502", "503", "504", "403", "404", "429", "off")
+"""What `next_cases` may hold; `off` stands alone (sdl-and-manifest.md §1.5)."""
+
+HTTP_MAXIMA = {
+    "max_body_size": (104857600, "body size cannot be greater than 104857600 bytes"),
+    "read_timeout": (60000, "read timeout cannot be greater than 60000 ms"),
+    "send_timeout": (60000, "send timeout cannot be greater than 60000 ms"),
+    "proxy_buffer_size": (1048576, "proxy buffer size cannot be greater than 1048576 bytes"),
+}
+
+_LABEL_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_NAME_LENGTH = 63
+_SERVICE_NAME_LENGTH = 63 - len("-np")
+_VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def http_option_problems(options: HttpOptions) -> Iterator[str]:
+    """What is wrong with the numbers and cases of an expose's HTTP options."""
+    for name, (maximum, text) in HTTP_MAXIMA.items():
+        if not 0 <= getattr(options, name) <= maximum:
+            yield f"http option not allowed: {text}"
+    for case in options.next_cases:
+        if case not in NEXT_CASES:
+            yield f'http option not allowed: next case "{case}" is unknown; known are {", ".join(NEXT_CASES)}'
+    if "off" in options.next_cases and len(options.next_cases) > 1:
+        yield 'http option not allowed: next case "off" must stand alone'
+
+
+def _label_problem(what: str, part: str, label: str) -> Iterator[str]:
+    if not _LABEL_PART.fullmatch(part):
+        yield f'{what} "{part}" cannot be part of a node label'
+    elif len(label) > _LABEL_NAME_LENGTH:
+        yield f'{what} "{part}" makes a node label of more than {_LABEL_NAME_LENGTH} characters'
+
+
+def _volume_problems(volume: Volume) -> Iterator[str]:
+    storage_class = volume.storage_class
+    if volume.size_bytes < 0:
+        yield f'storage "{volume.name}" has a negative size'
+    if storage_class is not None:
+        yield from _label_problem("storage class", storage_class, f"capabilities.storage.class.{storage_class}")
+    elif volume.persistent:
+        yield f'persistent storage "{volume.name}" names no class'
+    if volume.persistent and storage_class == "ram":
+        yield f'storage "{volume.name}" of class ram cannot be persistent'
+
+
+def _gpu_problems(resources: Resources) -> Iterator[str]:
+    if resources.gpu_units and not resources.gpu_attributes:
+        yield "a GPU is asked for, but no vendor"
+    for item in resources.gpu_attributes:
+        request = parse_gpu_request(item.key)
+        if request is None:
+            form = "vendor/<nvidia or amd>/model/<model>[/ram/<size>][/interface/<pcie or sxm>]"
+            yield f'GPU attribute "{item.key}" is not {form}'
+            continue
+        label = f"capabilities.gpu.vendor.{request.vendor}.model.{request.model}"
+        yield from _label_problem("GPU vendor", request.vendor, label)
+        if request.model != "*":
+            yield from _label_problem("GPU model", request.model, label)
+        for name, part in (("ram", request.memory_size), ("interface", request.interface)):
+            if part:
+                yield from _label_problem(f"GPU {name}", part, f"{label}.{name}.{part}")
+
+
+def _mount_problems(service: Service) -> Iterator[str]:
+    volumes = {volume.name: volume for volume in service.resources.storage or ()}
+    taken: set[str] = set()
+    for mount in (service.params and service.params.storage) or ():
+        if mount.name not in volumes:
+            yield f'mount "{mount.name}" names no storage of the service'
+        if not mount.mount.startswith("/") or ":" in mount.mount or "\0" in mount.mount:
+            yield f'mount path "{mount.mount}" must be absolute and without a colon'
+        if mount.mount in taken:
+            yield f'mount path "{mount.mount}" is used twice'
+        if not _VOLUME_NAME.fullmatch(f"{service.name}-{mount.name}"):
+            yield f'storage name "{mount.name}" cannot be part of a volume name'
+        taken.add(mount.mount)
+
+
+def _expose_problems(expose: Expose) -> Iterator[str]:
+    if not 0 < expose.effective_port <= 65535:
+        yield f"external port {expose.effective_port} must be 0 < value <= 65535"
+    yield from http_option_problems(expose.http_options)
+
+
+def _text_problems(service: Service) -> Iterator[str]:
+    texts = chain((service.image,), service.command or (), service.args or (), service.env or ())
+    if any("\0" in text for text in texts):
+        yield "image, command, args and env cannot hold a NUL character"
+
+
+def _service_problems(service: Service) -> Iterator[str]:
+    resources = service.resources
+    if len(service.name) > _SERVICE_NAME_LENGTH:
+        yield f"the name is longer than {_SERVICE_NAME_LENGTH} characters"
+    if min(resources.cpu_milli, resources.memory_bytes, resources.gpu_units, service.count) < 0:
+        yield "resources cannot be negative"
+    volumes = resources.storage or ()
+    if len({volume.name for volume in volumes}) != len(volumes):
+        yield "two storages have one name"
+    for volume in volumes:
+        yield from _volume_problems(volume)
+    yield from _gpu_problems(resources)
+    yield from _mount_problems(service)
+    yield from _text_problems(service)
+    for expose in service.expose or ():
+        yield from _expose_problems(expose)
+
+
+def _host_problems(service: Service) -> Iterator[str]:
+    for expose in service.expose or ():
+        if expose.is_ingress and not expose.hosts:
+            yield f" exposed on {expose.effective_port}:{expose.proto} must have a hostname"
+
+
+def check_for_provider(group: Group, *, require_hosts: bool) -> None:
+    """Raise kind REJECTED with the first thing this provider cannot run or must not let near its edge.
+
+    `require_hosts` (no static hosts): every HTTP expose needs a hostname of its own (sdl-and-manifest.md §5.4).
+    """
+    names: set[str] = set()
+    for service in group.services or ():
+        problems = (f": {text}" for text in _service_problems(service))
+        hosts = _host_problems(service) if require_hosts else iter(())
+        twice = [": two services have one name"] if service.name in names else []
+        for problem in chain(hosts, twice, problems):
+            text = f'service "{service.name}"{problem}'
+            raise ManifestRefused(ManifestErrorKind.REJECTED, text, service=service.name)
+        names.add(service.name)
+
+
+def group_hostnames(group: Group) -> tuple[str, ...]:
+    """Every hostname a group lists, lower case, in order, once each: what its owner must be able to reserve."""
+    hosts = (
+        host.lower()
+        for service in group.services or ()
+        for expose in service.expose or ()
+        for host in expose.hosts or ()
+    )
+    return tuple(dict.fromkeys(hosts))
