@@ -69,7 +69,7 @@ class CometChain:
         """Where the node stands. Raises `WrongChain` when it serves another chain than the one we know."""
         found = _head(self._rpc.address, await self._rpc.call("status"))
         if self._chain_id and found.chain_id != self._chain_id:
-            text = f"serves chain {found.chain_id!r}, ours is {self._chain_id!r}; set AP_NODE to a node of ours, or AP_CHAIN_ID"
+            text = f"serves chain {found.chain_id!r}, ours is {self._chain_id!r}: set AP_NODE or AP_CHAIN_ID right"
             raise WrongChain(self._rpc.address, text)
         self._chain_id = found.chain_id
         return found

@@ -1,0 +1,169 @@
+"""Nodes, pods and claims as the API server has them → inventory data. What cannot be read counts as nothing free,
+never as room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from provider.inventory.capacity import Capacity, Card
+from provider.inventory.snapshot import Node, ScheduledPod, VolumeClaim
+from provider.units import parse_quantity
+
+__all__ = ["node", "scheduled_pod", "volume_claim"]
+
+_GPU_LABEL = "akash.network/capabilities.gpu.vendor."
+_CLASS_LABEL = "akash.network/capabilities.storage.class."
+_GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+_MANY_PODS = 110
+
+
+def node(obj: Mapping[str, Any]) -> Node | None:
+    """A node with its allocatable, or None when no tenant's pod can go there.
+
+    That is: not labelled `akash.network=true` (every pod's affinity asks for it), not ready, cordoned, or tainted
+    (pods tolerate nothing).
+    """
+    labels = obj.get("metadata", {}).get("labels") or {}
+    if labels.get("akash.network") != "true" or not _takes_pods(obj):
+        return None
+    allocatable = obj.get("status", {}).get("allocatable") or {}
+    room = Capacity(
+        cpu_milli=_amount(allocatable, "cpu", scale=1000),
+        memory_bytes=_amount(allocatable, "memory"),
+        ephemeral_bytes=_amount(allocatable, "ephemeral-storage"),
+        pods=_amount(allocatable, "pods") if "pods" in allocatable else _MANY_PODS,
+    )
+    classes = tuple(sorted(key.removeprefix(_CLASS_LABEL) for key in labels if key.startswith(_CLASS_LABEL)))
+    return Node(obj["metadata"]["name"], room, cards=_cards(labels, allocatable), storage_classes=classes)
+
+
+def _takes_pods(obj: Mapping[str, Any]) -> bool:
+    spec, conditions = obj.get("spec") or {}, obj.get("status", {}).get("conditions") or []
+    ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
+    tainted = any(item.get("effect") in ("NoSchedule", "NoExecute") for item in spec.get("taints") or [])
+    return ready and not spec.get("unschedulable") and not tainted
+
+
+def _cards(labels: Mapping[str, str], allocatable: Mapping[str, Any]) -> tuple[Card, ...]:
+    """One entry a physical card; at most as many of a vendor as the device plugin offers."""
+    cards: list[Card] = []
+    for (vendor, model), counts in sorted(_gpu_counts(labels).items()):
+        total = counts.get("", {}).get("", 0)
+        sizes, interfaces = _spread(counts.get("ram", {}), total), _spread(counts.get("interface", {}), total)
+        cards += [Card(vendor, model, size, interface) for size, interface in zip(sizes, interfaces, strict=True)]
+    offered = {vendor: _amount(allocatable, name) for vendor, name in _GPU_RESOURCES.items()}
+    kept: list[Card] = []
+    for card in cards:
+        if offered.get(card.vendor, 0) > 0:
+            offered[card.vendor] -= 1
+            kept.append(card)
+    return tuple(kept)
+
+
+def _gpu_counts(labels: Mapping[str, str]) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
+    """(vendor, model) → attribute ("", "ram" or "interface") → value → number of cards."""
+    counts: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
+    for key, value in labels.items():
+        parts = key.removeprefix(_GPU_LABEL).split(".") if key.startswith(_GPU_LABEL) else []
+        if len(parts) in (3, 5) and parts[1] == "model" and value.isascii() and value.isdigit():
+            kind, what = (parts[3], parts[4]) if len(parts) == 5 else ("", "")
+            counts.setdefault((parts[0], parts[2]), {}).setdefault(kind, {})[what] = min(int(value), 1024)
+    return counts
+
+
+def _spread(counts: Mapping[str, int], total: int) -> list[str]:
+    values = [value for value, count in sorted(counts.items()) for _ in range(count)]
+    return (values + [""] * total)[:total]
+
+
+def scheduled_pod(obj: Mapping[str, Any]) -> ScheduledPod | None:
+    """What a pod takes of its node; None when it has no node yet or has ended. A pod that is terminating still takes
+    it.
+    """
+    spec = obj.get("spec") or {}
+    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return None
+    vendor, units = _gpu_use(spec)
+    meta = obj["metadata"]
+    return ScheduledPod(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        node=spec["nodeName"],
+        requests=Capacity(
+            cpu_milli=_pod_amount(spec, "cpu", scale=1000),
+            memory_bytes=_pod_amount(spec, "memory"),
+            ephemeral_bytes=_pod_amount(spec, "ephemeral-storage"),
+            pods=1,
+        ),
+        gpu_vendor=vendor,
+        gpu_model=_affinity_model(spec, vendor),
+        gpu_units=units,
+    )
+
+
+def _gpu_use(spec: Mapping[str, Any]) -> tuple[str, int]:
+    for vendor, name in _GPU_RESOURCES.items():
+        units = _pod_amount(spec, name)
+        if units:
+            return vendor, units
+    return "", 0
+
+
+def _affinity_model(spec: Mapping[str, Any], vendor: str) -> str:
+    """The model that the pod's required node affinity names (kubernetes-objects.md §2.5.3)."""
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    prefix = f"{_GPU_LABEL}{vendor}.model."
+    for term in required.get("nodeSelectorTerms") or []:
+        for expression in term.get("matchExpressions") or []:
+            key = str(expression.get("key", ""))
+            if vendor and key.startswith(prefix):
+                return key.removeprefix(prefix).split(".")[0]
+    return ""
+
+
+def _pod_amount(spec: Mapping[str, Any], name: str, *, scale: int = 1) -> int:
+    """The scheduler's sum: containers and sidecars together, or the largest init container, plus the pod's overhead."""
+    running = _sum(spec.get("containers") or [], name, scale=scale)
+    inits = spec.get("initContainers") or []
+    sidecars = [item for item in inits if item.get("restartPolicy") == "Always"]
+    beside = _sum(sidecars, name, scale=scale)
+    first = max((_container(item, name, scale=scale) for item in inits if item not in sidecars), default=0)
+    return max(running, first) + beside + _amount(spec.get("overhead") or {}, name, scale=scale)
+
+
+def _sum(containers: Iterable[Mapping[str, Any]], name: str, *, scale: int) -> int:
+    return sum(_container(item, name, scale=scale) for item in containers)
+
+
+def _container(item: Mapping[str, Any], name: str, *, scale: int) -> int:
+    """A request that is not given is the limit, as the API server defaults it."""
+    resources = item.get("resources") or {}
+    requests = resources.get("requests") or {}
+    return _amount(requests if name in requests else resources.get("limits") or {}, name, scale=scale)
+
+
+def volume_claim(obj: Mapping[str, Any]) -> VolumeClaim:
+    """A claim takes what it asks for, or what it got when that is more. Without a class it is of the pool `default`."""
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    asked = _amount((spec.get("resources") or {}).get("requests") or {}, "storage")
+    got = _amount(obj.get("status", {}).get("capacity") or {}, "storage")
+    return VolumeClaim(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        storage_class=spec.get("storageClassName") or "default",
+        size_bytes=max(asked, got),
+    )
+
+
+def _amount(amounts: Mapping[str, Any], name: str, *, scale: int = 1) -> int:
+    """Rounded up for what is asked; allocatable amounts are whole numbers anyway. Unreadable is 0."""
+    try:
+        exact = parse_quantity(amounts.get(name, 0)) * scale
+    except ValueError:
+        return 0
+    whole = int(exact)
+    return max(0, whole + (exact > whole))

@@ -1,0 +1,63 @@
+"""What a promise holds: the replicas of one order, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lease.groups import GroupSpec, ResourceUnit
+from lease.ids import OrderId
+from lease.spec import GpuPlacement
+from provider.inventory.capacity import Capacity, Card
+
+__all__ = ["Replica", "Reservation", "Shortage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One pod to be. `requests` are what its pod will ask of Kubernetes; `ram_bytes` its RAM volumes, of which the
+    scheduler
+    knows nothing, so they stay promised while the pod runs. `node` is empty when there was no room (a lease taken
+    over)."""
+
+    resource_id: int
+    node: str
+    requests: Capacity
+    ram_bytes: int = 0
+    cards: tuple[Card, ...] = ()
+
+    @property
+    def room(self) -> Capacity:
+        return self.requests.plus(Capacity(memory_bytes=self.ram_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """`placements`: resource id → the card its pods are pinned to, None without GPU. `offer`: the units as
+    committed, with the chosen card in place of the patterns, for the bid (bidding.md §1.5). `volumes`: storage class
+    → bytes of all replicas.
+    `leased_ips`: distinct leased-IP endpoints of the group."""
+
+    order: OrderId
+    group_spec: GroupSpec
+    placements: Mapping[int, GpuPlacement | None]
+    replicas: tuple[Replica, ...]
+    offer: tuple[ResourceUnit, ...]
+    volumes: Mapping[str, int] = field(default_factory=dict)
+    leased_ips: int = 0
+
+    @property
+    def nodes(self) -> dict[int, tuple[str, ...]]:
+        """Resource id → the node of each replica."""
+        found: dict[int, tuple[str, ...]] = {}
+        for replica in self.replicas:
+            found[replica.resource_id] = (*found.get(replica.resource_id, ()), replica.node)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why an order does not fit: short reasons, and for each node what it lacks."""
+
+    reasons: tuple[str, ...]
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""The inventory as frozen data: what the cluster has, what runs in it, and what is free after promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from provider.inventory.capacity import Capacity, Card
+
+__all__ = ["Inventory", "Node", "ScheduledPod", "Snapshot", "VolumeClaim", "take_cards"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that takes tenants' pods. In an `Inventory` its whole allocatable, in a `Snapshot` what is free of it."""
+
+    name: str
+    room: Capacity
+    cards: tuple[Card, ...] = ()
+    storage_classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledPod:
+    """A pod that has a node and has not ended. `gpu_model` is empty when its affinity names none."""
+
+    namespace: str
+    name: str
+    node: str
+    requests: Capacity
+    gpu_vendor: str = ""
+    gpu_model: str = ""
+    gpu_units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    namespace: str
+    name: str
+    storage_class: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the cluster says now. `pool_bytes`: bytes a storage class may hand out. `addresses`: leased address to
+    namespace.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[ScheduledPod, ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
+    pool_bytes: Mapping[str, int] = field(default_factory=dict)
+    address_count: int = 0
+    addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Namespaces that use each leased address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is free: allocatable − scheduled − promised, never negative. The one input about capacity that deciding
+    has.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    pools: Mapping[str, int] = field(default_factory=dict)
+    free_addresses: int = 0
+
+
+def take_cards(cards: tuple[Card, ...], *, vendor: str, model: str, units: int) -> tuple[Card, ...]:
+    """`cards` without `units` of them: those of the model first, then others of the vendor, as many as there are."""
+    mine = [card for card in cards if card.vendor == vendor]
+    mine.sort(key=lambda card: card.model != model)
+    left = list(cards)
+    for card in mine[:units]:
+        left.remove(card)
+    return tuple(left)

@@ -1,0 +1,167 @@
+"""Keeps the inventory: lists, then watches nodes, pods, claims and leased addresses; lists again every few minutes.
+
+Objects are trimmed to what is counted as they come in, so a big cluster costs little memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from lease.ids import namespace_name
+from provider.bus import INVENTORY_CHANGED
+from provider.errors import ClusterError
+from provider.inventory import reading
+from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
+from provider.operators.ip.claims import AddressClaim, address_claims
+from provider.operators.objects import NODE, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
+from provider.protocols import Bus, Clock, Cluster
+from provider.settings import Settings
+
+__all__ = ["InventoryWatcher"]
+
+_T = TypeVar("_T")
+_log = structlog.get_logger(__name__)
+_RELIST_SECONDS = 300.0
+_RETRY_SECONDS = 5.0
+_SETTLE_SECONDS = 0.2
+"""Changes come in bursts (a StatefulSet of fifty); one announcement serves them all."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """One kind: how an object is trimmed, and what is known by (namespace, name)."""
+
+    kind: Kind
+    trim: Callable[[Mapping[str, Any]], object | None]
+    namespace: str | None = None
+    known: dict[tuple[str, str], object] = field(default_factory=dict)
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
+    return next(iter(address_claims([obj]).values()), None)
+
+
+class InventoryWatcher:
+    """`inventory` is the newest picture; `ready` is set when every kind has been listed once. Run `run` as a task."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, *, bus: Bus, clock: Clock) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._bus = bus
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._picture: Inventory | None = None
+        self._nodes = _Source(NODE, reading.node)
+        self._pods = _Source(POD, reading.scheduled_pod)
+        self._volumes = _Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
+        self._addresses = _Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
+
+    @property
+    def inventory(self) -> Inventory:
+        """What the cluster says, as far as it was heard."""
+        if self._picture is None:
+            self._picture = self._compose()
+        return self._picture
+
+    async def ready(self) -> None:
+        """Return when every kind has been listed once; deciding before would decline orders that fit."""
+        for source in self._sources():
+            await source.listed.wait()
+
+    async def run(self) -> None:
+        """Watch for ever; an API server that does not answer is logged and asked again, and what was known stays."""
+        async with asyncio.TaskGroup() as group:
+            for source in self._sources():
+                group.create_task(self._keep(source), name=f"inventory {source.kind.plural}")
+            group.create_task(self._announce(), name="inventory announcements")
+
+    def _sources(self) -> tuple[_Source, ...]:
+        return (self._nodes, self._pods, self._volumes, self._addresses)
+
+    async def _keep(self, source: _Source) -> None:
+        while True:
+            try:
+                await self._list(source)
+                async with asyncio.timeout(_RELIST_SECONDS):
+                    await self._watch(source)
+            except TimeoutError:
+                continue
+            except ClusterError as error:
+                await self._failed(source, error)
+
+    async def _failed(self, source: _Source, error: ClusterError) -> None:
+        """A kind that the server does not know (its CRD is not there yet) holds nothing."""
+        if error.status == 404:
+            source.listed.set()
+        _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
+        await self._clock.sleep(_RETRY_SECONDS)
+
+    async def _list(self, source: _Source) -> None:
+        objects = await self._cluster.list(source.kind, namespace=source.namespace)
+        source.known = {_key(obj): trimmed for obj in objects if (trimmed := self._trim(source, obj)) is not None}
+        source.listed.set()
+        self._touch()
+
+    async def _watch(self, source: _Source) -> None:
+        async for event in self._cluster.watch(source.kind, namespace=source.namespace):
+            trimmed = None if event.type == "DELETED" else self._trim(source, event.object)
+            key = _key(event.object)
+            if source.known.get(key) != trimmed:
+                source.known.pop(key, None)
+                if trimmed is not None:
+                    source.known[key] = trimmed
+                self._touch()
+
+    def _trim(self, source: _Source, obj: Mapping[str, Any]) -> object | None:
+        try:
+            return source.trim(obj)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            _log.warning("inventory.malformed", kind=source.kind.plural, name=_key(obj)[1], problem=repr(error))
+            return None
+
+    def _touch(self) -> None:
+        self._picture = None
+        self._changed.set()
+
+    async def _announce(self) -> None:
+        while True:
+            await self._changed.wait()
+            await self._clock.sleep(_SETTLE_SECONDS)
+            self._changed.clear()
+            self._bus.publish(INVENTORY_CHANGED, None)
+
+    def _compose(self) -> Inventory:
+        ranges = self._settings.ip_ranges
+        return Inventory(
+            nodes=tuple(sorted(_all(self._nodes, Node), key=lambda node: node.name)),
+            pods=tuple(_all(self._pods, ScheduledPod)),
+            claims=tuple(_all(self._volumes, VolumeClaim)),
+            pool_bytes=dict(self._settings.storage_classes),
+            address_count=sum(one.size for one in ranges),
+            addresses=_taken(_all(self._addresses, AddressClaim), self._settings),
+        )
+
+
+def _all(source: _Source, kind: type[_T]) -> Iterable[_T]:
+    return (item for item in source.known.values() if isinstance(item, kind))
+
+
+def _key(obj: Mapping[str, Any]) -> tuple[str, str]:
+    meta = obj.get("metadata") or {}
+    return str(meta.get("namespace", "")), str(meta.get("name", ""))
+
+
+def _taken(claims: Iterable[AddressClaim], settings: Settings) -> dict[str, frozenset[str]]:
+    """Addresses of our ranges that claims hold, with the namespaces of their leases."""
+    taken: dict[str, frozenset[str]] = {}
+    for claim in claims:
+        if claim.address and any(ipaddress.ip_address(claim.address) in one for one in settings.ip_ranges):
+            taken[claim.address] = taken.get(claim.address, frozenset()) | {namespace_name(claim.lease)}
+    return taken
