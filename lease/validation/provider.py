@@ -91,11 +91,15 @@ def _mount_problems(service: Service) -> Iterator[str]:
             yield f'mount "{mount.name}" names no storage of the service'
         if not mount.mount.startswith("/") or ":" in mount.mount or "\0" in mount.mount:
             yield f'mount path "{mount.mount}" must be absolute and without a colon'
-        if mount.mount in taken:
-            yield f'mount path "{mount.mount}" is used twice'
-        if not _VOLUME_NAME.fullmatch(f"{service.name}-{mount.name}"):
-            yield f'storage name "{mount.name}" cannot be part of a volume name'
-        taken.add(mount.mount)
+        for used in (mount.mount, f"volume {mount.name}"):
+            if used in taken:
+                yield f'mount "{used}" is used twice'
+            taken.add(used)
+    mounted = {mount.name for mount in (service.params and service.params.storage) or ()}
+    for volume in volumes.values():
+        in_pod = volume.persistent or volume.storage_class == "ram" or volume.name in mounted
+        if in_pod and not _VOLUME_NAME.fullmatch(f"{service.name}-{volume.name}"):
+            yield f'storage name "{volume.name}" cannot be part of a volume name'
 
 
 def _expose_problems(expose: Expose) -> Iterator[str]:

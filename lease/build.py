@@ -1,0 +1,315 @@
+"""The one pure function that makes a `LeaseSpec` (docs/architecture.md §4): what was rented, where it was placed, on
+which cluster.
+
+Requests, limits and environment follow kubernetes-objects.md §2.5, hostnames §2.9 and §6, addresses §2.8. It refuses
+what does not fit, whatever was checked before: its output reaches nodes and the shared edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from lease.addresses import sharing_key
+from lease.errors import ManifestRefused, SpecRefused
+from lease.ids import LeaseId, auto_hostname
+from lease.manifest import Credentials, Expose, Group, HttpOptions, Service
+from lease.resources import Volume
+from lease.spec import (
+    ClusterFacts,
+    EnvironmentVariable,
+    GpuPlacement,
+    HostnameSpec,
+    LeasedIpSpec,
+    LeaseSpec,
+    PortSpec,
+    RegistryCredentials,
+    ServiceSpec,
+    VolumeKind,
+    VolumeSpec,
+)
+from lease.validation.manifest import hostname_valid
+from lease.validation.provider import check_for_provider
+
+__all__ = ["SpecSettings", "committed", "lease_spec", "sharing_keys"]
+
+
+class SpecSettings(BaseModel):
+    """The provider's settings that shape a lease. Overcommit in percent: 50 means a request is two thirds of what is
+    rented.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    static_hosts: bool = False
+    ingress_domain: str = ""
+    overcommit_cpu_percent: int = Field(default=0, ge=0)
+    overcommit_memory_percent: int = Field(default=0, ge=0)
+    overcommit_storage_percent: int = Field(default=0, ge=0)
+    runtime_class: str = Field(default="", description='for services without an NVIDIA card; "" and "none" set none')
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What every service of the lease shares."""
+
+    lease: LeaseId
+    resource_version: str
+    placements: Mapping[int, GpuPlacement | None]
+    cluster: ClusterFacts
+    settings: SpecSettings
+    previous: Mapping[str, ServiceSpec]
+
+
+def committed(value: int, overcommit_percent: int) -> int:
+    """What is requested of a node for `value` rented, at least 1: value / (1 + percent/100), halves rounded up.
+
+    The Go provider divides the percentage as an integer, so that anything below 100 has no effect
+    (kubernetes-objects.md Q16).
+    """
+    if overcommit_percent <= 0:
+        return value
+    level = 100 + overcommit_percent
+    return max(1, (2 * 100 * value + level) // (2 * level))
+
+
+def sharing_keys(owner: str, group: Group) -> tuple[str, ...]:
+    """The keys for which `lease_spec` needs an address, each once, in order."""
+    exposes = (expose for service in group.services or () for expose in service.expose or ())
+    return tuple(dict.fromkeys(sharing_key(owner, expose.ip) for expose in exposes if expose.global_ and expose.ip))
+
+
+def lease_spec(
+    *,
+    lease: LeaseId,
+    group: Group,
+    resource_version: str,
+    placements: Mapping[int, GpuPlacement | None],
+    addresses: Mapping[str, str],
+    cluster: ClusterFacts,
+    settings: SpecSettings,
+    withheld: frozenset[str] = frozenset(),
+    previous: LeaseSpec | None = None,
+) -> LeaseSpec:
+    """Everything the lease's stack needs.
+
+    `resource_version` is the Manifest object's; a service that is the same as in `previous` keeps the one it had, so
+    it does not roll. `placements` holds the chosen card by resource id, `addresses` the leased address by sharing
+    key, `withheld` the hostnames another lease of the same owner keeps. Raises `SpecRefused`.
+    """
+    try:
+        check_for_provider(group, require_hosts=False)
+    except ManifestRefused as error:
+        raise SpecRefused(error.problem) from None
+    if not group.services:
+        raise SpecRefused(f'group "{group.name}" contains no services')
+    before = {service.name: service for service in previous.services} if previous else {}
+    context = _Context(lease, resource_version, placements, cluster, settings, before)
+    return LeaseSpec(
+        lease=lease,
+        group=group.name,
+        first_resource_version=previous.first_resource_version if previous else resource_version,
+        services=tuple(_service(context, service) for service in group.services),
+        hostnames=tuple(_hostnames(lease, group.services, settings, withheld)),
+        leased_ips=tuple(_leased_ips(lease, group.services, addresses)),
+        cluster=cluster,
+    )
+
+
+def _service(context: _Context, service: Service) -> ServiceSpec:
+    """One service, with its previous resource version if nothing about it changed."""
+    resources, settings = service.resources, context.settings
+    volumes = tuple(_volumes(service))
+    gpu = _gpu(context, service)
+    ram = sum(volume.size_bytes for volume in volumes if volume.kind is VolumeKind.RAM)
+    ephemeral = sum(volume.size_bytes for volume in volumes if volume.kind is VolumeKind.EPHEMERAL)
+    spec = ServiceSpec(
+        name=service.name,
+        image=service.image,
+        command=service.command or (),
+        args=service.args or (),
+        environment=tuple(_environment(context, service)),
+        count=service.count,
+        resource_version=context.resource_version,
+        resource_id=resources.id,
+        cpu_request_milli=committed(resources.cpu_milli, settings.overcommit_cpu_percent),
+        cpu_limit_milli=resources.cpu_milli,
+        memory_request_bytes=committed(resources.memory_bytes, settings.overcommit_memory_percent),
+        memory_limit_bytes=resources.memory_bytes + ram,
+        ephemeral_request_bytes=committed(ephemeral, settings.overcommit_storage_percent) if ephemeral else 0,
+        ephemeral_limit_bytes=ephemeral,
+        gpu_units=resources.gpu_units,
+        gpu=gpu,
+        runtime_class=_runtime_class(gpu, settings),
+        volumes=volumes,
+        ports=tuple(_port(index, expose) for index, expose in enumerate(service.expose or ())),
+        permissions_read=_permissions(service),
+        credentials=_credentials(service.credentials),
+    )
+    return _unless_same(spec, context.previous.get(service.name))
+
+
+def _unless_same(spec: ServiceSpec, previous: ServiceSpec | None) -> ServiceSpec:
+    if previous is None:
+        return spec
+    kept = spec.model_copy(update={"resource_version": previous.resource_version})
+    return kept if kept == previous else spec
+
+
+def _kind(volume: Volume) -> VolumeKind:
+    if volume.persistent:
+        return VolumeKind.PERSISTENT
+    return VolumeKind.RAM if volume.storage_class == "ram" else VolumeKind.EPHEMERAL
+
+
+def _volumes(service: Service) -> Iterator[VolumeSpec]:
+    """In the manifest's order, each with its mount if it has one."""
+    mounts = {mount.name: mount for mount in (service.params and service.params.storage) or ()}
+    for volume in service.resources.storage or ():
+        mount = mounts.get(volume.name)
+        yield VolumeSpec(
+            name=volume.name,
+            kind=_kind(volume),
+            size_bytes=volume.size_bytes,
+            storage_class=volume.storage_class or "",
+            mount=mount.mount if mount else "",
+            read_only=mount.read_only if mount else False,
+        )
+
+
+def _gpu(context: _Context, service: Service) -> GpuPlacement | None:
+    if not service.resources.gpu_units:
+        return None
+    placement = context.placements.get(service.resources.id)
+    if placement is None:
+        raise SpecRefused(
+            f'service "{service.name}" rents {service.resources.gpu_units} GPU, '
+            f"but the reservation chose no card for resource id {service.resources.id}; reserve again"
+        )
+    return placement
+
+
+def _runtime_class(gpu: GpuPlacement | None, settings: SpecSettings) -> str:
+    if gpu is not None and gpu.vendor == "nvidia":
+        return "nvidia"
+    return "" if settings.runtime_class == "none" else settings.runtime_class
+
+
+def _environment(context: _Context, service: Service) -> Iterator[EnvironmentVariable]:
+    """The tenant's variables, then ours where the tenant did not set the name (kubernetes-objects.md §2.5.1)."""
+    names = set()
+    for entry in service.env or ():
+        name, _, value = entry.partition("=")
+        names.add(name)
+        yield EnvironmentVariable(name=name, value=SecretStr(value))
+    lease = context.lease
+    for name, value in (
+        ("AKASH_GROUP_SEQUENCE", str(lease.gseq)),
+        ("AKASH_DEPLOYMENT_SEQUENCE", str(lease.dseq)),
+        ("AKASH_ORDER_SEQUENCE", str(lease.oseq)),
+        ("AKASH_OWNER", lease.owner),
+        ("AKASH_PROVIDER", lease.provider),
+        ("AKASH_CLUSTER_PUBLIC_HOSTNAME", context.cluster.public_hostname),
+    ):
+        if name not in names:
+            yield EnvironmentVariable(name=name, value=SecretStr(value))
+
+
+def _port(index: int, expose: Expose) -> PortSpec:
+    return PortSpec(
+        index=index,
+        port=expose.port,
+        external_port=expose.effective_port,
+        proto=expose.proto,
+        global_=expose.global_,
+        ingress=expose.is_ingress,
+        ip_name=expose.ip,
+    )
+
+
+def _permissions(service: Service) -> tuple[str, ...]:
+    permissions = service.params.permissions if service.params else None
+    return (permissions.read or ()) if permissions else ()
+
+
+def _credentials(credentials: Credentials | None) -> RegistryCredentials | None:
+    if credentials is None:
+        return None
+    return RegistryCredentials(
+        host=credentials.host,
+        email=credentials.email,
+        username=credentials.username,
+        password=SecretStr(credentials.password),
+    )
+
+
+def _edge_options(options: HttpOptions) -> dict[str, object]:
+    """A body size of 0 says that no options were given: then all of them fall back (kubernetes-objects.md §2.9)."""
+    if options.max_body_size == 0:
+        options = HttpOptions(next_timeout=60000)
+    return {
+        "max_body_size": options.max_body_size,
+        "read_timeout": options.read_timeout,
+        "send_timeout": options.send_timeout,
+        "next_tries": options.next_tries,
+        "next_timeout": options.next_timeout,
+        "next_cases": options.next_cases,
+    }
+
+
+def _hostnames(
+    lease: LeaseId, services: Sequence[Service], settings: SpecSettings, withheld: frozenset[str]
+) -> Iterator[HostnameSpec]:
+    """Listed hosts, lower case, then the provider's own name for the service; each once."""
+    taken = set(withheld)
+    for service in services:
+        for expose in service.expose or ():
+            if not expose.is_ingress:
+                continue
+            hosts = [host.lower() for host in expose.hosts or ()]
+            if settings.static_hosts:
+                hosts.append(auto_hostname(lease, service.name, settings.ingress_domain))
+            for host in hosts:
+                if host not in taken:
+                    taken.add(host)
+                    yield _hostname(service, expose, host)
+
+
+def _hostname(service: Service, expose: Expose, host: str) -> HostnameSpec:
+    if not hostname_valid(host):
+        problem = f'"{host}" is no hostname; check the manifest and the setting ingress domain'
+        raise SpecRefused(f'service "{service.name}": {problem}')
+    return HostnameSpec.model_validate(
+        {
+            "hostname": host,
+            "service": service.name,
+            "external_port": expose.effective_port,
+            **_edge_options(expose.http_options),
+        }
+    )
+
+
+def _leased_ips(lease: LeaseId, services: Sequence[Service], addresses: Mapping[str, str]) -> Iterator[LeasedIpSpec]:
+    """One per global expose that names an IP; of two on one address, port and protocol the first one stands."""
+    taken: set[tuple[str, int, str]] = set()
+    for service in services:
+        for expose in service.expose or ():
+            key = sharing_key(lease.owner, expose.ip)
+            place = (key, expose.effective_port, expose.proto)
+            if not (expose.global_ and expose.ip) or place in taken:
+                continue
+            taken.add(place)
+            if not addresses.get(key):
+                wanted = f"{expose.effective_port}/{expose.proto} on the leased IP {expose.ip!r}"
+                problem = f"no address is given for {key!r}; allocate one first"
+                raise SpecRefused(f'service "{service.name}" exposes {wanted}, but {problem}')
+            yield LeasedIpSpec(
+                service=service.name,
+                port=expose.port,
+                external_port=expose.effective_port,
+                proto=expose.proto,
+                sharing_key=key,
+                address=addresses[key],
+            )
