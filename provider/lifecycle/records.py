@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
+from lease.errors import ManifestRefused
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
+from lease.manifest_json import canonical_manifest, manifest_from_json
 from lease.spec import GpuPlacement
 from provider.errors import ProviderError
-from provider.lifecycle.go_form import decode_group, decode_lease_id, encode_group, encode_lease_id
+from provider.operators.go_form import decode_group, decode_lease_id, encode_group, encode_lease_id
 from provider.operators.labels import record_labels
 from provider.operators.objects import MANIFEST
 from provider.protocols import Cluster
@@ -29,19 +29,16 @@ from provider.protocols import Cluster
 __all__ = ["EXACT", "BadRecordError", "ManifestRecord", "manifest_object", "read_manifest", "write_manifest"]
 
 EXACT = "akash.network/manifest.exact"
-"""Annotation: base64 of zlib of the group's JSON. Left out when it does not fit beside the others in 256 KiB."""
+"""Annotation: base64 of zlib of the group's canonical JSON. Left out when it would not fit into the 256 KiB for all."""
 _EXACT_LIMIT = 200 * 1024
 _LARGEST_GROUP = 4 * 1024 * 1024
-_GROUP: TypeAdapter[Group] = TypeAdapter(Group)
 
 
 class BadRecordError(ProviderError):
     """A stored object cannot be read; its lease waits, every other lease goes on."""
 
     def __init__(self, name: str, problem: str) -> None:
-        super().__init__(
-            f"Manifest {name} cannot be read: {problem}; correct the object or have the tenant send it again"
-        )
+        super().__init__(f"{name} cannot be read: {problem}; correct or delete the object")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,13 @@ class ManifestRecord:
 
     lease: LeaseId
     group: Group
-    placements: Mapping[int, GpuPlacement]
+    placements: Mapping[int, GpuPlacement | None]
     resource_version: str = ""
 
     def content_hash(self) -> str:
         """Hex SHA-256 of what the tenant said and what was reserved: rewriting the same gives the same."""
-        placed = sorted((key, value.model_dump_json()) for key, value in self.placements.items())
-        return hashlib.sha256(_GROUP.dump_json(self.group) + json.dumps(placed).encode()).hexdigest()
+        placed = sorted((key, value.model_dump_json()) for key, value in self.placements.items() if value)
+        return hashlib.sha256(canonical_manifest((self.group,)) + json.dumps(placed).encode()).hexdigest()
 
 
 def manifest_object(record: ManifestRecord, *, namespace: str) -> dict[str, Any]:
@@ -82,9 +79,9 @@ def read_manifest(obj: Mapping[str, Any]) -> ManifestRecord:
         lease = decode_lease_id(obj["spec"]["lease_id"])
         group, placements = decode_group(obj["spec"]["group"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadRecordError(str(meta.get("name")), f"{type(error).__name__}: {error}") from error
+        raise BadRecordError(f"Manifest {meta.get('name')}", f"{type(error).__name__}: {error}") from error
     if namespace_name(lease) != meta.get("name"):
-        raise BadRecordError(str(meta.get("name")), f"lease {lease} would be named {namespace_name(lease)}")
+        raise BadRecordError(f"Manifest {meta.get('name')}", f"lease {lease} would be named {namespace_name(lease)}")
     exact = _unpacked((meta.get("annotations") or {}).get(EXACT))
     if exact is not None and encode_group(exact, placements) == encode_group(group, placements):
         group = exact
@@ -97,7 +94,7 @@ async def write_manifest(cluster: Cluster, record: ManifestRecord, *, namespace:
 
 
 def _packed(group: Group) -> str:
-    return base64.b64encode(zlib.compress(_GROUP.dump_json(group), 9)).decode()
+    return base64.b64encode(zlib.compress(canonical_manifest((group,)), 9)).decode()
 
 
 def _unpacked(text: object) -> Group | None:
@@ -106,6 +103,7 @@ def _unpacked(text: object) -> Group | None:
         return None
     try:
         plain = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _LARGEST_GROUP)
-        return _GROUP.validate_json(plain)
-    except (binascii.Error, ValueError, zlib.error, ValidationError):
+        manifest = manifest_from_json(plain)
+    except (binascii.Error, ValueError, zlib.error, ManifestRefused):
         return None
+    return manifest[0] if len(manifest) == 1 else None

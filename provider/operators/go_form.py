@@ -39,7 +39,7 @@ def decode_lease_id(data: Mapping[str, Any]) -> LeaseId:
     return LeaseId(owner, int(data["dseq"]), int(data["gseq"]), int(data["oseq"]), provider)
 
 
-def encode_group(group: Group, placements: Mapping[int, GpuPlacement]) -> dict[str, Any]:
+def encode_group(group: Group, placements: Mapping[int, GpuPlacement | None]) -> dict[str, Any]:
     """Services keep their order; those that share a resource id share their placement."""
     services = [_encode_service(service, placements.get(service.resources.id)) for service in group.services or ()]
     return {"name": group.name, "services": services}

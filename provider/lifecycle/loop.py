@@ -1,0 +1,116 @@
+"""The lease loop: from what happens to which lease is looked at, one look at a time a lease, many leases side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from lease.ids import LeaseId
+from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
+from provider.chain.model import Block
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.queue import LeaseQueue
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.sources import find_leases
+from provider.lifecycle.state import LeaseStatus, Phase
+from provider.lifecycle.watching import WATCHED, Watcher
+from provider.protocols import Chain, Clock
+
+__all__ = ["LeaseLoop"]
+
+_INCOMPLETE_S = 10.0
+_log = structlog.get_logger(__name__)
+
+
+class LeaseLoop:
+    """`await loop.run()` until cancelled. Cancelling removes nothing: what runs keeps running.
+
+    Everything is looked at when it starts, every `resync_s`, and when the bus dropped events; a source that cannot be
+    read is asked again after ten seconds.
+    """
+
+    def __init__(self, reconciler: Reconciler, parts: Parts, *, chain: Chain, clock: Clock) -> None:
+        self._reconciler = reconciler
+        self._parts = parts
+        self._chain = chain
+        self._clock = clock
+        self._queue = LeaseQueue(clock)
+        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._look)
+        self._all = asyncio.Event()
+        self._unknown_stacks: tuple[str, ...] = ()
+
+    @property
+    def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
+        return self._reconciler.statuses
+
+    @property
+    def unknown_stacks(self) -> tuple[str, ...]:
+        """Stacks in the backend that belong to no lease anybody knows; an operator decides about them."""
+        return self._unknown_stacks
+
+    def look(self, lease: LeaseId) -> None:
+        """Look at this lease as soon as possible. Another provider's lease is none of our business."""
+        if lease.provider == self._parts.config.provider:
+            self._look(lease, 0.0)
+
+    async def run(self) -> None:
+        """Subscribes before it looks for leases, so that nothing falls between."""
+        topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
+        async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
+            group.create_task(self._resync())
+            for kind in WATCHED:
+                group.create_task(self._watcher.follow(kind))
+            for _ in range(self._parts.config.concurrency):
+                group.create_task(self._work())
+            async for event in events:
+                self._heed(event)
+
+    def _heed(self, event: object) -> None:
+        match event:
+            case LeaseId():
+                self.look(event)
+            case Block():
+                self._reconciler.proofs.saw(event.height)
+                for lease in self._reconciler.proofs.pending():
+                    self._look(lease, 0.0)
+            case Overflow():
+                self._all.set()
+
+    def _look(self, lease: LeaseId, after: float) -> None:
+        if lease.provider == self._parts.config.provider:
+            self._watcher.know(lease)
+            self._queue.add(lease, after=after)
+
+    async def _work(self) -> None:
+        while True:
+            lease = await self._queue.take()
+            try:
+                outcome = await self._reconciler.reconcile(lease)
+            finally:
+                self._queue.done(lease)
+            if outcome.phase is Phase.CLOSED:
+                self._watcher.forget(lease)
+            elif outcome.again_in is not None:
+                self._queue.add(lease, after=outcome.again_in)
+
+    async def _resync(self) -> None:
+        while True:
+            found = await find_leases(self._chain, self._parts.cluster, self._parts.engine, config=self._parts.config)
+            for lease in sorted(found.leases):
+                self._look(lease, 0.0)
+            self._unknown_stacks = found.unknown_stacks
+            if found.problems or found.unknown_stacks:
+                _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
+            await self._rest(_INCOMPLETE_S if found.problems else self._parts.config.resync_s)
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the time is over or something asks for everything."""
+        tasks = {asyncio.create_task(self._all.wait()), asyncio.create_task(self._clock.sleep(seconds))}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        self._all.clear()

@@ -1,0 +1,49 @@
+"""What reconciling works with, put together once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lease.ids import LeaseId, OrderId
+from lease.spec import LeaseSpec
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.state import STACK_RESULT, StackReport
+from provider.protocols import Bus, Cluster, StackEngine
+from stacks.results import StackResult
+
+__all__ = ["MakeLeaseSpec", "Parts"]
+
+
+class MakeLeaseSpec(Protocol):
+    """`lease.build.lease_spec` with the cluster's facts and the settings already given. Raises `SpecRefused`."""
+
+    def __call__(
+        self,
+        record: ManifestRecord,
+        *,
+        withheld: frozenset[str],
+        addresses: Mapping[str, str],
+        previous: LeaseSpec | None,
+    ) -> LeaseSpec: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing."""
+
+    cluster: Cluster
+    engine: StackEngine
+    bus: Bus
+    config: LifecycleConfig
+    claims: Claims
+    make_spec: MakeLeaseSpec
+    release: Callable[[OrderId], object]
+
+    def report(self, lease: LeaseId, result: StackResult) -> StackResult:
+        """Publish what the engine did, then hand it on."""
+        self.bus.publish(STACK_RESULT, StackReport(lease, result))
+        return result

@@ -1,0 +1,81 @@
+"""When is a lease proven to have ended? (docs/architecture.md §2, rule 1)
+
+Only when the chain itself says closed or insufficient_funds for that lease at two different heights, on our chain id,
+at heights not below any we have seen. Not known, another chain, an older height: these say nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lease.ids import LeaseId
+from provider.chain.model import LeaseAnswer
+
+__all__ = ["Judgement", "Proofs", "Verdict"]
+
+
+class Verdict(StrEnum):
+    ALIVE = "alive"
+    LOOKS_ENDED = "looks ended"
+    ENDED = "ended"
+    NO_WORD = "no word"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`reason` is empty for ALIVE, else what was said and what is still needed."""
+
+    verdict: Verdict
+    reason: str = ""
+
+
+class Proofs:
+    """Remembers the heights at which each lease was said to have ended, and the highest height of all.
+
+    `chain_id` empty: the first answer's is ours. Forgetting all this costs nothing but two more questions.
+    """
+
+    def __init__(self, chain_id: str = "", *, confirmations: int = 2) -> None:
+        self.chain_id = chain_id
+        self.height = 0
+        self._needed = max(2, confirmations)
+        self._heights: dict[LeaseId, set[int]] = {}
+
+    def saw(self, height: int) -> None:
+        """The follower of our chain has reached `height`."""
+        self.height = max(self.height, height)
+
+    def forget(self, lease: LeaseId) -> None:
+        self._heights.pop(lease, None)
+
+    def pending(self) -> tuple[LeaseId, ...]:
+        """Leases that looked ended at least once: a new block is a chance to prove it."""
+        return tuple(self._heights)
+
+    def weigh(self, lease: LeaseId, answer: LeaseAnswer) -> Judgement:
+        """What one answer about `lease` is worth, together with those before it."""
+        if problem := self._unusable(answer):
+            return Judgement(Verdict.NO_WORD, problem)
+        self.height = answer.height
+        if answer.lease is None or answer.lease.id != lease:
+            return Judgement(Verdict.NO_WORD, f"the node does not know this lease at height {answer.height}")
+        if not answer.lease.state.ended:
+            self.forget(lease)
+            return Judgement(Verdict.ALIVE)
+        heights = self._heights.setdefault(lease, set())
+        heights.add(answer.height)
+        word = f"the chain says {answer.lease.state.name.lower()} at height {answer.height}"
+        if len(heights) >= self._needed:
+            return Judgement(Verdict.ENDED, word)
+        return Judgement(Verdict.LOOKS_ENDED, f"{word}; {self._needed - len(heights)} more at another height is needed")
+
+    def _unusable(self, answer: LeaseAnswer) -> str:
+        if answer.height <= 0 or not answer.chain_id:
+            return "the node did not say at which height and on which chain it answered"
+        self.chain_id = self.chain_id or answer.chain_id
+        if answer.chain_id != self.chain_id:
+            return f"the node is on chain {answer.chain_id!r}, ours is {self.chain_id!r}: check AP_NODE"
+        if answer.height < self.height:
+            return f"the node answered at height {answer.height}, we have already seen {self.height}"
+        return ""

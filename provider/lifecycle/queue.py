@@ -1,0 +1,64 @@
+"""Which lease is looked at next: each at most once in the queue and never twice at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lease.ids import LeaseId
+from provider.protocols import Clock
+
+__all__ = ["LeaseQueue"]
+
+
+class LeaseQueue:
+    """Leases by when they are due (`Clock.monotonic`). Asking again for one that waits only brings it forward."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due: dict[LeaseId, float] = {}
+        self._busy: set[LeaseId] = set()
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._busy)
+
+    def add(self, lease: LeaseId, *, after: float = 0.0) -> None:
+        """Due in `after` seconds, or earlier if it already is. While it is being looked at, it is due once more."""
+        due = self._clock.monotonic() + after
+        if due < self._due.get(lease, float("inf")):
+            self._due[lease] = due
+            self._changed.set()
+
+    def done(self, lease: LeaseId) -> None:
+        self._busy.discard(lease)
+        self._changed.set()
+
+    async def take(self) -> LeaseId:
+        """The lease that has been due longest; it stays out of the queue's hands until `done`."""
+        while True:
+            self._changed.clear()
+            lease, wait = self._next()
+            if lease is not None:
+                del self._due[lease]
+                self._busy.add(lease)
+                return lease
+            await self._rest(wait)
+
+    def _next(self) -> tuple[LeaseId | None, float | None]:
+        """(the due one, None), (None, seconds until one is) or (None, None) when only a change can help."""
+        waiting = [(due, lease) for lease, due in self._due.items() if lease not in self._busy]
+        if not waiting:
+            return None, None
+        due, lease = min(waiting)
+        left = due - self._clock.monotonic()
+        return (lease, None) if left <= 0 else (None, left)
+
+    async def _rest(self, seconds: float | None) -> None:
+        tasks = {asyncio.create_task(self._changed.wait())}
+        if seconds is not None:
+            tasks.add(asyncio.create_task(self._clock.sleep(seconds)))
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,129 @@
+"""`reconcile(lease)`: ask the chain, then serve or end; note the outcome where an operator can read it.
+
+Level-triggered: it may be called at any time, any number of times, and after a crash at any line. One call at a time a
+lease is the loop's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from types import MappingProxyType
+
+import structlog
+
+from lease.errors import SpecRefused
+from lease.ids import LeaseId
+from provider.errors import ChainError, ClusterError
+from provider.lifecycle.applied import applied_name, read_applied
+from provider.lifecycle.ending import end
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.proof import Judgement, Proofs, Verdict
+from provider.lifecycle.records import BadRecordError
+from provider.lifecycle.serving import forget_refusal, serve
+from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
+from provider.lifecycle.troubles import pause
+from provider.operators.hostname.claims import HostnameRefusedError
+from provider.operators.ip.addresses import AddressesExhaustedError
+from provider.operators.objects import SECRET
+from provider.protocols import Chain, Clock
+
+__all__ = ["Reconciler"]
+
+_BLOCKED_S = 30.0
+_PROOF_S = 2.0
+_log = structlog.get_logger(__name__)
+
+
+class Reconciler:
+    """Holds what may be forgotten: proofs in the making, the last status of each lease, who was ready once."""
+
+    def __init__(self, parts: Parts, *, chain: Chain, clock: Clock, random: Random | None = None) -> None:
+        self.proofs = Proofs(parts.config.chain_id, confirmations=parts.config.confirmations)
+        self._parts = parts
+        self._chain = chain
+        self._clock = clock
+        self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
+        self._statuses: dict[LeaseId, LeaseStatus] = {}
+        self._was_ready: set[LeaseId] = set()
+
+    @property
+    def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
+        """The last word on every lease that is not closed."""
+        return MappingProxyType(self._statuses)
+
+    async def reconcile(self, lease: LeaseId) -> Outcome:
+        """One look. Never raises for what goes wrong with the lease, the chain, the cluster or the engine."""
+        try:
+            outcome = await self._look(lease)
+        except (ChainError, ClusterError) as error:
+            outcome = Outcome(self._phase(lease), str(error), retry=True)
+        except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
+            outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
+        except Exception as error:
+            # a defect of ours in one lease must not stop the others; it is loud, and the lease is left as it is
+            _log.exception("reconcile failed", lease=str(lease))
+            outcome = Outcome(self._phase(lease), f"unexpected {type(error).__name__}: {error}", retry=True)
+        return self._note(lease, outcome)
+
+    async def retry_refused(self, lease: LeaseId) -> None:
+        """An operator's word: the cluster was put right, try the refused version again at the next look."""
+        records = self._parts.config.records
+        secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
+        await forget_refusal(self._parts.cluster, lease, read_applied(secret), records=records)
+
+    async def _look(self, lease: LeaseId) -> Outcome:
+        judgement = self.proofs.weigh(lease, await self._chain.lease(lease))
+        match judgement.verdict:
+            case Verdict.ALIVE:
+                return self._ready_once(lease, await serve(self._parts, lease))
+            case Verdict.ENDED:
+                outcome = await end(self._parts, lease)
+                return replace(outcome, reason=outcome.reason or judgement.reason)
+            case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
+                return self._undecided(lease, judgement)
+
+    def _undecided(self, lease: LeaseId, judgement: Judgement) -> Outcome:
+        """Nothing is applied and nothing removed until the chain says more."""
+        soon = judgement.verdict is Verdict.LOOKS_ENDED
+        return Outcome(
+            self._phase(lease),
+            f"nothing is changed: {judgement.reason}",
+            again_in=_PROOF_S if soon else None,
+            retry=not soon,
+        )
+
+    def _phase(self, lease: LeaseId) -> Phase:
+        """The phase before, for a look that could not tell."""
+        status = self._statuses.get(lease)
+        return status.phase if status else Phase.UNKNOWN
+
+    def _ready_once(self, lease: LeaseId, outcome: Outcome) -> Outcome:
+        """Not ready yet is not degraded."""
+        if outcome.phase is Phase.RUNNING:
+            self._was_ready.add(lease)
+        if outcome.phase is Phase.DEGRADED and lease not in self._was_ready:
+            return replace(outcome, phase=Phase.APPLYING)
+        return outcome
+
+    def _note(self, lease: LeaseId, outcome: Outcome) -> Outcome:
+        before = self._statuses.get(lease)
+        attempts = (before.attempts if before else 0) + 1 if outcome.retry else 0
+        if outcome.retry:
+            outcome = replace(outcome, again_in=pause(attempts, random=self._random))
+        if before is None or (before.phase, before.reason) != (outcome.phase, outcome.reason):
+            status = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
+            self._parts.bus.publish(LEASE_STATE, status)
+            _log.info("lease", lease=str(lease), phase=outcome.phase.value, reason=outcome.reason)
+        else:
+            status = replace(before, attempts=attempts)
+        self._statuses[lease] = status
+        if outcome.phase is Phase.CLOSED:
+            self._forget(lease)
+        return outcome
+
+    def _forget(self, lease: LeaseId) -> None:
+        self._statuses.pop(lease)
+        self._was_ready.discard(lease)
+        self.proofs.forget(lease)

@@ -1,0 +1,86 @@
+"""Which leases are there to be looked at? Everything the chain calls alive, and everything of ours that the cluster or
+the engine still holds: so what a lost event left behind is found, and what ended while we were down is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from lease.ids import LeaseId, namespace_name
+from provider.chain.model import LeaseState
+from provider.errors import ChainError, ClusterError
+from provider.lifecycle.applied import APPLIED_LABEL
+from provider.lifecycle.config import LifecycleConfig
+from provider.operators.labels import MANAGED, lease_of
+from provider.operators.objects import MANIFEST, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET, Kind
+from provider.protocols import Chain, Cluster, StackEngine
+
+__all__ = ["Found", "find_leases"]
+
+_ALIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+_ENDED = (LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS)
+
+
+@dataclass(slots=True)
+class Found:
+    """`problems`: sources that could not be read; what they would have named is looked at next time.
+
+    `unknown_stacks`: stacks that belong to no lease of this provider that anybody knows. They are reported, never touched.
+    """
+
+    leases: set[LeaseId] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    unknown_stacks: tuple[str, ...] = ()
+
+
+async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> Found:
+    """Ask every source; one that fails costs only what it alone knows."""
+    found = Found()
+    await _add(found, lambda: _on_chain(chain, config.provider, _ALIVE))
+    for kind, namespace, labels in (
+        (MANIFEST, config.records, None),
+        (SECRET, config.records, APPLIED_LABEL),
+        (PROVIDER_HOST, config.records, MANAGED),
+        (PROVIDER_LEASED_IP, config.records, MANAGED),
+        (NAMESPACE, None, MANAGED),
+    ):
+        await _add(found, lambda k=kind, n=namespace, sel=labels: _in_cluster(cluster, k, n, sel))
+    found.leases = {lease for lease in found.leases if lease.provider == config.provider}
+    await _from_stacks(found, chain, engine, config.provider)
+    return found
+
+
+async def _add(found: Found, source: Callable[[], Awaitable[Sequence[LeaseId]]]) -> None:
+    try:
+        found.leases.update(await source())
+    except (ChainError, ClusterError) as error:
+        found.problems.append(str(error))
+
+
+async def _on_chain(chain: Chain, provider: str, states: Sequence[LeaseState]) -> list[LeaseId]:
+    return [lease.id for lease in await chain.leases(provider=provider, states=states)]
+
+
+async def _in_cluster(
+    cluster: Cluster, kind: Kind, namespace: str | None, labels: dict[str, str] | None
+) -> list[LeaseId]:
+    objects = await cluster.list(kind, namespace=namespace, labels=labels)
+    return [lease for obj in objects if (lease := lease_of(obj)) is not None]
+
+
+async def _from_stacks(found: Found, chain: Chain, engine: StackEngine, provider: str) -> None:
+    """A stack's name is a hash: only a lease that is known from elsewhere can be recognised in it.
+
+    The chain's ended leases are asked for only when a stack is left over that nothing else explains.
+    """
+    left = set(await engine.stacks()) - {namespace_name(lease) for lease in found.leases}
+    if not left:
+        return
+    try:
+        ended = {namespace_name(lease): lease for lease in await _on_chain(chain, provider, _ENDED)}
+    except ChainError as error:
+        found.problems.append(str(error))
+        ended = {}
+    found.leases.update(ended[name] for name in left & ended.keys())
+    found.unknown_stacks = tuple(sorted(left - ended.keys()))

@@ -1,0 +1,64 @@
+"""What an operator can read about a lease: one phase, one reason, since when (docs/architecture.md §2, rule 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lease.ids import LeaseId
+from stacks.results import StackResult
+
+__all__ = ["LEASE_STATE", "STACK_RESULT", "LeaseStatus", "Outcome", "Phase", "StackReport"]
+
+LEASE_STATE = "lease.state"
+"""Bus topic; the value is a `LeaseStatus`, published when it differs from the one before."""
+STACK_RESULT = "stack.result"
+"""Bus topic; the value is a `StackReport`, published after every operation of the engine."""
+
+
+class Phase(StrEnum):
+    """Where a lease is. The reason beside it says what it waits for or what went wrong."""
+
+    UNKNOWN = "unknown"
+    """The chain or the cluster could not be asked, or says what proves nothing: nothing is changed."""
+    WAITING_FOR_MANIFEST = "waiting for manifest"
+    BLOCKED = "blocked"
+    """A hostname, an address, a namespace or the manifest itself stands in the way of the newest version."""
+    APPLYING = "applying"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    """The first version could not be applied."""
+    UPDATE_FAILED = "update failed (running the previous version)"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one look at a lease came to. `again_in`: seconds until it wants another look by itself, None for no need.
+
+    `retry` asks for another look after a growing pause instead: the trouble is ours, not the tenant's.
+    """
+
+    phase: Phase
+    reason: str = ""
+    again_in: float | None = None
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseStatus:
+    """`since`: Unix seconds of the last change; `attempts`: looks in a row that ended in trouble of ours."""
+
+    lease: LeaseId
+    phase: Phase
+    reason: str
+    since: float
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StackReport:
+    lease: LeaseId
+    result: StackResult

@@ -1,0 +1,63 @@
+"""Which address a sharing key gets (docs/architecture.md §5): from the operator's ranges, never one in use."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from provider.errors import ProviderError
+from provider.units import AddressRange, parse_address_range
+
+__all__ = ["AddressesExhaustedError", "choose_address", "pool_addresses"]
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_SEARCHED = 65536
+"""Candidates looked at in one range: an IPv6 range is never walked to its end."""
+
+
+class AddressesExhaustedError(ProviderError):
+    """Every address of `ip-ranges` is taken; the lease waits for one, the others go on."""
+
+
+def choose_address(
+    key: str, *, ranges: Sequence[AddressRange], taken: Iterable[str], pools: Sequence[AddressRange]
+) -> str:
+    """The lowest free address of the first range that has one. Raises `AddressesExhaustedError`.
+
+    `pools` are the ranges MetalLB already owns: it refuses a second pool that overlaps one.
+    """
+    held = {ipaddress.ip_address(address) for address in taken}
+    for candidates in ranges:
+        found = _first_free(candidates, held, pools)
+        if found is not None:
+            return str(found)
+    size = sum(item.size for item in ranges)
+    said = ", ".join(f"{item.first}-{item.last}" for item in ranges) or "not set"
+    raise AddressesExhaustedError(f"no free address for {key}: ip-ranges ({said}) has {size}, all in use; widen it")
+
+
+def pool_addresses(pools: Iterable[Mapping[str, Any]]) -> tuple[AddressRange, ...]:
+    """Every range an IPAddressPool of the cluster holds, ours or not; a text that MetalLB refuses holds nothing."""
+    texts = (str(text) for pool in pools for text in (pool.get("spec") or {}).get("addresses") or ())
+    return tuple(found for text in texts if (found := _range(text)) is not None)
+
+
+def _range(text: str) -> AddressRange | None:
+    try:
+        return parse_address_range(text)
+    except ValueError:
+        return None
+
+
+def _first_free(candidates: AddressRange, held: set[_Address], pools: Sequence[AddressRange]) -> _Address | None:
+    value = int(candidates.first)
+    for _ in range(min(candidates.size, _SEARCHED)):
+        if value > int(candidates.last):
+            break
+        address = candidates.first + (value - int(candidates.first))
+        pool = next((pool for pool in pools if address in pool), None)
+        if pool is None and address not in held:
+            return address
+        value = int(pool.last) + 1 if pool is not None else value + 1
+    return None
