@@ -16,7 +16,7 @@ from typing import Self
 from devnet.children import started_at
 from devnet.controlplane.contents import DEFAULT_NODES, NodeSpec
 from devnet.controlplane.members import Layout
-from devnet.controlplane.state import State, read_state
+from devnet.controlplane.state import State, read_state, write_state
 from devnet.controlplane.supervisor import FIFO, HOLDERS_LOCK, Request
 from devnet.errors import ControlPlaneFailed
 from devnet.tools import CONTROL_PLANE, Toolbox
@@ -61,21 +61,30 @@ class ControlPlane:
     def share(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec] = DEFAULT_NODES) -> Self:
         """Join the one in this folder, or start it. The last of all who joined stops it, by `release` or by dying."""
         data = _prepared(data)
-        with _locked(data):
-            running = read_state(data)
-            if running is not None and running.supervised() and (data / FIFO).exists():
-                plane = cls(data, toolbox, hold=os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK), child=None)
-            else:
-                _wait(lambda: running is None or not running.supervised(), seconds=_STOP_SECONDS)
-                plane = cls._spawn(data, toolbox, nodes=nodes, detached=False)
-        return plane._ready()
+        deadline = time.monotonic() + _STOP_SECONDS
+        while time.monotonic() < deadline:
+            with _locked(data):
+                plane = cls._joined(data, toolbox, nodes=nodes)
+            if plane is not None:
+                return plane._ready()
+            time.sleep(0.05)  # one is stopping, and needs the lock for that
+        raise ControlPlaneFailed("one runs there that can neither be joined nor ends", logs=data / "logs")
+
+    @classmethod
+    def _joined(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec]) -> Self | None:
+        """With the lock held: a new one where none runs, a hold on one that takes holders, else None."""
+        running = read_state(data)
+        if running is None or not running.supervised():
+            return cls._spawn(data, toolbox, nodes=nodes, detached=False)
+        with contextlib.suppress(OSError):  # no FIFO, or nobody reads it: it is stopping
+            return cls(data, toolbox, hold=os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK), child=None)
+        return None
 
     @classmethod
     def _spawn(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], detached: bool) -> Self:
         """The supervisor, in a session of its own, holding the reading end while we hold the writing one."""
         programs = {name: str(toolbox.program(name)) for name in CONTROL_PLANE}
         Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes)).write(data)
-        (data / "state.json").unlink(missing_ok=True)
         if detached:
             with Path(os.devnull).open("rb") as nothing:
                 child = _spawn_supervisor(data, nothing.fileno(), "--detached")
@@ -160,7 +169,7 @@ class ControlPlane:
         found = read_state(self.data)
         if found is not None and found.phase in ("failed", "stopping", "stopped"):
             raise ControlPlaneFailed(found.problem or "it was stopped while it started", logs=self.logs)
-        if self._child is not None and not started_at(self._child):
+        if found is not None and not found.supervised():
             raise ControlPlaneFailed("its supervisor vanished (see supervisor.log)", logs=self.logs)
         return found is not None and found.phase == "ready"
 
@@ -205,7 +214,7 @@ def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
     log = str(data / "logs" / "supervisor.log")
     checkout = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [checkout, os.environ.get("PYTHONPATH")]))
-    return os.posix_spawn(
+    child = os.posix_spawn(
         sys.executable,
         [sys.executable, "-m", "devnet.controlplane", str(data), *options],
         {**os.environ, "PYTHONPATH": path},
@@ -216,6 +225,8 @@ def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
         ],
         setsid=True,
     )
+    write_state(data, State("starting", child, started_at(child)))  # before it can itself: nobody starts a second one
+    return child
 
 
 def _wait(done: Callable[[], bool], *, seconds: float) -> None:

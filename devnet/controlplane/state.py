@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -35,7 +36,7 @@ class State:
 
 def write_state(data: Path, state: State) -> None:
     """Readers see the old state or the new one, never a part."""
-    partial = data / f"{_NAME}.partial"
+    partial = data / f"{_NAME}.{os.getpid()}"
     partial.write_text(json.dumps(dataclasses.asdict(state)))
     partial.replace(data / _NAME)
 

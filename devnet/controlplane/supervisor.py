@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,11 @@ class _Plane:
         pid = os.getpid()
         write_state(self.data, State(phase, pid, started_at(pid), self.layout.api_server, self.problem, pids))
 
+    def refuse_holders(self) -> None:
+        """From now on nobody joins; call it with the lock held."""
+        (self.data / FIFO).unlink(missing_ok=True)
+        self.tell("stopping")
+
     def end(self, problem: str = "") -> None:
         """Ask for the end; the first problem is the one that is told."""
         self.problem = self.problem or problem
@@ -117,7 +122,6 @@ class _Plane:
     def stop(self) -> None:
         """Controllers first, then the API server, then etcd; whoever does not end in time is killed."""
         self.stopping = True
-        self.tell("stopping")
         last = ("kube-apiserver", "etcd")
         self._stop([name for name in self.running if name not in last])
         for name in last:
@@ -141,16 +145,19 @@ def _watch_holders(plane: _Plane, holders: int) -> None:
     def woken() -> None:
         if _has_holders(holders):
             return
-        with (plane.data / HOLDERS_LOCK).open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if _has_holders(holders):
-                return
-            (plane.data / FIFO).unlink(missing_ok=True)
-            plane.tell("stopping")
-        asyncio.get_running_loop().remove_reader(holders)
-        plane.end()
+        with _locked(plane.data):
+            if not _has_holders(holders):
+                plane.refuse_holders()
+                plane.end()
 
     asyncio.get_running_loop().add_reader(holders, woken)
+
+
+@contextlib.contextmanager
+def _locked(data: Path) -> Iterator[None]:
+    with (data / HOLDERS_LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _has_holders(holders: int) -> bool:
@@ -190,6 +197,10 @@ async def supervise(data: Path, *, holders: int | None) -> int:
     try:
         await _until_the_end(plane)
     finally:
+        if holders is not None:
+            asyncio.get_running_loop().remove_reader(holders)
+        with _locked(data):
+            plane.refuse_holders()
         plane.stop()
         plane.tell("failed" if plane.problem else "stopped")
     return 1 if plane.problem else 0
