@@ -6,6 +6,8 @@ CRDs and the manifest namespace stay when the stack is destroyed: they hold what
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pulumi
 from pulumi import ResourceOptions
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
@@ -28,7 +30,8 @@ LABELS = {"akash.network": "true", "app.kubernetes.io/managed-by": "lessor"}
 def cluster(settings: ClusterSettings) -> None:
     """Register everything, export what `lessor run` needs. Raises `ConfigError` where the cluster lacks something."""
     if settings.metallb.required:
-        require_metallb(cluster_client(pulumi.runtime.config.CONFIG.get()))
+        with closing(cluster_client(pulumi.runtime.config.CONFIG.get())) as client:
+            require_metallb(client)
     _custom_resources()
     services = _namespaces(settings)
     _rights(settings, services)

@@ -35,8 +35,10 @@ def cluster_client(config: Mapping[str, Any]) -> Client:
         else:
             found = KubeConfig.from_file(Path(text).expanduser())
         return Client(found.get(context), timeout=httpx2.Timeout(SECONDS))
-    except (KubeConfigError, OSError, yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"no usable kubeconfig ({error}); set KUBECONFIG or kubernetes:kubeconfig") from None
+    except (KubeConfigError, OSError, yaml.YAMLError, AttributeError, TypeError, ValueError, LookupError) as error:
+        raise ConfigError(
+            f"no usable kubeconfig ({type(error).__name__}: {error}); set KUBECONFIG or kubernetes:kubeconfig"
+        ) from None
 
 
 def require_metallb(client: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import httpx2
 from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import KubeConfig
@@ -38,7 +40,8 @@ def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
     if (found.metadata.labels or {}).get(LABEL) != namespace:
         raise OperationRefused(f"namespace {namespace} is not a lease's: it lacks the label {LABEL}={namespace}")
     try:
-        _client(config).delete(Namespace, namespace)
+        with closing(_client(config)) as client:
+            client.delete(Namespace, namespace)
     except ApiError as error:
         if error.status.code != 404:
             raise OperationRefused(f"namespace {namespace} could not be deleted: {error}") from None
@@ -47,7 +50,8 @@ def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
 
 def _get(config: EngineConfig, namespace: str) -> Namespace | None:
     try:
-        return _client(config).get(Namespace, namespace)
+        with closing(_client(config)) as client:
+            return client.get(Namespace, namespace)
     except ApiError as error:
         if error.status.code == 404:
             return None

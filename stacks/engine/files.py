@@ -56,7 +56,7 @@ def place_kubeconfig(source: Path, target: Path) -> None:
     try:
         document = yaml.safe_load(source.read_text())
         text = yaml.safe_dump(_absolute(document, source.resolve().parent))
-    except (OSError, yaml.YAMLError, AttributeError, TypeError) as error:
+    except (OSError, yaml.YAMLError, AttributeError, TypeError, LookupError) as error:
         raise EngineError(f"the kubeconfig {source} cannot be used: {error}") from None
     if not target.exists() or target.read_text() != text:
         write_private(target, text)

@@ -25,6 +25,18 @@ def check(spec: LeaseSpec) -> None:
 def lease_program(config: EngineConfig, spec: LeaseSpec) -> None:
     """Register the stack's resources; run by Pulumi as an inline program."""
     cluster = Cluster("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
-    Lease(spec.namespace, spec, pulumi.ResourceOptions(provider=cluster))
+    Lease(spec.namespace, spec, pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored]))
     pulumi.export("namespace", spec.namespace)
     pulumi.export("spec-hash", spec.content_hash())
+
+
+_NOT_STORED = "spec.updateStrategy.rollingUpdate.maxUnavailable"
+"""The Go provider sends it and so do we; an API server without the gate MaxUnavailableStatefulSet drops it, and every
+later update would find it missing."""
+
+
+def _ignore_what_is_not_stored(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+    if args.type_ != "kubernetes:apps/v1:StatefulSet":
+        return None
+    ignoring = pulumi.ResourceOptions(ignore_changes=[_NOT_STORED])
+    return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, ignoring))

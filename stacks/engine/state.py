@@ -78,7 +78,7 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
     try:
         document = json.loads(path.read_bytes())
         return document if isinstance(document["checkpoint"], dict) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

@@ -1,50 +1,31 @@
-"""One control plane and one toolbox for all of these tests."""
+"""An engine on the session's control plane, and small Pulumi projects for the stock command line."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import lightkube
 import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
-from devnet.controlplane import ControlPlane
-from devnet.errors import ToolsMissing
-from devnet.tools import Toolbox, ensure_tools
+from devnet.tools import Toolbox
 from stacks.engine import EngineConfig, PulumiEngine
 
 
 @pytest.fixture(scope="session")
-def toolbox() -> Toolbox:
-    try:
-        return ensure_tools(build=False)
-    except ToolsMissing as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"{missing}; run `make tools`")
-
-
-@pytest.fixture(scope="session")
-def plane(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Shared by all workers of a run: their base folders are siblings."""
-    base = tmp_path_factory.getbasetemp()
-    folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    with ControlPlane.share(folder / "controlplane", toolbox) as shared:
-        yield shared
-
-
-@pytest.fixture(scope="session")
-def client(plane: ControlPlane) -> lightkube.Client:
-    return lightkube.Client(KubeConfig.from_file(plane.kubeconfig).get())
+def client(devnet_cluster: Any) -> Iterator[lightkube.Client]:
+    client = lightkube.Client(KubeConfig.from_file(devnet_cluster.kubeconfig).get())
+    yield client
+    client.close()
 
 
 @pytest.fixture
-def config(plane: ControlPlane, toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
+def config(devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
     return EngineConfig(
         data=tmp_path / "engine",
-        kubeconfig=plane.kubeconfig,
+        kubeconfig=devnet_cluster.kubeconfig,
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
         workers=2,

@@ -13,7 +13,7 @@ from tests.components.specs import environment, hostname, leased_ip, port, servi
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 CANARY = "canary-of-the-environment"
-PASSWORD = "canary-of-the-credentials"  # noqa: S105
+PASSWORD = "canary-of-the-credentials"
 
 _numbers = itertools.count(secrets.randbelow(2**40))
 

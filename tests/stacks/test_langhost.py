@@ -22,7 +22,7 @@ SLOW = "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()}
 
 def pulumi(toolbox: Toolbox, folder: Path, env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
     command = [str(toolbox.program("pulumi")), "--non-interactive", "--color", "never", *args]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.devnet
@@ -92,7 +92,7 @@ def test_a_killed_command_line_leaves_neither_host_nor_program(toolbox, project,
 
 
 def test_without_an_engine_it_says_that_pulumi_starts_it():
-    done = subprocess.run([sys.executable, HOST], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, HOST], capture_output=True, text=True, timeout=30, check=False)
 
     assert done.returncode != 0
     assert "started by pulumi" in done.stderr
@@ -116,7 +116,7 @@ def bare_python(folder: Path, env: dict[str, str]) -> subprocess.CompletedProces
     """The host under an interpreter that has no packages: `-S` would not survive the hand-over, an empty venv does."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True, timeout=60)
     command = [folder / "bare" / "bin" / "python", HOST]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=30, check=False)
 
 
 def read(path: Path) -> str:

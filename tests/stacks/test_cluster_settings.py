@@ -1,0 +1,89 @@
+"""Configuration of the cluster stack: known keys with allowed values, or an error that names the key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stacks.cluster.requirements import cluster_client
+from stacks.cluster.settings import ClusterSettings, ConfigError, parse_settings
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "Pulumi.example.yaml"
+
+
+def test_no_configuration_means_the_names_of_the_go_provider():
+    settings = parse_settings({})
+
+    assert (settings.manifest_namespace, settings.services_namespace) == ("lease", "akash-services")
+    assert (settings.ingress_class, settings.ingress_controller) == ("akash-ingress-class", "k8s.io/ingress-nginx")
+    assert settings.metallb.namespace == "metallb-system"
+
+
+def test_other_projects_keys_are_left_alone():
+    assert parse_settings({"kubernetes:context": "c", "aws:region": "x"}) == ClusterSettings()
+
+
+def test_the_example_file_shows_every_key_with_its_default():
+    shown = yaml.safe_load(EXAMPLE.read_text())["config"]
+
+    assert parse_settings({key: as_pulumi_hands_it_over(value) for key, value in shown.items()}) == ClusterSettings()
+    assert {key.removeprefix("lessor:") for key in shown} == {f.alias for f in ClusterSettings.model_fields.values()}
+    assert set(shown["lessor:metallb"]) == {"required", "namespace"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("lessor:ingres-class", "x", "lessor:ingres-class"),
+        ("lessor:manifest_namespace", "lease", "lessor:manifest_namespace"),
+        ("lessor:manifest-namespace", "Lease!", "lessor:manifest-namespace"),
+        ("lessor:manifest-namespace", "", "lessor:manifest-namespace"),
+        ("lessor:manifest-namespace", "a" * 64, "lessor:manifest-namespace"),
+        ("lessor:ingress-mode", "traefik", "lessor:ingress-mode"),
+        ("lessor:ingress-controller", "nginx", "lessor:ingress-controller"),
+        ("lessor:metallb", "yes", "lessor:metallb"),
+        ("lessor:metallb", '{"namespce": "x"}', "lessor:metallb.namespce"),
+        ("lessor:metallb", '{"required": "perhaps"}', "lessor:metallb.required"),
+        ("lessor:metallb", '{"namespace": ["x"]}', "lessor:metallb.namespace"),
+        ("lessor:metallb", '{"namespace": ', "lessor:metallb"),
+        ("lessor:metallb", "[" * 100_000, "lessor:metallb"),
+    ],
+)
+def test_an_unknown_key_or_a_wrong_value_is_an_error_at_its_path(key, value, path):
+    with pytest.raises(ConfigError) as error:
+        parse_settings({key: value})
+
+    assert f"\n  {path}: " in str(error.value)
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(ConfigError) as error:
+        parse_settings({"lessor:a": "1", "lessor:b": "2", "lessor:ingress-mode": "none"})
+
+    assert [line.split(":")[1].strip() for line in str(error.value).splitlines()[1:]] == ["a", "b", "ingress-mode"]
+
+
+@given(st.dictionaries(st.text().map("lessor:{}".format), st.text() | st.integers() | st.none(), max_size=4))
+def test_whatever_is_configured_it_is_settings_or_a_config_error(config):
+    try:
+        assert isinstance(parse_settings(config), ClusterSettings)
+    except ConfigError as error:
+        assert "lessor:" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "kind: Config\nusers: [", "- 1\n- 2\n", "\n\n", "apiVersion: v1\nclusters: 7\n"]
+)
+def test_an_unusable_kubeconfig_is_a_config_error_that_says_where_to_set_it(text):
+    with pytest.raises(ConfigError, match="KUBECONFIG or kubernetes:kubeconfig"):
+        cluster_client({"kubernetes:kubeconfig": text})
+
+
+def as_pulumi_hands_it_over(value: object) -> str:
+    """Texts as they are, structured values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
