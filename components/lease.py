@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from components.access import access_objects
@@ -52,7 +53,7 @@ class LeaseParts:
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
     """Build everything. Raises `BuildError` for a value that may not reach a cluster; nothing is half built."""
-    return LeaseParts(
+    parts = LeaseParts(
         namespace=namespace_object(spec),
         credentials=credentials_objects(spec),
         policies=isolation_objects(spec),
@@ -60,16 +61,29 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
         hostnames=tuple(hostname_object(spec, hostname) for hostname in spec.hostnames),
         addresses=_addresses(spec),
     )
+    _all_different(_listed(parts))
+    return parts
 
 
 def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:
     """The lease as one list of plain manifests: namespace, secrets, policies, then per service access, workload and
     Services, then hostnames and leased addresses. The same objects are rendered, judged and registered.
     """
-    parts = lease_parts(spec)
+    return _listed(lease_parts(spec))
+
+
+def _listed(parts: LeaseParts) -> tuple[Object, ...]:
     services = (item for part in parts.services for item in (*part.access, part.workload, *part.services))
     addresses = (item for part in parts.addresses for item in (*part.shared, *part.services))
     return (parts.namespace, *parts.credentials, *parts.policies, *services, *parts.hostnames, *addresses)
+
+
+def _all_different(manifests: tuple[Object, ...]) -> None:
+    """Two services can want one name: `web-np` beside `web` with a node port; or one port on two leased addresses."""
+    counted = Counter(f"{item['kind']} {item['metadata']['name']}" for item in manifests)
+    repeated = [name for name, count in counted.items() if count > 1]
+    if repeated:
+        raise BuildError("names of objects", repeated, "each name once; rename a service or change an external port")
 
 
 def _services(spec: LeaseSpec) -> tuple[ServicePart, ...]:
@@ -92,8 +106,12 @@ def _addresses(spec: LeaseSpec) -> tuple[AddressPart, ...]:
 
 
 def _address(spec: LeaseSpec, exposes: list[LeasedIpSpec]) -> AddressPart:
+    """The first of two exposes of one port wins, as it does for every other Service."""
     key, addresses = exposes[0].sharing_key, {leased.address for leased in exposes}
     if len(addresses) > 1:
         raise BuildError(f"addresses of {key!r}", sorted(addresses), "one address for a sharing key")
-    services = tuple(leased_ip_service(spec, leased) for leased in exposes)
+    first: dict[tuple[str, int, str], LeasedIpSpec] = {}
+    for leased in exposes:
+        first.setdefault((leased.service, leased.external_port, leased.proto), leased)
+    services = tuple(leased_ip_service(spec, leased) for leased in first.values())
     return AddressPart(sharing_key=key, shared=address_objects(spec, exposes[0]), services=services)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.credentials import credentials_objects
+from components.errors import BuildError
 from components.lease import lease_objects
 from components.secrets import seal
 from lease.spec import LeaseSpec, RegistryCredentials
-from tests.components.specs import NAMESPACE, environment, everything, port, service, spec
+from tests.components.specs import NAMESPACE, environment, everything, hostname, leased_ip, port, service, spec
 
 
 def test_objects_come_in_one_fixed_order():
@@ -84,6 +85,28 @@ def test_sealing_hides_every_secret_text_and_leaves_the_manifest_alone():
     one_secret, of_web, of_store = 1, 7, 6
     assert sealed.count("***") == one_secret + of_web + of_store
     assert json.dumps(made) == before
+
+
+CLASHES = {
+    "a service named like a node port": {
+        "services": (service(ports=(port(8080, global_=True),)), service("web-np", ports=(port(1),)))
+    },
+    "two services of one name": {"services": (service(), service())},
+    "one hostname twice": {"hostnames": (hostname(), hostname())},
+    "one port on two addresses": {"leased_ips": (leased_ip(), leased_ip(sharing_key="other", address="192.0.2.8"))},
+}
+
+
+@pytest.mark.parametrize("changes", CLASHES.values(), ids=CLASHES.keys())
+def test_two_objects_of_one_name_are_refused(changes):
+    with pytest.raises(BuildError, match="each name once"):
+        lease_objects(spec(**changes))
+
+
+def test_the_same_leased_expose_twice_is_one_service():
+    made = lease_objects(spec(leased_ips=(leased_ip(), leased_ip(port=81), leased_ip())))
+    balancers = [item for item in made if item["metadata"]["name"] == "web-ip-80-tcp"]
+    assert [item["spec"]["ports"][0]["targetPort"] for item in balancers] == [8080]
 
 
 def test_builders_never_import_pulumi():

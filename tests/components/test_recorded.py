@@ -1,0 +1,157 @@
+"""Our objects against the Go provider's, field by field; every difference is a row of docs/differences.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.lease import lease_objects
+from tests.components.recorded import ELSEWHERE, Difference, differences, load, names, writes
+from tests.components.recorded_specs import recorded_spec, recorded_update
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
+POD = r"\.spec\.template\.spec"
+CONTAINER = rf"{POD}\.containers\[name=[^]]+\]"
+AFFINITY = rf"{POD}\.affinity\..*\.matchExpressions"
+VERSION = "akash.network/manifest.resource.version"
+WORKLOADS = ("Deployment", "StatefulSet")
+
+Row = tuple[tuple[str, ...], str, Callable[[Any, Any], bool]]
+
+
+def added(*values: object) -> Callable[[Any, Any], bool]:
+    """Only we have the field, and it is one of `values` (of anything, if none are named)."""
+    return lambda theirs, ours: theirs is None and (not values or ours in values)
+
+
+def dropped(theirs: Any, ours: Any) -> bool:
+    return theirs is not None and ours is None
+
+
+def changed(theirs: Any, ours: Any) -> bool:
+    return theirs is not None and ours is not None
+
+
+ROWS: dict[str, tuple[Row, ...]] = {
+    "closed-ranges": (
+        (
+            ("NetworkPolicy",),
+            r"\.spec\.egress\[2\]\.to\[0\]\.ipBlock\.except\[[34]\]",
+            added("169.254.0.0/16", "100.64.0.0/10"),
+        ),
+    ),
+    "tcp-and-udp": (
+        (("Service",), r"\.spec\.ports\[name=[^]]+\]", lambda theirs, ours: not theirs and ours["protocol"] == "UDP"),
+    ),
+    "container-ports-once": ((WORKLOADS, rf"{CONTAINER}\.ports\[containerPort=\d+#\d+\]", dropped),),
+    "ephemeral-sum": (
+        (
+            WORKLOADS,
+            rf"{CONTAINER}\.resources\.(limits|requests)\.ephemeral-storage",
+            lambda theirs, ours: changed(theirs, ours) and int(ours) > int(theirs),
+        ),
+    ),
+    "gpu-affinity": ((WORKLOADS, rf"{AFFINITY}\[key=[^]]+\.(ram\.\d+Gi|interface\.(pcie|sxm))\]", added()),),
+    "runtime-class": ((WORKLOADS, rf"{POD}\.runtimeClassName", added("gvisor")),),
+    "overcommit-fraction": (
+        (
+            WORKLOADS,
+            rf"{CONTAINER}\.resources\.requests\.memory",
+            lambda theirs, ours: changed(theirs, ours) and int(ours) == (4 * int(theirs) + 3) // 6,
+        ),
+    ),
+    "status-not-sent": (((*WORKLOADS, "HTTPRoute"), r"\.status", dropped),),
+    "address-pool": ((("IPAddressPool", "L2Advertisement"), "", added()),),
+    "address-pool-annotation": (
+        (("Service",), r"\.metadata\.annotations\.metallb\.io/address-pool", added()),
+        (("Service",), r"\.metadata\.annotations\.metallb\.universe\.tf/address-pool", dropped),
+    ),
+}
+"""Rows that plain recordings show: kinds, path and values, each as narrow as the row's own words."""
+
+UPDATE_ROWS: dict[str, tuple[Row, ...]] = {
+    "version-of-a-service": ((("*",), rf"(\.spec\.template)?\.metadata\.labels\.{re.escape(VERSION)}", changed),),
+    "stale-objects": ((("NetworkPolicy", "Secret", "Service"), "", dropped),),
+    "renamed-address": (
+        (("Service",), "", lambda theirs, ours: not theirs and ours["spec"]["type"] == "LoadBalancer"),
+    ),
+}
+"""Rows that only an update shows."""
+
+REFUSED = 422
+NOT_STORED = ".spec.updateStrategy.rollingUpdate.maxUnavailable"
+"""Both providers send it; an API server without the MaxUnavailableStatefulSet feature leaves it out."""
+
+NOT_OURS = {"service-removed", "service-renamed"}
+"""Updates that never reach a lease's objects: the gateway refuses the manifest, or the rename."""
+
+
+def row_of(found: Difference, rows: dict[str, tuple[Row, ...]]) -> str | None:
+    for name, patterns in rows.items():
+        for kinds, path, fits in patterns:
+            known = found.kind in kinds or "*" in kinds
+            if known and re.fullmatch(path, found.path) and fits(found.theirs, found.ours):
+                return name
+    return None
+
+
+def documented() -> dict[str, str]:
+    """Rows of the document: id to what holds it."""
+    lines = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: row[-1] for row in cells if row[0] != "id"}
+
+
+def plain(name: str) -> Iterator[Difference]:
+    recording = load(name)
+    if recording["manifest_put"]["status"] == REFUSED:
+        return iter(())
+    return differences(writes(recording), list(lease_objects(recorded_spec(recording))))
+
+
+def after_update(name: str) -> Iterator[Difference]:
+    """Live objects after an update against ours: what the server added to an object of both sides does not count."""
+    recording = load(name)
+    live = [item for item in recording["after"]["objects"] if item["kind"] not in ELSEWHERE]
+    ours = list(lease_objects(recorded_update(recording)[1]))
+    for found in differences(live, ours):
+        if found.path != NOT_STORED and (found.path == "" or found.ours is not None):
+            yield found
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_difference_from_a_recorded_lease_is_documented(name):
+    unknown = [found for found in plain(name) if row_of(found, ROWS) is None]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("name", [item for item in names(".update") if item.removesuffix(".update") not in NOT_OURS])
+def test_every_difference_after_a_recorded_update_is_documented(name):
+    unknown = [found for found in after_update(name) if row_of(found, ROWS | UPDATE_ROWS) is None]
+    assert unknown == []
+
+
+def test_every_recorded_row_of_the_document_is_seen_and_every_seen_one_documented():
+    if not names():
+        pytest.skip("recordings are absent; set LESSOR_SHARED to have them compared")
+    seen = {row_of(found, ROWS) for name in names() for found in plain(name)}
+    for name in names(".update"):
+        if name.removesuffix(".update") not in NOT_OURS:
+            seen |= {row_of(found, ROWS | UPDATE_ROWS) for found in after_update(name)}
+    assert seen == {row for row, held_by in documented().items() if held_by == "recorded"}
+
+
+def test_every_other_row_names_a_test_that_exists():
+    tests = "\n".join(path.read_text() for path in DOCUMENT.parents[1].joinpath("tests").rglob("test_*.py"))
+    missing = {row: held_by for row, held_by in documented().items() if held_by != "recorded"}
+    assert [row for row, name in missing.items() if f"def {name}(" not in tests] == []
+
+
+def test_the_comparison_sees_a_changed_a_missing_and_a_reordered_field():
+    theirs = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"a": 1, "b": 2, "c": [{"name": "x"}, {"name": "y"}]}}
+    ours = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"a": "1", "c": [{"name": "y"}, {"name": "x"}]}}
+    assert [found.path for found in differences([theirs], [ours])] == [".spec.a", ".spec.b", ".spec.c<order>"]
