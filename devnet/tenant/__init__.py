@@ -1,4 +1,7 @@
-"""A tenant, over the public interfaces only: the chain's gRPC, and the provider's gateway with a token and a pinned certificate."""
+"""A tenant, over the public interfaces only: the chain's gRPC, and the provider's gateway.
+
+It authenticates by a token it signs and pins the provider's account certificate.
+"""
 
 from devnet.tenant.account import Account
 from devnet.tenant.errors import ChainRefused

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from cosmpy.aerial.client import LedgerClient, NetworkConfig
+from cosmpy.aerial.client.utils import prepare_and_broadcast_basic_transaction
 from cosmpy.aerial.exceptions import BroadcastError
 from cosmpy.aerial.tx import Transaction
-from cosmpy.aerial.client.utils import prepare_and_broadcast_basic_transaction
 from cosmpy.aerial.wallet import LocalWallet
 from cosmpy.crypto.keypairs import PrivateKey
 from cosmpy.mnemonic import derive_child_key_from_mnemonic

@@ -17,7 +17,10 @@ class ChainRefused(DevnetError):
 
 def _remedy(log: str) -> str:
     if "denom" in log or "deposit" in log.lower():
-        return "\nGroups must be priced in uact on this chain. Change the SDL, or let `make demo DENOM=uact SDL=…` rewrite the prices."
+        return (
+            "\nGroups must be priced in uact on this chain. Change the SDL, "
+            "or let `make demo DENOM=uact SDL=…` rewrite its prices."
+        )
     if "insufficient" in log:
         return "\nThe tenant's account has too little; the devnet gives each role 1,000,000,000 uact."
     return ""

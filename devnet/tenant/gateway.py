@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -29,7 +28,7 @@ class GatewayAnswer:
 
 
 class ProviderGateway:
-    """One provider's gateway. The certificate seen first must name the provider's account and is the only one accepted after."""
+    """One provider's gateway. The certificate seen first must name the provider's account; no other is accepted after."""
 
     def __init__(self, host_uri: str, *, provider: str, account: Account) -> None:
         self._uri = host_uri.rstrip("/")
@@ -70,7 +69,7 @@ async def _pinned_context(uri: str, provider: str) -> ssl.SSLContext:
     names = [str(name.value) for name in subject]
     if names != [provider]:
         raise DevnetError(
-            f"{uri} serves a certificate of {names}, not of provider {provider}: wrong host_uri in the provider's record?"
+            f"{uri} serves a certificate of {names}, not of provider {provider}: is its record's host_uri right?"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -78,10 +77,3 @@ async def _pinned_context(uri: str, provider: str) -> ssl.SSLContext:
     context.load_verify_locations(cadata=pem)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     return context
-
-
-def json_body(answer: GatewayAnswer) -> Any:
-    """The body as JSON; for answers that promise it."""
-    import json
-
-    return json.loads(answer.body)

@@ -30,7 +30,9 @@ _DEC_ONE = 10**18
 """A DecCoin's amount travels as the value times 10^18 (chain.md §2)."""
 
 
-def create_deployment(deployment: DeploymentId, *, groups: Iterable[GroupSpec], version: bytes, deposit: tuple[int, str]) -> MsgCreateDeployment:
+def create_deployment(
+    deployment: DeploymentId, *, groups: Iterable[GroupSpec], version: bytes, deposit: tuple[int, str]
+) -> MsgCreateDeployment:
     """Publish `groups` with the manifest hash `version`; `deposit` is (amount, denom) from the owner's balance."""
     amount, denom = deposit
     return MsgCreateDeployment(
@@ -52,12 +54,16 @@ def close_deployment(deployment: DeploymentId) -> MsgCloseDeployment:
 
 def create_lease(bid: LeaseId) -> MsgCreateLease:
     """Take a bid."""
-    return MsgCreateLease(bid_id=BidID(owner=bid.owner, dseq=bid.dseq, gseq=bid.gseq, oseq=bid.oseq, provider=bid.provider))
+    return MsgCreateLease(
+        bid_id=BidID(owner=bid.owner, dseq=bid.dseq, gseq=bid.gseq, oseq=bid.oseq, provider=bid.provider)
+    )
 
 
 def close_lease(lease: LeaseId) -> MsgCloseLease:
     """End one lease; the group stays open and orders again at once (chain.md §3)."""
-    return MsgCloseLease(id=LeaseID(owner=lease.owner, dseq=lease.dseq, gseq=lease.gseq, oseq=lease.oseq, provider=lease.provider))
+    return MsgCloseLease(
+        id=LeaseID(owner=lease.owner, dseq=lease.dseq, gseq=lease.gseq, oseq=lease.oseq, provider=lease.provider)
+    )
 
 
 def _deployment_id(deployment: DeploymentId) -> DeploymentID:
@@ -82,13 +88,17 @@ def _resources(resources: Resources) -> ResourcesMessage:
             for volume in resources.storage or ()
         ],
         gpu=GPU(units=_value(resources.gpu_units), attributes=_attributes(resources.gpu_attributes)),
-        endpoints=[Endpoint(kind=int(item.kind), sequence_number=item.sequence_number) for item in resources.endpoints or ()],
+        endpoints=[
+            Endpoint(kind=item.kind.name, sequence_number=item.sequence_number) for item in resources.endpoints or ()
+        ],
     )
 
 
 def _unit(unit: ResourceUnit) -> UnitMessage:
     amount = int(unit.price.amount * Decimal(_DEC_ONE))
-    return UnitMessage(resource=_resources(unit.resources), count=unit.count, price=DecCoin(denom=unit.price.denom, amount=str(amount)))
+    return UnitMessage(
+        resource=_resources(unit.resources), count=unit.count, price=DecCoin(denom=unit.price.denom, amount=str(amount))
+    )
 
 
 def _group(group: GroupSpec) -> GroupMessage:

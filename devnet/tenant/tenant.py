@@ -13,8 +13,14 @@ import grpc.aio
 from akash.deployment.v1.types_pb2 import DeploymentID
 from akash.deployment.v1beta4.query_pb2 import QueryDeploymentRequest
 from akash.deployment.v1beta4.query_pb2_grpc import QueryStub as DeploymentQuery
-from akash.market.v1.types_pb2 import LeaseFilters
-from akash.market.v1beta5.query_pb2 import BidFilters, OrderFilters, QueryBidsRequest, QueryLeasesRequest, QueryOrdersRequest
+from akash.market.v1.query_pb2 import LeaseFilters
+from akash.market.v1beta5.query_pb2 import (
+    BidFilters,
+    OrderFilters,
+    QueryBidsRequest,
+    QueryLeasesRequest,
+    QueryOrdersRequest,
+)
 from akash.market.v1beta5.query_pb2_grpc import QueryStub as MarketQuery
 from akash.provider.v1beta4.query_pb2 import QueryProviderRequest
 from akash.provider.v1beta4.query_pb2_grpc import QueryStub as ProviderQuery
@@ -24,7 +30,7 @@ from devnet.tenant import messages
 from devnet.tenant.account import Account
 from devnet.tenant.gateway import GatewayAnswer, ProviderGateway
 from lease.ids import DeploymentId, LeaseId, OrderId
-from lease.manifest_json import encode_manifest
+from lease.manifest_json import manifest_json
 from lease.sdl import Sdl
 
 __all__ = ["OpenBid", "Tenant"]
@@ -51,7 +57,7 @@ class Tenant:
         self._last_dseq = 0
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self._channel.close(None)
 
     async def publish(self, sdl: Sdl, *, deposit: tuple[int, str] = _DEPOSIT) -> DeploymentId:
         """Create a deployment from `sdl`; raises `ChainRefused` with the chain's word."""
@@ -75,7 +81,9 @@ class Tenant:
         answer = await MarketQuery(self._channel).Leases(QueryLeasesRequest(filters=filters), timeout=10)
         return [_lease_id(item.lease.id) for item in answer.leases]
 
-    async def wait_for_bids(self, deployment: DeploymentId, *, groups: int = 1, seconds: float = 60) -> Sequence[OpenBid]:
+    async def wait_for_bids(
+        self, deployment: DeploymentId, *, groups: int = 1, seconds: float = 60
+    ) -> Sequence[OpenBid]:
         """One open bid for each of `groups` groups."""
         deadline = time.monotonic() + seconds
         while True:
@@ -83,7 +91,9 @@ class Tenant:
             if len(found) >= groups:
                 return [found[gseq] for gseq in sorted(found)]
             if time.monotonic() > deadline:
-                raise DevnetError(f"only {len(found)} of {groups} groups of {deployment} have a bid after {seconds:.0f} s")
+                raise DevnetError(
+                    f"only {len(found)} of {groups} groups of {deployment} have a bid after {seconds:.0f} s"
+                )
             await asyncio.sleep(_POLL_SECONDS)
 
     async def take(self, bids: Sequence[OpenBid]) -> Sequence[LeaseId]:
@@ -97,11 +107,11 @@ class Tenant:
         return ProviderGateway(answer.provider.host_uri, provider=provider, account=self.account)
 
     async def send_manifest(self, lease: LeaseId, sdl: Sdl, *, seconds: float = 30) -> GatewayAnswer:
-        """PUT the manifest, trying again while the provider has not yet seen the lease (404 `no lease for deployment`)."""
+        """PUT the manifest; again while the provider has not seen the lease (404 `no lease for deployment`)."""
         gateway = await self.gateway(lease.provider)
         deadline = time.monotonic() + seconds
         while True:
-            answer = await gateway.put_manifest(lease.dseq, encode_manifest(sdl.manifest).encode())
+            answer = await gateway.put_manifest(lease.dseq, manifest_json(sdl.manifest).encode())
             if "no lease for deployment" not in answer.body or time.monotonic() > deadline:
                 return answer
             await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,60 @@
+"""`pulumi up` on the checkout's own `Pulumi.yaml`, with the stock command line, as an operator would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devnet.errors import DevnetError
+
+__all__ = ["ClusterStack"]
+
+Line = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ClusterStack:
+    """`env` has PATH, PULUMI_HOME and KUBECONFIG; state, key and configuration stay in `data`, not in the checkout."""
+
+    checkout: Path
+    data: Path
+    env: Mapping[str, str]
+    name: str = "devnet"
+
+    async def up(self, line: Line) -> Mapping[str, str]:
+        """Create or update it, each line of output to `line`; returns the stack's outputs."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        key = self.data / "passphrase"
+        if not key.exists():
+            key.write_text("devnet")
+        config = ("--config-file", str(self.data / f"Pulumi.{self.name}.yaml"))
+        await self._pulumi("stack", "select", "--create", self.name, line=lambda _: None)
+        await self._pulumi("up", "--yes", "--skip-preview", "--stack", self.name, *config, line=line)
+        shown: list[str] = []
+        await self._pulumi("stack", "output", "--json", "--stack", self.name, line=shown.append)
+        outputs: Mapping[str, str] = json.loads("\n".join(shown))
+        return outputs
+
+    def _backend(self) -> dict[str, str]:
+        key = str(self.data / "passphrase")
+        return {"PULUMI_BACKEND_URL": f"file://{self.data}", "PULUMI_CONFIG_PASSPHRASE_FILE": key}
+
+    async def _pulumi(self, *arguments: str, line: Line) -> None:
+        process = await asyncio.create_subprocess_exec(
+            "pulumi", "--non-interactive", "--color", "never", *arguments,
+            cwd=self.checkout,
+            env={**self.env, **self._backend()},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
+        said = []
+        async for raw in process.stdout:
+            said.append(raw.decode(errors="replace").rstrip())
+            line(said[-1])
+        if await process.wait():
+            raise DevnetError(f"pulumi {' '.join(arguments[:2])} failed:\n" + "\n".join(said[-20:]))

@@ -1,0 +1,127 @@
+"""Starts the parts of a provider's world in order, each over its public interface, and stops them in reverse."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import akash  # noqa: F401
+from akash.base.attributes.v1.types_pb2 import Attribute as AttributeMessage
+from akash.provider.v1beta4.msg_pb2 import MsgCreateProvider
+
+from devnet.chain import TEST_MNEMONIC, SimulatedChain, derive_key
+from devnet.chain.keys import ROLES
+from devnet.controlplane import DEFAULT_NODES, ControlPlane
+from devnet.tenant import Account, Tenant
+from devnet.tools import Toolbox
+from devnet.world.attributes import provider_attributes
+from devnet.world.cluster_stack import ClusterStack
+from devnet.world.provider_process import ProviderProcess
+
+__all__ = ["World"]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+IP_RANGE = "203.0.113.10-203.0.113.29"
+"""Documentation addresses (RFC 5737): MetalLB hands them out, nobody dials them."""
+
+_DEMO_PRICES = {
+    "AP_BID_PRICE_CPU_SCALE": "0.0001",
+    "AP_BID_PRICE_MEMORY_SCALE": "0.0001",
+    "AP_BID_PRICE_STORAGE_SCALE": ",".join(
+        ("0.00001", *(f"{name}=0.00002" for name in ("beta1", "beta2", "beta3", "default")))
+    ),
+    "AP_BID_PRICE_ENDPOINT_SCALE": "0.01",
+    "AP_BID_PRICE_IP_SCALE": "0.5",
+}
+"""Per block and low: the sample SDLs offer from 1 uact a block on."""
+
+
+class World:
+    """`plane`, `chain` and `tenant` are up when it is made; the rest comes by its methods."""
+
+    def __init__(self, data: Path, *, plane: ControlPlane, chain: SimulatedChain) -> None:
+        self.data = data
+        self.plane = plane
+        self.chain = chain
+        self.gateway_port = _free_port()
+        self.provider = derive_key("provider").address
+        self.tenant = Tenant(self.account("tenant"))
+        self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env())
+        self.outputs: Mapping[str, str] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
+        """Control plane and chain. Leaving it stops both, and whatever was started since."""
+        data.mkdir(parents=True, exist_ok=True)
+        async with AsyncExitStack() as stack:
+            plane = ControlPlane.start(data / "controlplane", toolbox)
+            stack.callback(plane.release)
+            chain = await stack.enter_async_context(SimulatedChain.start(block_seconds=block_seconds))
+            world = cls(data, plane=plane, chain=chain)
+            stack.push_async_callback(world.tenant.close)
+            yield world
+
+    def account(self, role: str) -> Account:
+        """One of the devnet's funded accounts (`tenant`, `tenant2`, `provider`, …)."""
+        return Account.from_mnemonic(
+            TEST_MNEMONIC, index=ROLES.index(role), grpc=self.chain.grpc_address, chain_id=self.chain.chain_id
+        )
+
+    async def apply_cluster_stack(self, line: Callable[[str], None]) -> Mapping[str, str]:
+        """`pulumi up` on the top-level project; its outputs."""
+        self.outputs = await self.stack.up(line)
+        return self.outputs
+
+    async def register_provider(self) -> str:
+        """Put the provider's record on chain, as its operator would; the host URI in it."""
+        uri = f"https://127.0.0.1:{self.gateway_port}"
+        attributes = [AttributeMessage(key=item.key, value=item.value) for item in provider_attributes(DEFAULT_NODES)]
+        await self.account("provider").send(
+            [MsgCreateProvider(owner=self.provider, host_uri=uri, attributes=attributes)]
+        )
+        return uri
+
+    def provider_env(self, **changes: str) -> dict[str, str]:
+        """The settings `lessor run` gets, as environment; `changes` win."""
+        words = self.data / "mnemonic"
+        if not words.exists():
+            words.touch(mode=0o600)
+            words.write_text(TEST_MNEMONIC)
+        api = self.plane.api_server.removeprefix("https://")
+        own = {
+            "AP_HOME": str(self.data / "provider"),
+            "AP_NODE": self.chain.rpc_address,
+            "AP_CHAIN_ID": self.chain.chain_id,
+            "AP_FROM": self.provider,
+            "AP_BID_DEPOSIT": "500000uact",
+            "AP_GATEWAY_LISTEN_ADDRESS": f"127.0.0.1:{self.gateway_port}",
+            "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
+            "AP_DEPLOYMENT_INGRESS_STATIC_HOSTS": "true",
+            "AP_DEPLOYMENT_INGRESS_DOMAIN": "ingress.example.com",
+            "LESSOR_MNEMONIC_FILE": str(words),
+            "LESSOR_KEY_INDEX": str(ROLES.index("provider")),
+            "LESSOR_API_SERVER_ENDPOINTS": api,
+            "LESSOR_IP_RANGES": IP_RANGE,
+            "LESSOR_STORAGE_CLASSES": "beta1=10Ti,beta2=10Ti,beta3=10Ti,default=10Ti",
+            "LESSOR_LOG_FORMAT": "json",
+        }
+        return {**self.plane.env(), **own, **_DEMO_PRICES, **changes}
+
+    async def run_provider(self, *, seconds: float = 30, **changes: str) -> ProviderProcess:
+        """Start `lessor run` and return when it follows the chain and serves its gateway."""
+        provider = ProviderProcess(self.provider_env(**changes), log=self.data / "provider.log")
+        try:
+            await provider.wait_for("provider.ready", seconds=seconds)
+        except BaseException:
+            await provider.stop()
+            raise
+        return provider
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
