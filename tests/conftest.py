@@ -98,6 +98,12 @@ def unique_name() -> str:
 
 
 @pytest.fixture
+def unique_address() -> str:
+    """An address for a leased IP that no other test has, from the range for benchmarks (RFC 2544). Never dial it."""
+    return f"198.18.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+
+
+@pytest.fixture
 def namespace(devnet_cluster: DevnetCluster, unique_name: str) -> Iterator[str]:
     """A fresh namespace; its removal is asked for at the end, not awaited (it takes at least five seconds)."""
     devnet_cluster.kubectl("create", "namespace", unique_name)

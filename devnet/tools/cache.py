@@ -25,9 +25,9 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 _SOURCES = ("go.mod", "go.sum", "*.go")
 
 
-def sources() -> Path:
+def sources(checkout: Path = _CHECKOUT) -> Path:
     """The folder `tools/` of the checkout. NoCheckout in an installed wheel."""
-    folder = _CHECKOUT / "tools"
+    folder = checkout / "tools"
     if not (folder / "kubernetes" / "go.mod").is_file():
         raise NoCheckout(folder)
     return folder
