@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GatewayConfig", "Limits"]
+from provider.settings import Settings
+
+__all__ = ["GatewayConfig", "Limits", "gateway_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,19 @@ class GatewayConfig:
     leased_ips: bool = True
     reclamation_window_ns: int = 0
     limits: Limits = Limits()
+
+
+def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
+    """The gateway's part of the settings, for the provider with this address."""
+    host, _, port = settings.gateway_listen.rpartition(":")
+    return GatewayConfig(
+        provider=provider,
+        data_dir=settings.home,
+        host=host.strip("[]"),
+        port=int(port),
+        manifest_namespace=settings.manifest_namespace,
+        public_hostname=settings.public_hostname,
+        blocked_hostnames=settings.blocked_hostnames,
+        static_hosts=settings.ingress_static_hosts,
+        leased_ips=bool(settings.ip_ranges),
+    )

@@ -9,31 +9,29 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import structlog
 
 from lease.errors import ManifestRefused
-from lease.ids import DeploymentId, LeaseId
+from lease.ids import DeploymentId, LeaseId, namespace_name
 from lease.manifest import Group, Manifest
 from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
+from provider.bus import MANIFEST_ACCEPTED
 from provider.chain.model import Deployment, Lease, LeaseState
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.hostnames import check_hostnames
-from provider.lifecycle.records import ManifestRecord, write_manifest
-from provider.operators.objects import PROVIDER_HOST
+from provider.lifecycle.records import BadRecordError, ManifestRecord, read_manifest, write_manifest
+from provider.operators.objects import MANIFEST, PROVIDER_HOST
 from provider.protocols import Bus, Chain, Cluster
 
-__all__ = ["MANIFEST_ACCEPTED", "ManifestIntake", "Placements"]
+__all__ = ["ManifestIntake", "Placements"]
 
-MANIFEST_ACCEPTED = "manifest.accepted"
-"""Bus topic; the value is the `LeaseId` whose Manifest object was just written."""
-
-Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement]]]
-"""The GPU of every GPU service of a lease by resource id, as it was reserved; empty without GPUs."""
+Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement | None] | None]]
+"""What a lease's reservation chose, by resource id (None: no GPU there); None when no reservation is known."""
 
 _UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
 _LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
@@ -79,11 +77,19 @@ class ManifestIntake:
         await self._check_leased(id_.owner, [group for _, group in leased])
         if not leased:
             raise RequestError(404, "no lease for deployment")
-        records = [ManifestRecord(lease, group, await self._placements(lease)) for lease, group in leased]
+        records = [ManifestRecord(lease, group, await self._placed(lease)) for lease, group in leased]
         for record in records:
             await write_manifest(self._cluster, record, namespace=self._config.manifest_namespace)
             self._bus.publish(MANIFEST_ACCEPTED, record.lease)
             _log.info("manifest accepted", lease=str(record.lease))
+
+    async def _placed(self, lease: LeaseId) -> dict[int, GpuPlacement]:
+        """As reserved; without a reservation (a lost disk, say) as the last accepted manifest has it."""
+        placements = await self._placements(lease)
+        if placements is None:
+            name, namespace = namespace_name(lease), self._config.manifest_namespace
+            placements = _stored_placements(await self._cluster.get(MANIFEST, name, namespace=namespace))
+        return {resource: gpu for resource, gpu in placements.items() if gpu is not None}
 
     async def _check_leased(self, owner: str, groups: Sequence[Group]) -> None:
         """What only the groups leased here must keep: this provider's settings, and hostnames the owner may use."""
@@ -110,6 +116,13 @@ def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group
     """The manifest's group for a lease, joined by its name on chain; cross-validation has made sure of it."""
     name = deployment.groups[lease.id.gseq - 1].name
     return next(group for group in manifest if group.name == name)
+
+
+def _stored_placements(manifest: dict[str, Any] | None) -> Mapping[int, GpuPlacement | None]:
+    try:
+        return read_manifest(manifest).placements if manifest else {}
+    except BadRecordError:
+        return {}
 
 
 class _Locks:

@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from provider.gateway.config import Limits
@@ -18,6 +18,7 @@ __all__ = ["HttpServer"]
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _BAD = "400 Bad Request"
+_FAILED = "500 Internal Server Error"
 
 
 class _Connection(RequestHandler):
@@ -55,7 +56,12 @@ class _Connection(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """What cannot be parsed is answered shortly and not logged: on the open internet it is weather."""
-        status, text = (431, _TOO_LARGE) if isinstance(exc, LineTooLong) else (400, _BAD)
+        if isinstance(exc, LineTooLong):
+            status, text = 431, _TOO_LARGE
+        elif isinstance(exc, HttpProcessingError):
+            status, text = 400, _BAD
+        else:
+            status, text = 500, _FAILED
         response = web.Response(
             status=status, body=text.encode(), headers={"Content-Type": "text/plain; charset=utf-8"}
         )

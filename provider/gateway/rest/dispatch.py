@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+import traceback
 from collections.abc import Sequence
 
 import structlog
@@ -38,6 +39,7 @@ class Dispatcher:
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(request=secrets.token_hex(6)):
             response = await self._guarded(request)
+            response.headers.setdefault("Server", "lessor")
             elapsed_ms = round((time.monotonic() - started) * 1000, 1)
             path = request.raw_path.partition("?")[0][:200]
             _log.info("request", method=request.method, path=path, status=response.status, elapsed_ms=elapsed_ms)
@@ -54,11 +56,13 @@ class Dispatcher:
         except ChainError as error:
             _log.warning("chain failed", error=str(error))
             return text_error(500, "the chain cannot be read at the moment; try again later")
-        except Exception:
-            _log.exception("request failed")
+        except Exception as error:
+            _log.error("request failed", error=type(error).__name__, where=_frames(error))
             return text_error(500, "internal error")
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.version < (1, 0):
+            raise RequestError(400, "400 Bad Request")
         if request.version >= (1, 1) and "Host" not in request.headers:
             raise RequestError(400, "400 Bad Request: missing required Host header")
         path, query = request_path(request.raw_path)
@@ -80,6 +84,12 @@ class Dispatcher:
         target = target_of(found.values, claims.iss, self._provider)
         require_access(claims, self._provider, target, found.route.scope)
         return Call(request, claims, target, found.values)
+
+
+def _frames(error: Exception) -> list[str]:
+    """Where it happened, innermost last. No message and no variables: both may hold a token or a tenant's values."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.name}:{frame.lineno}" for frame in frames[-6:]]
 
 
 def _cluster_refusal(error: ClusterError) -> RequestError:

@@ -5,11 +5,12 @@ No chain query is made here: a lease exists when the cluster holds its manifest 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
-from lease.manifest import Group
+from lease.manifest import Group, Service
 from lease.manifest_json import manifest_value
 from provider.gateway.auth.claims import Scope
 from provider.gateway.config import GatewayConfig
@@ -30,7 +31,7 @@ def lease_routes(config: GatewayConfig, read: ReadLease) -> list[Route]:
         objects = await read(call.lease)
         if objects.manifest is None:
             raise RequestError(404, "lease not found")
-        return json_answer(manifest_value((_group(objects.manifest),)))
+        return json_answer(manifest_value((_returned(_group(objects.manifest)),)))
 
     async def get_status(call: Call) -> web.StreamResponse:
         objects = await read(call.lease)
@@ -71,10 +72,31 @@ def _group(manifest: dict[str, Any]) -> Group:
         raise RequestError(500, "kube: internal error: the stored manifest cannot be read") from error
 
 
+def _returned(group: Group) -> Group:
+    """As the Go provider gives a group back: no endpoints, empty lists null but for the mounts (gateway.md §3.5)."""
+    return replace(group, services=tuple(map(_returned_service, group.services or ())) or None)
+
+
+def _returned_service(service: Service) -> Service:
+    exposes = tuple(replace(expose, hosts=expose.hosts or None) for expose in service.expose or ())
+    return replace(
+        service,
+        command=service.command or None,
+        args=service.args or None,
+        env=service.env or None,
+        expose=exposes or None,
+        resources=replace(service.resources, endpoints=None),
+        params=service.params and replace(service.params, storage=service.params.storage or ()),
+    )
+
+
 def _require_service(objects: LeaseObjects, name: str) -> None:
+    """Any failure to read the manifest counts as none, as in Go."""
     if not objects.namespace:
         raise RequestError(404, "kube: lease not found")
-    if objects.manifest is None:
-        raise RequestError(404, "kube: no manifest for lease")
-    if name not in (service.name for service in _group(objects.manifest).services or ()):
+    try:
+        services = read_manifest(objects.manifest or {}).group.services or ()
+    except BadRecordError as error:
+        raise RequestError(404, "kube: no manifest for lease") from error
+    if name not in (service.name for service in services):
         raise RequestError(404, "kube: no service for that lease")

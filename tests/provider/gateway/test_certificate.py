@@ -1,0 +1,108 @@
+"""The account certificate: what is in it, when it is made, and how it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from provider.errors import SettingsError
+from provider.gateway.tls import ensure_certificate
+from tests.provider.gateway.world import PROVIDER, new_world
+
+NOW = 1_795_820_000.25
+
+
+def test_the_certificate_has_the_account_profile_and_digital_signature_too(tmp_path: Path) -> None:
+    certificate = ensure_certificate(PROVIDER, tmp_path, now=NOW, hostname="provider.example.com").certificate
+    for name in (certificate.subject, certificate.issuer):
+        assert name.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == PROVIDER
+        assert name.get_attributes_for_oid(x509.ObjectIdentifier("2.23.133.2.6"))[0].value == "v0.0.1"
+    key = certificate.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    assert isinstance(key.curve, ec.SECP256R1)
+    usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    assert usage.digital_signature
+    assert usage.key_encipherment
+    assert usage.data_encipherment
+    assert not usage.key_cert_sign
+    purposes = set(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    assert purposes == {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH}
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert certificate.not_valid_before_utc.timestamp() == 1_795_820_000
+    assert certificate.not_valid_after_utc.timestamp() == 1_795_820_000 + 365 * 86400
+    certificate.verify_directly_issued_by(certificate)
+
+
+def test_the_file_is_private_and_survives_a_restart(tmp_path: Path) -> None:
+    first = ensure_certificate(PROVIDER, tmp_path / "new", now=NOW)
+    assert first.path.stat().st_mode & 0o777 == 0o600
+    assert first.path.read_text().startswith("-----BEGIN CERTIFICATE-----")
+    assert "PRIVATE KEY" not in first.pem
+    assert ensure_certificate(PROVIDER, tmp_path / "new", now=NOW + 1).pem == first.pem
+    assert [item.name for item in first.path.parent.iterdir()] == [first.path.name]
+
+
+def test_an_expired_certificate_is_made_anew(tmp_path: Path) -> None:
+    first = ensure_certificate(PROVIDER, tmp_path, now=NOW)
+    second = ensure_certificate(PROVIDER, tmp_path, now=NOW + 366 * 86400)
+    assert second.certificate.serial_number > first.certificate.serial_number
+
+
+@pytest.mark.parametrize("content", ["", "garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_a_damaged_file_is_named_and_kept(tmp_path: Path, content: str) -> None:
+    path = tmp_path / f"{PROVIDER}.pem"
+    path.write_text(content)
+    with pytest.raises(SettingsError, match=r"pem is damaged .*move it away"):
+        ensure_certificate(PROVIDER, tmp_path, now=NOW)
+    assert path.read_text() == content
+
+
+def test_the_certificate_of_another_provider_is_not_served(tmp_path: Path) -> None:
+    other = ensure_certificate("akash1other", tmp_path, now=NOW)
+    other.path.rename(tmp_path / f"{PROVIDER}.pem")
+    with pytest.raises(SettingsError, match="is not for akash1pdsv"):
+        ensure_certificate(PROVIDER, tmp_path, now=NOW)
+
+
+def test_a_certificate_with_the_key_of_another_is_not_served(tmp_path: Path) -> None:
+    first = ensure_certificate(PROVIDER, tmp_path / "a", now=NOW)
+    second = ensure_certificate(PROVIDER, tmp_path / "b", now=NOW)
+    key = second.path.read_text().removeprefix(second.pem)
+    first.path.write_text(first.pem + key)
+    with pytest.raises(SettingsError, match="its key is another"):
+        ensure_certificate(PROVIDER, tmp_path / "a", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("highest", "works"), [(ssl.TLSVersion.TLSv1_2, False), (ssl.TLSVersion.TLSv1_3, True)], ids=["1.2", "1.3"]
+)
+async def test_only_tls_1_3_is_spoken(tmp_path: Path, highest: ssl.TLSVersion, works: bool) -> None:
+    async with new_world(tmp_path).running() as world:
+        assert world.gateway is not None
+        context = world.pinned
+        context.maximum_version = highest
+        host, port = world.gateway.address
+        if works:
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+            assert writer.get_extra_info("ssl_object").version() == "TLSv1.3"
+            writer.close()
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.open_connection(host, port, ssl=context)
+
+
+@pytest.mark.parametrize("offered", [["h2", "http/1.1"], ["h2"], ["http/1.1"], ["foo"]], ids=str)
+async def test_a_client_may_offer_any_protocol_and_none_is_chosen(tmp_path: Path, offered: list[str]) -> None:
+    async with new_world(tmp_path).running() as world:
+        assert world.gateway is not None
+        context = world.pinned
+        context.set_alpn_protocols(offered)
+        _, writer = await asyncio.open_connection(*world.gateway.address, ssl=context, server_hostname="localhost")
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() is None
+        writer.close()

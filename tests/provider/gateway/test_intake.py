@@ -1,0 +1,348 @@
+"""Manifests: what is accepted is written before it is answered; what is refused changes nothing anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lease.ids import namespace_name
+from lease.spec import GpuPlacement
+from provider.bus import MANIFEST_ACCEPTED
+from provider.chain.model import LeaseState
+from provider.gateway.config import Limits
+from provider.lifecycle.records import read_manifest
+from tests.provider.gateway.accounts import NOW, Account
+from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
+from tests.provider.gateway.world import Answer, World, new_world
+
+OTHER = Account.named("other")
+
+
+@pytest.fixture
+async def world(tmp_path: Path):
+    world = new_world(tmp_path)
+    world.clock.time = NOW
+    async with world.running():
+        yield world
+
+
+async def put(world: World, data: bytes, *, dseq: int = DSEQ, account: Account = TENANT) -> Answer:
+    world.chain.keys[account.address] = account.public
+    return await world.put_manifest(dseq, data, account.token())
+
+
+def stored(world: World, *leases: Any) -> list[Any]:
+    return [read_manifest(world.cluster.objects["Manifest", "lease", namespace_name(item)]) for item in leases]
+
+
+async def test_an_accepted_manifest_is_in_the_cluster_and_announced_when_200_is_read(world: World) -> None:
+    data = body(env=["A=b"])
+    rent(world, data, lease())
+    answer = await put(world, data)
+    assert (answer.status, answer.body, answer.header("Content-Type")) == (200, b"", None)
+    (record,) = stored(world, lease())
+    assert record.lease == lease()
+    assert record.group.services[0].env == ("A=b",)
+    assert world.bus.published == [(MANIFEST_ACCEPTED, lease())]
+
+
+async def test_the_same_manifest_twice_changes_no_object_and_is_announced_again(world: World) -> None:
+    data = body()
+    rent(world, data, lease())
+    versions = []
+    for _ in range(2):
+        assert (await put(world, data)).status == 200
+        versions += [record.resource_version for record in stored(world, lease())]
+    assert versions[0] == versions[1] != ""
+    assert len(world.cluster.writes) == 2
+    assert world.cluster.writes[0] == world.cluster.writes[1]
+
+
+async def test_every_leased_group_gets_its_own_object_and_the_others_none(world: World) -> None:
+    data = body("east", "north", "west")
+    rent(world, data, lease(gseq=1), lease(gseq=3, oseq=2))
+    assert (await put(world, data)).status == 200
+    assert [record.group.name for record in stored(world, lease(gseq=1), lease(gseq=3, oseq=2))] == ["east", "west"]
+    assert len(world.cluster.objects) == 2
+
+
+async def test_a_lease_that_is_being_reclaimed_still_takes_manifests(world: World) -> None:
+    rent(world, body(), lease(), state=LeaseState.RECLAIMING)
+    assert (await put(world, body())).status == 200
+
+
+async def test_the_newest_manifest_replaces_the_older_one(world: World) -> None:
+    rent(world, body(), lease())
+    assert (await put(world, body())).status == 200
+    newer = body(image="nginx:1.28")
+    rent(world, newer)
+    assert (await put(world, newer)).status == 200
+    assert [record.group.services[0].image for record in stored(world, lease())] == ["nginx:1.28"]
+
+
+def gpu_body() -> bytes:
+    attributes = [{"key": "vendor/nvidia/model/*", "value": "true"}]
+    gpu = {"units": {"val": "1"}, "attributes": attributes}
+    return body(resources=service()["resources"] | {"gpu": gpu})
+
+
+async def test_the_reserved_gpu_is_recorded_and_outlives_a_lost_reservation(world: World) -> None:
+    card = GpuPlacement(vendor="nvidia", model="a100")
+    world.placements[lease()] = {1: card, 2: None}
+    rent(world, gpu_body(), lease())
+    for _ in range(2):
+        assert (await put(world, gpu_body())).status == 200
+        assert [record.placements for record in stored(world, lease())] == [{1: card}]
+        world.placements.clear()
+
+
+def _plain(world: World) -> bytes:
+    rent(world, body(), lease())
+    return body()
+
+
+def _other_hash(world: World) -> bytes:
+    rent(world, body(), lease(), hash_=bytes(32))
+    return body()
+
+
+def _no_lease(world: World) -> bytes:
+    rent(world, body())
+    return body()
+
+
+def _ended_lease(world: World) -> bytes:
+    rent(world, body(), lease(), state=LeaseState.INSUFFICIENT_FUNDS)
+    return body()
+
+
+def _other_provider(world: World) -> bytes:
+    rent(world, body(), replace(lease(), provider=OTHER.address))
+    return body()
+
+
+def _blocked(world: World) -> bytes:
+    data = body(hosts=["a.blocked.example.org"])
+    rent(world, data, lease())
+    return data
+
+
+def _taken(world: World) -> bytes:
+    spec = {"hostname": "Www.example.org", "owner": OTHER.address, "service_name": "web"}
+    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", spec=spec)
+    data = body(hosts=["www.example.org"])
+    rent(world, data, lease())
+    return data
+
+
+def _other_groups(world: World) -> bytes:
+    data = body()
+    rent(world, data, lease())
+    (found,) = world.chain.deployments.values()
+    world.chain.deployments[found.id] = replace(found, groups=(replace(found.groups[0], name="dd"),))
+    return data
+
+
+def _less_rented(world: World) -> bytes:
+    data = body(count=2)
+    rent(world, data, lease())
+    (found,) = world.chain.deployments.values()
+    units = (replace(found.groups[0].units[0], count=1),)
+    world.chain.deployments[found.id] = replace(found, groups=(replace(found.groups[0], units=units),))
+    return data
+
+
+def _unsafe(world: World) -> bytes:
+    options = {"maxBodySize": 1, "readTimeout": 1, "sendTimeout": 1, "nextTries": 1, "nextCases": ["500;evil"]}
+    exposes = [service()["expose"][0] | {"httpOptions": options}]
+    data = body(expose=exposes)
+    rent(world, data, lease())
+    return data
+
+
+REFUSALS: dict[str, tuple[Any, int, str]] = {
+    "nothing": (lambda world: b"", 422, "EOF"),
+    "not JSON": (lambda world: b"hello", 422, "invalid character 'h' looking for beginning of value"),
+    "not UTF-8": (lambda world: b'[{"name":"\xff"}]', 404, "Deployment not found"),
+    "nested 100000 deep": (lambda world: b"[" * 100_000, 422, "e"),
+    "broken structure": (
+        lambda world: (rent(world, body(), lease()), b"[]")[1],
+        422,
+        "invalid manifest: manifest is empty",
+    ),
+    "unknown deployment": (
+        lambda world: body(),
+        404,
+        "rpc error: code = NotFound desc = Deployment not found: key not found",
+    ),
+    "other hash than on chain": (_other_hash, 422, "manifest version validation failed"),
+    "other groups than on chain": (_other_groups, 422, "invalid manifest: unknown deployment group ('dc')"),
+    "more than is rented": (
+        _less_rented,
+        422,
+        'manifest cross-validation error: group "dc": service "web": over-utilized',
+    ),
+    "values that would end up in the edge's configuration": (
+        _unsafe,
+        422,
+        'manifest rejected: service "web": http option',
+    ),
+    "no lease": (_no_lease, 404, "no lease for deployment"),
+    "a lease that ended": (_ended_lease, 404, "no lease for deployment"),
+    "a lease with another provider": (_other_provider, 404, "no lease for deployment"),
+    "a blocked hostname": (
+        _blocked,
+        422,
+        'hostname not allowed: domain "a.blocked.example.org" is blocked by this provider',
+    ),
+    "a hostname of somebody else": (_taken, 422, 'hostname not allowed: host "www.example.org" in use'),
+}
+
+
+@pytest.mark.parametrize(("prepare", "status", "text"), REFUSALS.values(), ids=REFUSALS.keys())
+async def test_a_refusal_has_its_text_and_changes_nothing(world: World, prepare: Any, status: int, text: str) -> None:
+    data = prepare(world)
+    before = dict(world.cluster.objects)
+    answer = await put(world, data)
+    assert answer.status == status
+    assert text in answer.text
+    assert answer.text.endswith("\n")
+    assert (world.cluster.objects, world.cluster.writes, world.bus.published) == (before, [], [])
+
+
+async def test_somebody_elses_deployment_is_as_unknown_as_one_that_never_was(world: World) -> None:
+    data = _plain(world)
+    theirs = await put(world, data, account=OTHER)
+    never = await put(world, data, dseq=4242)
+    assert (theirs.status, theirs.body) == (never.status, never.body)
+    assert not world.cluster.writes
+
+
+async def test_a_refused_update_leaves_the_accepted_manifest_as_it_is(world: World) -> None:
+    assert (await put(world, _plain(world))).status == 200
+    before = stored(world, lease())
+    assert (await put(world, body(image="nginx:evil"))).status == 422
+    assert stored(world, lease()) == before
+
+
+async def test_without_static_hosts_an_http_service_must_name_its_host(tmp_path: Path) -> None:
+    world = new_world(tmp_path, static_hosts=False)
+    world.clock.time = NOW
+    async with world.running():
+        answer = await put(world, _plain(world))
+        assert (answer.status, answer.text) == (
+            422,
+            'manifest rejected: service "web" exposed on 80:TCP must have a hostname\n',
+        )
+
+
+async def test_the_owner_may_use_a_hostname_it_already_holds(world: World) -> None:
+    spec = {"hostname": "www.example.org", "owner": TENANT.address, "service_name": "old"}
+    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", spec=spec)
+    data = body(hosts=["www.example.org"])
+    rent(world, data, lease())
+    assert (await put(world, data)).status == 200
+
+
+async def test_a_chain_that_does_not_answer_is_a_500_that_names_no_address(world: World) -> None:
+    data = _plain(world)
+    assert (await world.get("/lease/1/1/1/status", TENANT.token())).status == 404  # the key is known from now on
+    world.chain.broken = True
+    answer = await world.put_manifest(DSEQ, data, TENANT.token())
+    assert answer.status == 500
+    assert "127.0.0.1" not in answer.text
+    assert not world.cluster.writes
+
+
+@pytest.mark.parametrize(("status", "ours"), [(0, 503), (404, 404), (500, 500), (403, 500)])
+async def test_a_cluster_that_fails_is_not_answered_200(world: World, status: int, ours: int) -> None:
+    data = _plain(world)
+    world.cluster.failing = status
+    answer = await put(world, data)
+    assert answer.status == ours
+    assert "127.0.0.1" not in answer.text
+    assert not world.bus.published
+
+
+async def test_one_deployment_is_served_one_manifest_at_a_time(world: World) -> None:
+    data = _plain(world)
+    world.chain.stall = asyncio.Event()
+    answers = [asyncio.create_task(put(world, data)) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    assert not any(task.done() for task in answers)
+    world.chain.stall.set()
+    assert [answer.status for answer in await asyncio.gather(*answers)] == [200, 200, 200]
+    assert not world.gateway.intake._locks._locks
+
+
+async def test_a_deployment_that_waits_does_not_hold_up_another(world: World) -> None:
+    data = _plain(world)
+    world.chain.stall = asyncio.Event()
+    waiting = asyncio.create_task(put(world, data))
+    await asyncio.sleep(0.1)
+    world.chain.stall, stalled = None, world.chain.stall
+    assert (await put(world, data, dseq=77)).status == 404
+    assert not waiting.done()
+    stalled.set()
+    assert (await waiting).status == 200
+
+
+async def test_a_manifest_that_takes_too_long_ends_with_the_recorded_text(tmp_path: Path) -> None:
+    world = new_world(tmp_path, limits=Limits(manifest_seconds=0.1))
+    world.clock.time = NOW
+    async with world.running():
+        data = _plain(world)
+        world.chain.stall = asyncio.Event()
+        answer = await put(world, data)
+        assert (answer.status, answer.text) == (500, "context deadline exceeded\n")
+        assert not world.cluster.writes
+
+
+async def test_a_body_above_the_limit_is_413_whether_it_says_its_length_or_not(tmp_path: Path) -> None:
+    world = new_world(tmp_path, limits=Limits(manifest_bytes=2000))
+    world.clock.time = NOW
+    async with world.running():
+        _plain(world)
+        assert (await put(world, b" " * 2001)).status == 413
+        chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
+        head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        head += f"Authorization: Bearer {TENANT.token()}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        answer = await world.raw(head.encode() + chunk * 3 + b"0\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert not world.cluster.writes
+
+
+async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(world: World) -> None:
+    data = _plain(world)
+    reader, writer = await world.connect()
+    head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+    head += f"Authorization: Bearer {TENANT.token()}\r\nContent-Length: {len(data)}\r\n\r\n"
+    writer.write(head.encode())
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(data)
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
+async def test_a_body_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    world = new_world(tmp_path, limits=Limits(body_seconds=0.2))
+    world.clock.time = NOW
+    async with world.running():
+        _plain(world)
+        head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\n"
+        head += f"Authorization: Bearer {TENANT.token()}\r\nContent-Length: 100\r\n\r\n[{{"
+        assert (await world.raw(head.encode())).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    "document", [None, 1, "x", {}, [[]], [{"services": 1}], [{"services": [{"expose": {}}]}]], ids=str
+)
+async def test_json_of_the_wrong_shape_is_the_tenants_mistake(world: World, document: Any) -> None:
+    _plain(world)
+    assert (await put(world, json.dumps(document).encode())).status == 422
+    assert not world.cluster.writes

@@ -1,0 +1,193 @@
+"""Tokens: the published vectors, the rules of claims, and what garbage does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from ecdsa import SECP256k1
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider.errors import ChainError
+from provider.gateway.auth.claims import check_claims, parse_claims
+from provider.gateway.auth.keys import AccountKeys
+from provider.gateway.auth.tokens import Tokens, adr36_document, verify_signature
+from provider.gateway.errors import AuthError
+from tests.provider.gateway.accounts import NOW, Account, b64
+from tests.provider.gateway.recorded import shared
+from tests.provider.gateway.world import ScriptedChain, ScriptedClock
+
+SIGNER = "akash1qufa3xzrf34qvwyejkhvnc4psf49fftaw0asmh"
+KEY = bytes.fromhex("03e1fde5cc17f56501ed53d87718df76c135b9a6401dceb53d198111a1eaf85f76")
+ACCEPTED = {3, 9, 14, 16, 26, 29, 30, 31}
+TENANT = Account.named("tenant")
+
+
+def reader(*accounts: Account, now: float = NOW) -> tuple[Tokens, ScriptedChain]:
+    chain, clock = ScriptedChain(), ScriptedClock(now)
+    chain.keys = {account.address: account.public for account in accounts}
+    return Tokens(AccountKeys(chain, clock), clock), chain  # type: ignore[arg-type]
+
+
+async def refusal(tokens: Tokens, token: str) -> tuple[int, str]:
+    with pytest.raises(AuthError) as caught:
+        await tokens.read(token)
+    return caught.value.status, caught.value.text
+
+
+@pytest.mark.parametrize("case", json.loads(shared("data", "jwt", "cases_es256k.json").read_text()), ids=str)
+def test_the_published_signature_vectors_verify_or_not_as_they_say(case: dict) -> None:
+    text, _, signature = case["tokenString"].rpartition(".")
+    import base64
+
+    decoded = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
+    algorithm = case["expected"]["alg"]
+    wrapped = adr36_document(text.encode(), SIGNER) if algorithm == "ES256KADR36" else text.encode()
+    assert verify_signature(wrapped, KEY, decoded) is not case["mustFail"]
+
+
+def claim_cases() -> list[tuple[int, dict]]:
+    text = shared("data", "jwt", "cases_jwt.json.tmpl").read_text()
+    day = 24 * 3600
+    values = {"Issuer": TENANT.address, "Provider": TENANT.address, "IatCurr": NOW, "NbfCurr": NOW}
+    values |= {"Iat24h": NOW + day, "Nbf24h": NOW + day, "Exp48h": NOW + 2 * day}
+    for name, value in values.items():
+        text = text.replace("{{." + name + "}}", str(value))
+    return list(enumerate(json.loads(text), start=1))
+
+
+def dates_as_numbers(claims: dict) -> dict:
+    return {key: int(value) if key in ("iat", "nbf", "exp") else value for key, value in claims.items()}
+
+
+@pytest.mark.parametrize("algorithm", ["ES256K", "ES256KADR36"])
+@pytest.mark.parametrize(("number", "case"), claim_cases())
+async def test_the_published_claim_vectors_are_accepted_or_refused(number: int, case: dict, algorithm: str) -> None:
+    claims = dates_as_numbers(case["claims"])
+    claims = {"version": "", "leases": {"access": ""}} | claims
+    own = claims.get("iss") in (None, TENANT.address)
+    tokens, chain = reader(TENANT)
+    chain.keys[SIGNER] = KEY
+    token = TENANT.token(claims, alg=algorithm) if own else case["tokenString"]
+    if number in ACCEPTED:
+        assert (await tokens.read(token)).version == "v1"
+    else:
+        assert await refusal(tokens, token) == (
+            (401, "JWT is invalid") if "iss" not in claims else (400, "JWT has invalid claims")
+        )
+
+
+async def test_a_signature_with_the_other_s_is_refused() -> None:
+    tokens, _ = reader(TENANT)
+    text, _, _ = TENANT.token().rpartition(".")
+    signature = TENANT.sign(text.encode())
+    high = SECP256k1.order - int.from_bytes(signature[32:], "big")
+    assert await refusal(tokens, f"{text}.{b64(signature[:32] + high.to_bytes(32, 'big'))}") == (401, "JWT is invalid")
+
+
+def test_the_wallet_document_is_the_canonical_one() -> None:
+    document = adr36_document(b"abc", SIGNER).decode()
+    assert '"value":{"data":"YWJj","signer":"' + SIGNER + '"}' in document
+    assert document.startswith('{"account_number":"0","chain_id":"","fee":{"amount":[],"gas":"0"},"memo":"","msgs":[')
+
+
+GARBAGE = {
+    "one part": "abc",
+    "four parts": "a.b.c.d",
+    "empty parts": "..",
+    "not base64": "!!.??.**",
+    "header is a list": f"{b64(b'[]')}.{b64(b'{}')}.{b64(b'x')}",
+    "header nested 50000 deep": f"{b64(b'[' * 50_000)}.{b64(b'{}')}.{b64(b'x')}",
+    "alg is a list": f"{b64(json.dumps({'alg': ['ES256K']}).encode())}.{b64(b'{}')}.{b64(b'x')}",
+    "alg is null": f"{b64(json.dumps({'alg': None}).encode())}.{b64(b'{}')}.{b64(b'x')}",
+    "detached payload": TENANT.token(b64=False, crit=["b64"]),
+    "padded": TENANT.token() + "==",
+    "not ASCII": "é.é.é",
+    "very long": "a" * 70_000,
+    "payload is a list": TENANT.raw_token(b"[]"),
+    "payload is not JSON": TENANT.raw_token(b"{"),
+    "payload is not UTF-8": TENANT.raw_token(b'{"iss":"\xff"}'),
+    "payload nested 20000 deep": TENANT.raw_token(b'{"leases":' + b"[" * 20_000),
+    "number of 5000 digits": TENANT.raw_token(b'{"iat":' + b"9" * 5000 + b"}"),
+    "date is infinite": TENANT.raw_token(b'{"iat":1e999}'),
+    "date is true": TENANT.token(TENANT.claims(iat=True)),
+    "scope is a text": TENANT.token(TENANT.claims(leases={"access": "scoped", "scope": "logs"})),
+    "issuer is a number": TENANT.token(TENANT.claims(iss=5)),
+    "issuer in capitals": TENANT.token(TENANT.claims(iss=TENANT.address.upper())),
+    "issuer with a wrong checksum": TENANT.token(TENANT.claims(iss=TENANT.address[:-1] + "q")),
+    "issuer of another chain": TENANT.token(TENANT.claims(iss="cosmos1vtad8680vhdfqvxx0f2yaxa6agdylelmqtyjfr")),
+}
+
+
+@pytest.mark.parametrize("token", GARBAGE.values(), ids=GARBAGE.keys())
+async def test_garbage_is_an_invalid_token_and_nothing_else(token: str) -> None:
+    tokens, _ = reader(TENANT)
+    assert await refusal(tokens, token) == (401, "JWT is invalid")
+
+
+@given(st.text() | st.from_regex(r"[\w-]{0,40}\.[\w-]{0,40}\.[\w-]{0,90}", fullmatch=True))
+async def test_no_text_at_all_is_believed_or_crashes(token: str) -> None:
+    tokens, _ = reader(TENANT)
+    assert await refusal(tokens, token) == (401, "JWT is invalid")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda item: st.lists(item) | st.dictionaries(st.text(), item),
+    )
+)
+def test_any_json_under_leases_is_refused_or_keeps_the_rules(leases: object) -> None:
+    payload = json.dumps(TENANT.claims(leases=leases)).encode()
+    with pytest.raises(AuthError) as caught:
+        check_claims(parse_claims(payload), NOW)
+    assert caught.value.status in (400, 401)
+
+
+@pytest.mark.parametrize(
+    ("now", "holds"), [(NOW - 1, False), (NOW, True), (NOW + 899.9, True), (NOW + 900, False), (NOW + 901, False)]
+)
+async def test_a_token_holds_from_nbf_until_just_before_exp(now: float, holds: bool) -> None:
+    tokens, _ = reader(TENANT, now=now)
+    if holds:
+        assert (await tokens.read(TENANT.token())).iss == TENANT.address
+    else:
+        assert await refusal(tokens, TENANT.token()) == (400, "JWT has invalid claims")
+
+
+async def test_an_account_without_a_key_is_refused_at_once_and_asked_for_again_soon() -> None:
+    clock, chain = ScriptedClock(NOW), ScriptedChain()
+    tokens = Tokens(AccountKeys(chain, clock), clock)  # type: ignore[arg-type]
+    assert await refusal(tokens, TENANT.token()) == (401, "JWT is invalid")
+    chain.keys[TENANT.address] = TENANT.public
+    assert await refusal(tokens, TENANT.token()) == (401, "JWT is invalid")
+    clock.time += 6
+    assert (await tokens.read(TENANT.token())).iss == TENANT.address
+    assert chain.key_queries == 2
+
+
+async def test_a_known_key_is_asked_for_once_a_minute() -> None:
+    clock, chain = ScriptedClock(NOW), ScriptedChain()
+    chain.keys[TENANT.address] = TENANT.public
+    keys = AccountKeys(chain, clock)  # type: ignore[arg-type]
+    for elapsed, queries in ((0, 1), (59, 1), (2, 2)):
+        clock.time += elapsed
+        assert await keys.get(TENANT.address) == TENANT.public
+        assert chain.key_queries == queries
+
+
+async def test_a_chain_that_does_not_answer_is_not_the_token_s_fault() -> None:
+    tokens, chain = reader(TENANT)
+    chain.broken = True
+    assert await refusal(tokens, TENANT.token()) == (500, "unknown error while processing JWT")
+    with pytest.raises(ChainError):
+        await chain.account_public_key(TENANT.address)
+
+
+async def test_the_same_claims_by_another_key_are_refused() -> None:
+    tokens, _ = reader(TENANT)
+    other = Account.named("other")
+    assert await refusal(tokens, other.token(TENANT.claims())) == (401, "JWT is invalid")
+    assert hashlib.sha256(other.public).digest() != hashlib.sha256(TENANT.public).digest()
