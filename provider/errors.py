@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 __all__ = [
-    "CatchingUp", "ChainError", "ClusterError", "Conflict", "ProviderError", "SettingsError", "StoreError", "TxRefused", "WrongChain",
+    "CatchingUp",
+    "ChainError",
+    "ClusterError",
+    "Conflict",
+    "PricingError",
+    "ProviderError",
+    "SettingsError",
+    "StoreError",
+    "TxRefused",
+    "WrongChain",
 ]
 
 
@@ -13,6 +22,10 @@ class ProviderError(Exception):
 
 class SettingsError(ProviderError):
     """A setting is missing or wrong; the text names it, its value and what is allowed."""
+
+
+class PricingError(ProviderError):
+    """An order has no price: an unpriced class, nothing to pay, or an amount that cannot be. No price, no bid."""
 
 
 class ChainError(ProviderError):

@@ -1,1 +1,7 @@
-"""."""
+"""The local database: a cache and a log. Chain and cluster are enough to rebuild what is needed; losing it loses no
+lease.
+"""
+
+from provider.store.database import Database, open_database
+
+__all__ = ["Database", "open_database"]

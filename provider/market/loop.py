@@ -1,0 +1,140 @@
+"""The market loop: blocks in, bids out. Events only say where to look; what was missed, the full pass finds
+(docs/architecture.md §2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from lease.ids import OrderId
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, Overflow
+from provider.chain import events
+from provider.chain.model import Block, Event
+from provider.errors import ChainError, StoreError
+from provider.market.bidding import consider, end_bid
+from provider.market.book import Market
+from provider.market.reconcile import adopt_lease, full_pass
+from provider.protocols import Subscription
+
+__all__ = ["on_block", "run_market"]
+
+_log = structlog.get_logger(__name__)
+_RETRY_SECONDS = 2.0
+_Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+async def run_market(market: Market) -> None:
+    """For ever. Subscribes before the first pass, so that nothing falls between the two; decides only after a first
+    pass adopted
+    what is ours."""
+    async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
+        await _pass_until_done(market)
+        group.create_task(_passes(market), name="market passes")
+        await _follow(market, blocks, spawn=group.create_task)
+
+
+async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> None:
+    async for value in blocks:
+        if isinstance(value, Block):
+            on_block(market, value, spawn=spawn)
+        elif isinstance(value, Overflow):
+            _log.warning("market.events_lost", count=value.dropped)
+            market.look_again.set()
+
+
+async def _passes(market: Market) -> None:
+    while True:
+        timer = asyncio.ensure_future(market.clock.sleep(market.interval))
+        waiter = asyncio.ensure_future(market.look_again.wait())
+        try:
+            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            waiter.cancel()
+        if market.look_again.is_set():
+            await market.clock.sleep(_RETRY_SECONDS)
+        await _pass_until_done(market)
+
+
+async def _pass_until_done(market: Market) -> None:
+    while True:
+        market.look_again.clear()
+        try:
+            return await full_pass(market)
+        except (ChainError, StoreError) as error:
+            _log.warning("market.pass_failed", problem=str(error))
+            await market.clock.sleep(_RETRY_SECONDS)
+
+
+def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
+    """Start what each event asks for; nothing here waits for the chain."""
+    if block.missed_from:
+        _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
+        market.look_again.set()
+    for event in block.events:
+        _on_event(market, event, spawn=spawn)
+
+
+def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
+    match event.type:
+        case events.ORDER_CREATED:
+            order = events.order_id(event)
+            if order is not None:
+                spawn(consider(market, order))
+        case events.LEASE_CREATED:
+            _on_lease_created(market, event, spawn=spawn)
+        case events.LEASE_CLOSED | events.LEASE_RECLAIM_STARTED:
+            lease = events.lease_id(event)
+            if lease is not None and lease.provider == market.provider:
+                market.bus.publish(LEASE_CHANGED, lease)
+        case events.BID_CLOSED:
+            bid = events.lease_id(event)
+            if bid is not None and bid.provider == market.provider:
+                _end(market, lambda order: order == bid.order, "our bid was closed", spawn=spawn)
+        case events.ORDER_CLOSED:
+            closed = events.order_id(event)
+            _end(market, lambda order: order == closed, "the order was closed", spawn=spawn)
+        case events.GROUP_CLOSED | events.GROUP_PAUSED:
+            group = events.group_id(event)
+            _end(market, lambda order: order.group == group, "the group was closed or paused", spawn=spawn)
+        case events.DEPLOYMENT_CLOSED:
+            deployment = events.deployment_id(event)
+            _end(market, lambda order: order.deployment == deployment, "the deployment was closed", spawn=spawn)
+        case events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
+            market.look_again.set()
+
+
+def _on_lease_created(market: Market, event: Event, *, spawn: _Spawn) -> None:
+    """Ours: keep the promise. Another's, on the same group: our bid has lost, of which no event tells (chain.md §3)."""
+    lease = events.lease_id(event)
+    if lease is None:
+        return
+    if lease.provider == market.provider:
+        spawn(_won(market, lease.order))
+    else:
+        _end(market, lambda order: order.group == lease.group, f"lost to {lease.provider}", spawn=spawn)
+
+
+async def _won(market: Market, order: OrderId) -> None:
+    try:
+        answer = await market.chain.lease(order.bid_by(market.provider))
+        if answer.lease is None or answer.lease.state.ended:
+            market.look_again.set()
+            return
+        await adopt_lease(market, answer.lease)
+        _log.info("market.lease_won", order=str(order))
+    except ChainError as error:
+        _log.warning("market.lease_unread", order=str(order), problem=str(error))
+        market.look_again.set()
+
+
+def _end(market: Market, concerns: Callable[[OrderId], bool], why: str, *, spawn: _Spawn) -> None:
+    """End own bids that are open or on their way; a lease is the lease loop's."""
+    known = set(market.book.placed) | market.book.busy
+    for order in known - market.book.leased:
+        if concerns(order):
+            spawn(end_bid(market, order, why))

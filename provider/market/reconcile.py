@@ -1,0 +1,145 @@
+"""The whole market compared with the chain's state: at start, every minute, and after anything was missed.
+
+Leases first, then own open bids, then open orders: what is promised already is counted before anything new is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from lease.groups import GroupSpec
+from lease.ids import OrderId
+from provider.bus import LEASE_CHANGED
+from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
+from provider.market.bidding import consider_all, end_bid, forget
+from provider.market.book import Market, Placed
+
+__all__ = ["adopt", "full_pass"]
+
+_log = structlog.get_logger(__name__)
+_BLOCK_SECONDS = 6.0
+"""Average block time (chain.md §6), to tell the age of a bid found on the chain."""
+_UNSETTLED_SECONDS = 90.0
+"""A bid younger than this may still be on its way into a block: its absence proves nothing."""
+
+
+async def full_pass(market: Market) -> None:
+    """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`."""
+    if not await adopt(market):
+        return
+    if market.book.record is not None:
+        orders = list(await market.chain.open_orders())
+        seen = {order.id for order in orders}
+        market.book.declined = {key: why for key, why in market.book.declined.items() if key in seen}
+        await _end_overtaken(market, seen)
+        await consider_all(market, [order for order in orders if order.id not in market.book.placed])
+
+
+async def _end_overtaken(market: Market, open_orders: Iterable[OrderId]) -> None:
+    """Own bids whose order is open no more, of which we heard nothing."""
+    for order_id in set(market.book.placed) - set(open_orders) - market.book.busy:
+        order = await market.chain.order(order_id)
+        if order is not None and order.state is not OrderState.OPEN and order_id in market.book.placed:
+            await end_bid(market, order_id, f"the order is {order.state.name.lower()}")
+
+
+async def adopt(market: Market) -> bool:
+    """Leases and own bids as the chain has them. False when the node is catching up: it speaks of the past."""
+    head = await market.chain.head()
+    if head.catching_up:
+        _log.warning("market.node_catching_up", height=head.height)
+        return False
+    market.book.record = await market.chain.provider(market.provider)
+    if market.book.record is None:
+        _log.error(
+            "market.not_registered", provider=market.provider, remedy="create the provider on chain; no bids until then"
+        )
+    living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+    leases = await market.chain.leases(provider=market.provider, states=living)
+    bids = await market.chain.bids(market.provider, BidState.OPEN)
+    for lease in leases:
+        await adopt_lease(market, lease)
+    for bid in bids:
+        await _adopt_bid(market, bid, height=head.height)
+    market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
+    await _let_go(market, leases=leases, bids=bids)
+    await _time_out(market)
+    return True
+
+
+async def adopt_lease(market: Market, lease: Lease) -> None:
+    """A lease we did not know: hold what it needs and have the lease loop look at it."""
+    order = lease.id.order
+    if order in market.book.leased and market.ledger.reservation(order) is not None:
+        return
+    if market.ledger.reservation(order) is None:
+        spec = await _spec(market, order)
+        if spec is None:
+            return
+        market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
+    market.book.leased.add(order)
+    market.book.placed.pop(order, None)
+    market.bus.publish(LEASE_CHANGED, lease.id)
+
+
+async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
+    order_id = bid.id.order
+    if order_id in market.book.placed or order_id in market.book.busy or order_id in market.book.leased:
+        return
+    order = await market.chain.order(order_id)
+    if order is None:
+        return
+    if order.state is not OrderState.OPEN:
+        await end_bid(market, order_id, f"the order is {order.state.name.lower()}")
+        return
+    market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
+    age = max(0, height - bid.created_at) * _BLOCK_SECONDS
+    market.book.placed[order_id] = Placed(since=market.clock.now() - age)
+    _log.info("market.bid_adopted", order=str(order_id))
+
+
+async def _spec(market: Market, order_id: OrderId) -> GroupSpec | None:
+    """A lease's order outlives it; the group is the second source."""
+    order = await market.chain.order(order_id)
+    return order.spec if order is not None else await market.chain.group(order_id.group)
+
+
+async def _let_go(market: Market, *, leases: Iterable[Lease], bids: Iterable[Bid]) -> None:
+    """Promises whose bid or lease the lists no longer hold; each is asked for by itself before it goes."""
+    living = {lease.id.order for lease in leases} | {bid.id.order for bid in bids} | market.book.busy
+    for order in market.ledger.orders():
+        if order not in living:
+            await _let_go_one(market, order)
+
+
+async def _let_go_one(market: Market, order: OrderId) -> None:
+    """Only a word of the chain releases a lease's promise; that it does not know a bid counts once the bid had time
+    to arrive.
+    """
+    lease_id = order.bid_by(market.provider)
+    answer = await market.chain.lease(lease_id)
+    if answer.lease is not None:
+        if answer.lease.state.ended:
+            market.book.leased.discard(order)
+            forget(market, order)
+            market.bus.publish(LEASE_CHANGED, lease_id)
+        return
+    bid = await market.chain.bid(lease_id)
+    placed = market.book.placed.get(order)
+    settled = placed is None or market.clock.now() - placed.since > _UNSETTLED_SECONDS
+    if order not in market.book.leased and ((bid is None and settled) or _gone(bid)):
+        forget(market, order)
+
+
+def _gone(bid: Bid | None) -> bool:
+    return bid is not None and bid.state in (BidState.LOST, BidState.CLOSED)
+
+
+async def _time_out(market: Market) -> None:
+    if market.bid_timeout <= 0:
+        return
+    limit = market.clock.now() - market.bid_timeout
+    for order in [order for order, placed in market.book.placed.items() if placed.since < limit]:
+        await end_bid(market, order, "no lease within the bid timeout")

@@ -1,0 +1,59 @@
+"""Logging: structlog, as text for people or JSON for machines; whatever looks like a secret is printed as ***."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import structlog
+from pydantic import SecretBytes, SecretStr
+
+from provider.settings import LogFormat
+
+__all__ = ["configure_logging", "hide_secrets"]
+
+_SECRET_NAME = re.compile(
+    r"mnemonic|password|passphrase|secret|private|token|authorization|credential|api_?key", re.IGNORECASE
+)
+_HIDDEN = "***"
+_DEPTH = 6
+
+
+def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | None = None) -> None:
+    """Set structlog up for the whole process; `level` is debug, info, warning or error."""
+    renderer: Any = structlog.processors.JSONRenderer() if form is LogFormat.JSON else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info if form is LogFormat.JSON else _pass,
+            hide_secrets,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        cache_logger_on_first_use=stream is None,
+    )
+
+
+def hide_secrets(_logger: object, _method: str, event: Any) -> Any:
+    """Values under a secret's name, and pydantic secrets anywhere, become ***."""
+    return {name: _hidden(name, value, _DEPTH) for name, value in event.items()}
+
+
+def _pass(_logger: object, _method: str, event: Any) -> Any:
+    return event
+
+
+def _hidden(name: str, value: Any, depth: int) -> Any:
+    if _SECRET_NAME.search(name) or isinstance(value, SecretStr | SecretBytes):
+        return _HIDDEN
+    if depth and isinstance(value, Mapping):
+        return {str(key): _hidden(str(key), item, depth - 1) for key, item in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [_hidden("", item, depth - 1) for item in value]
+    return value

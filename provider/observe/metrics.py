@@ -1,0 +1,22 @@
+"""The one registry and the first metrics; names and labels as the Go provider's where it has them (bidding.md §7)."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.openmetrics.exposition import generate_latest
+
+__all__ = ["BIDS", "CHAIN_HEIGHT", "DECISIONS", "LEASES", "REGISTRY", "STACK_OPERATIONS", "exposition"]
+
+REGISTRY = CollectorRegistry()
+
+DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], registry=REGISTRY)
+BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
+CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were handed on", registry=REGISTRY)
+LEASES = Gauge("provider_deployment_manager", "Leases managed", registry=REGISTRY)
+STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["operation", "result"], registry=REGISTRY)
+
+
+def exposition() -> bytes:
+    """The registry as OpenMetrics text."""
+    text: bytes = generate_latest(REGISTRY)  # type: ignore[no-untyped-call]
+    return text

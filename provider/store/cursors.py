@@ -1,0 +1,24 @@
+"""How far the chain was followed."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, select
+
+from provider.store.database import Database
+from provider.store.tables import chain_cursors
+
+__all__ = ["load_cursor", "save_cursor"]
+
+
+async def load_cursor(database: Database, chain_id: str) -> int | None:
+    """The last height whose events were handed on; None when this chain was never followed."""
+    async with database.reading() as connection:
+        query = select(chain_cursors.c.height).where(chain_cursors.c.chain_id == chain_id)
+        found: int | None = (await connection.execute(query)).scalar_one_or_none()
+        return found
+
+
+async def save_cursor(database: Database, chain_id: str, *, height: int, now: float) -> None:
+    async with database.writing() as connection:
+        await connection.execute(delete(chain_cursors).where(chain_cursors.c.chain_id == chain_id))
+        await connection.execute(insert(chain_cursors).values(chain_id=chain_id, height=height, saved_at=now))

@@ -1,0 +1,88 @@
+"""Opening the database: SQLite by default, any SQLAlchemy URL; migrated to the newest schema at start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from provider.errors import StoreError
+
+__all__ = ["Database", "open_database"]
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database. The functions of this package take it as their first argument."""
+
+    engine: AsyncEngine
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection; what goes wrong is a `StoreError`."""
+        try:
+            async with self.engine.connect() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"the database cannot be read: {error}") from error
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction, committed at the end; what goes wrong is a `StoreError` and changes nothing."""
+        try:
+            async with self.engine.begin() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"the database cannot be written: {error}") from error
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+
+async def open_database(url: str) -> Database:
+    """Connect, migrate, return. Raises `StoreError` naming the database (without a password) and what to do."""
+    try:
+        shown = make_url(url)
+        if shown.get_backend_name() == "sqlite" and shown.database:
+            await asyncio.to_thread(Path(shown.database).parent.mkdir, parents=True, exist_ok=True)
+        engine = create_async_engine(url)
+    except (ArgumentError, ImportError, OSError) as error:
+        raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _sqlite_pragmas)
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(_migrate)
+    except (SQLAlchemyError, OSError) as error:
+        await engine.dispose()
+        where = shown.render_as_string(hide_password=True)
+        text = f"database {where}: {error}; move it away to start with an empty one, no lease is lost"
+        raise StoreError(text) from error
+    return Database(engine)
+
+
+def _sqlite_pragmas(connection: Any, _record: object) -> None:
+    """A committed row survives a power cut, and readers do not wait for the writer."""
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _migrate(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
