@@ -1,1 +1,23 @@
-"""."""
+"""A simulated Akash chain: the modules' state machines, real transactions, CometBFT RPC and gRPC. For development and tests.
+
+`app` is the state machine (transactions in, results and state out), `node` makes blocks, `rpc`, `websocket` and `grpc_server`
+are the transports. What it does follows the recorded node 2.1.0-rc12; certificates, reclamation, fee grants, BME and
+the oracle are not there yet. It is one process without consensus, and keeps everything in memory.
+"""
+
+from __future__ import annotations
+
+from devnet.chain.genesis import ACCOUNT_FUNDS, Genesis, GenesisAccount, devnet_genesis
+from devnet.chain.keys import TEST_MNEMONIC, TestKey, derive_key
+from devnet.chain.simulation import SimulatedChain
+
+__all__ = [
+    "ACCOUNT_FUNDS",
+    "TEST_MNEMONIC",
+    "Genesis",
+    "GenesisAccount",
+    "SimulatedChain",
+    "TestKey",
+    "derive_key",
+    "devnet_genesis",
+]

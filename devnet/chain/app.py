@@ -1,0 +1,145 @@
+"""The state machine behind the node: transactions go in block by block, results, events and state come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
+from cosmos.base.abci.v1beta1.abci_pb2 import TxMsgData
+from google.protobuf.any_pb2 import Any as Packed
+
+from devnet.chain import ante, bank
+from devnet.chain.ante import Mode
+from devnet.chain.context import Context
+from devnet.chain.errors import Refused
+from devnet.chain.events import Event, message_event
+from devnet.chain.genesis import Genesis
+from devnet.chain.messages import MESSAGES, signer_of
+from devnet.chain.store import Branch, Store
+from devnet.chain.tx import Tx, decode
+
+__all__ = ["App", "TxResult"]
+
+_MESSAGE_GAS = 12_000
+_EVENT_GAS = 8_000
+_UNLIMITED = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TxResult:
+    """What a block (or a check) says of one transaction. `data` is None unless it succeeded in a block."""
+
+    code: int = 0
+    codespace: str = ""
+    log: str = ""
+    data: bytes | None = None
+    gas_wanted: int = 0
+    gas_used: int = 0
+    events: tuple[Event, ...] = ()
+
+
+class App:
+    """Chain state with the last committed block, and beside it the state that pending transactions would leave."""
+
+    def __init__(self, genesis: Genesis) -> None:
+        self.genesis = genesis
+        self.store = Store()
+        self.height = 0
+        self.time_ns = genesis.time_ns or 0
+        state = Branch(self.store)
+        bank.load_genesis(state, genesis)
+        state.commit()
+        self._pending = self._context(self.store)
+
+    def _context(self, parent: Store | Branch, height: int | None = None, time_ns: int | None = None) -> Context:
+        at, now = self.height if height is None else height, self.time_ns if time_ns is None else time_ns
+        return Context(Branch(parent), self.genesis, at, now)
+
+    def check(self, data: bytes) -> TxResult:
+        """Whether the mempool takes it: messages' own checks and the ante chain, upon what is pending already."""
+        ctx = self._pending.branch()
+        gas = [0, 0]
+        try:
+            tx = decode(data)
+            gas = [tx.auth.fee.gas_limit, ante.ante_gas(tx)]
+            _check_messages(tx)
+            ante.run(ctx, tx, Mode.CHECK)
+        except Refused as refused:
+            return _refusal(refused, gas[0], gas[1])
+        ctx.state.commit()
+        return TxResult(gas_wanted=gas[0], gas_used=gas[1], data=b"")
+
+    def simulate(self, data: bytes) -> TxResult:
+        """What a block would say, without signatures and fees, upon what is pending. Raises `Refused`."""
+        ctx = self._pending.branch()
+        tx = decode(data)
+        _check_messages(tx)
+        ante.run(ctx, tx, Mode.SIMULATE)
+        result = self._execute(ctx, tx)
+        return TxResult(data=result.data, gas_wanted=_UNLIMITED, gas_used=result.gas_used, events=result.events)
+
+    def commit_block(self, height: int, time_ns: int, txs: Sequence[bytes]) -> list[TxResult]:
+        """Run the transactions in order and commit. Afterwards nothing is pending."""
+        self.store.height = height
+        block = self._context(self.store, height, time_ns)
+        results = [self._deliver(block, data) for data in txs]
+        block.state.commit()
+        self.height, self.time_ns = height, time_ns
+        self._pending = self._context(self.store)
+        return results
+
+    def _deliver(self, block: Context, data: bytes) -> TxResult:
+        outer = block.branch()
+        try:
+            tx = decode(data)
+        except Refused as refused:
+            return _refusal(refused, 0, 0)
+        wanted, used = tx.auth.fee.gas_limit, ante.ante_gas(tx)
+        try:
+            _check_messages(tx)
+            ante.run(outer, tx, Mode.DELIVER)
+        except Refused as refused:
+            return _refusal(refused, wanted, used)
+        outer.state.commit()
+        try:
+            result = self._execute(outer, tx, limit=wanted)
+        except Refused as refused:
+            return _refusal(refused, wanted, min(used + _MESSAGE_GAS, wanted), outer.events)
+        outer.state.commit()
+        return result
+
+    def _execute(self, ctx: Context, tx: Tx, *, limit: int = _UNLIMITED) -> TxResult:
+        """All messages or none. Raises `Refused`, of which the first message that fails is the reason."""
+        inner, responses = ctx.branch(), TxMsgData()
+        for index, message in enumerate(tx.messages):
+            inner.events += _handle(inner.branch(), message, index)
+            name = f"/{message.DESCRIPTOR.full_name}Response"
+            responses.msg_responses.append(Packed(type_url=name))
+        used = ante.ante_gas(tx) + _MESSAGE_GAS * len(tx.messages) + _EVENT_GAS * len(inner.events)
+        if used > limit:
+            raise ante.OUT_OF_GAS(f"out of gas in location: WriteFlat; gasWanted: {limit}, gasUsed: {used}")
+        inner.state.commit()
+        data = responses.SerializeToString()
+        return TxResult(data=data, gas_wanted=limit, gas_used=used, events=(*ctx.events, *inner.events))
+
+
+def _handle(ctx: Context, message: Any, index: int) -> list[Event]:
+    type_url = f"/{message.DESCRIPTOR.full_name}"
+    try:
+        MESSAGES[type_url].handle(ctx, message)
+    except Refused as refused:
+        raise refused.in_message(index) from None
+    ctx.state.commit()
+    heading = message_event(type_url, signer_of(message))
+    return [event.with_attribute("msg_index", str(index)) for event in (heading, *ctx.events)]
+
+
+def _check_messages(tx: Tx) -> None:
+    for message in tx.messages:
+        MESSAGES[f"/{message.DESCRIPTOR.full_name}"].check(message)
+
+
+def _refusal(refused: Refused, wanted: int, used: int, events: Sequence[Event] = ()) -> TxResult:
+    return TxResult(refused.code, refused.codespace, refused.log, None, wanted, used, tuple(events))

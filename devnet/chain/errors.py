@@ -1,0 +1,96 @@
+"""Refusals as the node words them: a codespace, a code and a log (chain.md §10, §15).
+
+A module that wraps its error in extra text of another kind loses code and codespace: the node then says `undefined` 1
+(recorded correction 1). Panics are `undefined` 111222 (correction 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import grpc
+
+__all__ = ["Kind", "QueryRefused", "Refused", "panicked", "undefined"]
+
+
+class Refused(Exception):
+    """A transaction or message refused: what the node reports as `codespace`, `code` and `log`."""
+
+    def __init__(self, codespace: str, code: int, log: str) -> None:
+        super().__init__(f"{codespace} {code}: {log}")
+        self.codespace = codespace
+        self.code = code
+        self.log = log
+
+    def in_message(self, index: int) -> Refused:
+        """The same refusal as reported for the message at `index` of a transaction; a panic is reported bare."""
+        if self.code == _PANIC:
+            return self
+        return Refused(self.codespace, self.code, f"failed to execute message; message index: {index}: {self.log}")
+
+
+_PANIC = 111222
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A registered error of a module; calling it makes the refusal, with a detail before the registered text."""
+
+    codespace: str
+    code: int
+    text: str
+    status: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __call__(self, detail: str = "") -> Refused:
+        return Refused(self.codespace, self.code, f"{detail}: {self.text}" if detail else self.text)
+
+    def in_query(self) -> QueryRefused:
+        """The same error as the answer to a query (codes of modules show only on gRPC, correction 5)."""
+        return QueryRefused(self.status, self.text, module=f"codespace {self.codespace} code {self.code}: ")
+
+
+def undefined(log: str) -> Refused:
+    """An error without a registered code."""
+    return Refused("undefined", 1, log)
+
+
+def panicked(text: str) -> Refused:
+    """A recovered panic; the stack that follows on a real node is left out."""
+    return Refused("undefined", _PANIC, f"recovered: {text}\nstack:\n<removed>")
+
+
+_ABCI = {
+    grpc.StatusCode.NOT_FOUND: (22, "key not found"),
+    grpc.StatusCode.INVALID_ARGUMENT: (18, "invalid request"),
+}
+_NAMES = {
+    grpc.StatusCode.NOT_FOUND: "NotFound",
+    grpc.StatusCode.INVALID_ARGUMENT: "InvalidArgument",
+    grpc.StatusCode.INTERNAL: "Internal",
+    grpc.StatusCode.UNKNOWN: "Unknown",
+    grpc.StatusCode.UNIMPLEMENTED: "Unimplemented",
+}
+
+
+@dataclass(eq=False)
+class QueryRefused(Exception):
+    """A query answered with an error. `module` is the prefix of errors that come from a module rather than from gRPC.
+
+    `plain` errors are those the node never turned into a gRPC status (a request that does not decode).
+    """
+
+    status: grpc.StatusCode
+    text: str
+    module: str = ""
+    plain: bool = field(default=False)
+
+    def abci(self) -> tuple[int, str]:
+        """(code, log) as `abci_query` reports it; the codespace is always `sdk` (correction 5)."""
+        code, suffix = _ABCI.get(self.status, (6, "unknown request"))
+        bare = self.module or self.plain
+        text = self.text if bare else f"rpc error: code = {_NAMES[self.status]} desc = {self.text}"
+        return code, f"{text}: {suffix}"
+
+    def details(self) -> str:
+        """The details of the gRPC status."""
+        return self.module + self.text

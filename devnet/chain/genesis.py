@@ -1,0 +1,117 @@
+"""What the chain starts from: accounts with balances, and the modules' parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devnet.chain.keys import ROLES, derive_key, module_address
+
+__all__ = [
+    "ACCOUNT_FUNDS",
+    "BANK_MODULES",
+    "Genesis",
+    "GenesisAccount",
+    "MarketParams",
+    "devnet_genesis",
+    "recorded_genesis",
+]
+
+ACCOUNT_FUNDS = {"uact": 1_000_000_000_000, "uakt": 100_000_000_000_000}
+"""A million ACT and a hundred million AKT: nobody runs dry in a test by accident."""
+
+BANK_MODULES = (
+    "fee_collector",
+    "distribution",
+    "bonded_tokens_pool",
+    "not_bonded_tokens_pool",
+    "gov",
+    "mint",
+    "escrow",
+)
+_RESERVED_NUMBERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class GenesisAccount:
+    """`number` None gives the next free one; `sequence` is what the account has used before the first block."""
+
+    address: str
+    balances: Mapping[str, int] = field(default_factory=dict)
+    number: int | None = None
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarketParams:
+    """Amounts in micro-denominations, windows in seconds; defaults as in chain.md §11."""
+
+    bid_min_deposits: Mapping[str, int] = field(default_factory=lambda: {"uact": 500_000, "uakt": 500_000})
+    order_max_bids: int = 20
+    min_reclamation_window: int = 3600
+    max_reclamation_window: int = 720 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Genesis:
+    """`time_ns` None starts at the present. `min_deposits` is the deployment module's parameter."""
+
+    accounts: tuple[GenesisAccount, ...]
+    chain_id: str = "lessor-devnet"
+    time_ns: int | None = None
+    market: MarketParams = field(default_factory=MarketParams)
+    min_deposits: Mapping[str, int] = field(default_factory=lambda: {"uakt": 500_000, "uact": 500_000})
+    next_account_number: int = _RESERVED_NUMBERS
+    gas_price_milli_uakt: int = 25
+    """The node's minimum gas price in thousandths of uakt."""
+
+
+def devnet_genesis(
+    accounts: Mapping[str, Mapping[str, int]] | None = None, *, chain_id: str = "lessor-devnet", **changes: Any
+) -> Genesis:
+    """A genesis with these balances by address or role name; without any, every test role holds `ACCOUNT_FUNDS`.
+
+    `changes` are further fields of `Genesis`.
+    """
+    wanted = accounts if accounts is not None else dict.fromkeys(ROLES, ACCOUNT_FUNDS)
+    rows = (GenesisAccount(derive_key(name).address if name in ROLES else name, held) for name, held in wanted.items())
+    return Genesis(tuple(rows), chain_id, **changes)
+
+
+def recorded_genesis(path: Path) -> Genesis:
+    """The genesis of a recorded chain (`genesis.json` of the recording), with the balances its first block leaves."""
+    raw = json.loads(path.read_text())
+    rows = [_recorded_account(row, raw) for row in raw["accounts"] if row["in_genesis"]]
+    rows += [GenesisAccount(row["address"], number=int(row["account_number"])) for row in raw["module_accounts"]]
+    params = raw["params_by_query"]
+    return Genesis(
+        tuple(rows),
+        raw["chain_id"],
+        market=_recorded_market(params["market"]["params"]),
+        min_deposits={coin["denom"]: int(coin["amount"]) for coin in params["deployment"]["params"]["min_deposits"]},
+        next_account_number=int(raw["account_created_later"]["account_number"]),
+    )
+
+
+def _recorded_account(row: Mapping[str, Any], raw: Mapping[str, Any]) -> GenesisAccount:
+    held = {coin["denom"]: int(coin["amount"]) for coin in row["balances"]}
+    if row["role"] == "validator":  # its staking transaction runs before the first block
+        held["uakt"] -= int(raw["gentx"]["stake"].removesuffix("uakt"))
+    return GenesisAccount(row["address"], held, row["account_number"], row["sequence_after_genesis"])
+
+
+def _recorded_market(raw: Mapping[str, Any]) -> MarketParams:
+    return MarketParams(
+        {coin["denom"]: int(coin["amount"]) for coin in raw["bid_min_deposits"]},
+        raw["order_max_bids"],
+        int(raw["min_reclamation_window"].removesuffix("s")),
+        int(raw["max_reclamation_window"].removesuffix("s")),
+    )
+
+
+def escrow_address() -> str:
+    """Where deposits lie."""
+    return module_address("escrow")

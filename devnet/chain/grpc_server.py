@@ -1,0 +1,80 @@
+"""The node's gRPC port: the same table of queries, with gRPC's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from devnet.chain.errors import QueryRefused
+from devnet.chain.node import Node
+from devnet.chain.query import METHODS, Method, Transport, answer
+
+__all__ = ["GrpcServer"]
+
+_HEIGHT = "x-cosmos-block-height"
+_RECEIVE_LIMIT = 10 << 20
+
+
+class GrpcServer:
+    """Listens on one port until `stop`."""
+
+    def __init__(self, node: Node) -> None:
+        self._handler = _Handler(node)
+        self._server: aio.Server | None = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        self._server = aio.server(
+            handlers=[self._handler],
+            options=[("grpc.max_receive_message_length", _RECEIVE_LIMIT), ("grpc.so_reuseport", 0)],
+        )
+        self.port = self._server.add_insecure_port(f"{host}:{port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(0.2)
+
+
+class _Handler(grpc.GenericRpcHandler):
+    """Finds the method in the table; bytes in, bytes out."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        method = METHODS.get(handler_call_details.method)
+        if method is None or Transport.GRPC not in method.transports:
+            return None
+        return grpc.unary_unary_rpc_method_handler(_behaviour(self._node, method))
+
+
+def _behaviour(node: Node, method: Method) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    async def behave(request: bytes, context: Any) -> bytes:
+        if node.faults.refuse:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "connection refused")
+        await node.faults.before_answer()
+        height = await _asked_height(node, context)
+        query = node.query(height)
+        try:
+            reply = answer(query, method, request)
+        except QueryRefused as refused:
+            await context.abort(refused.status, refused.details())
+            raise
+        await context.send_initial_metadata(tuple(query.extra().items()))
+        return reply
+
+    return behave
+
+
+async def _asked_height(node: Node, context: Any) -> int:
+    """The height in the request's metadata, 0 for the latest."""
+    text = dict(context.invocation_metadata()).get(_HEIGHT, "0")
+    height = int(text) if str(text).isdigit() else -1
+    if height < 0 or height > node.height:
+        text = "cannot query with height in the future; please provide a valid height: invalid height"
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+    return height

@@ -1,0 +1,90 @@
+"""Checks of identifiers before a block, and their text forms (chain.md §2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from akash.deployment.v1.types_pb2 import DeploymentID, GroupID
+from akash.market.v1.types_pb2 import BidID, LeaseID, OrderID
+
+from devnet.chain.errors import Kind
+from devnet.chain.keys import valid_address
+from devnet.chain.wire import Message
+
+__all__ = [
+    "INVALID_ADDRESS",
+    "bid_xid",
+    "check_bid",
+    "check_deployment",
+    "check_group",
+    "deployment_xid",
+    "group_id",
+    "key",
+    "lease_id",
+    "order_id",
+    "payment_xid",
+]
+
+INVALID_ADDRESS = Kind("sdk", 7, "invalid address")
+_INVALID_SEQUENCE = Kind("sdk", 3, "invalid sequence")
+_CONFLICT = Kind("sdk", 36, "conflict")
+_FIELDS = ("owner", "dseq", "gseq", "oseq", "provider")
+
+
+def key(message: Message) -> tuple[Any, ...]:
+    """The key under which the thing with this id is kept; bseq is always 0 and not in it."""
+    known = message.DESCRIPTOR.fields_by_name
+    return tuple(getattr(message, name) for name in _FIELDS if name in known)
+
+
+def group_id(owner: str, dseq: int, gseq: int) -> Message:
+    return GroupID(owner=owner, dseq=dseq, gseq=gseq)
+
+
+def order_id(owner: str, dseq: int, gseq: int, oseq: int) -> Message:
+    return OrderID(owner=owner, dseq=dseq, gseq=gseq, oseq=oseq)
+
+
+def lease_id(bid: Message) -> Message:
+    return LeaseID(**dict(zip(_FIELDS, key(bid), strict=True)))
+
+
+def deployment_xid(message: Message) -> str:
+    """Of the escrow account of the deployment that the thing with this id belongs to."""
+    return f"{message.owner}/{message.dseq}"
+
+
+def bid_xid(bid: Message) -> str:
+    """Of the escrow account that holds a bid's deposit."""
+    return "/".join(str(part) for part in key(bid))
+
+
+def payment_xid(bid: Message) -> str:
+    return f"{bid.gseq}/{bid.oseq}/{bid.provider}"
+
+
+def check_deployment(message: DeploymentID, prefix: str = "DeploymentID: ") -> None:
+    if not valid_address(message.owner):
+        raise INVALID_ADDRESS(f"{prefix}Invalid Owner Address")
+    if message.dseq == 0:
+        raise _INVALID_SEQUENCE(f"{prefix}Invalid Deployment Sequence")
+
+
+def check_group(message: GroupID, prefix: str = "GroupID: ") -> None:
+    check_deployment(message, f"{prefix}DeploymentID: ")
+    if message.gseq == 0:
+        raise _INVALID_SEQUENCE(f"{prefix}Invalid Group Sequence")
+
+
+def check_bid(message: BidID, prefix: str = "BidID: ") -> None:
+    """Of a bid or a lease."""
+    order = f"{prefix}Invalid OrderID: OrderID: "
+    check_group(message, f"{order}Invalid GroupID: GroupID: ")
+    if message.oseq == 0:
+        raise _INVALID_SEQUENCE(f"{order}Invalid Order Sequence")
+    if not valid_address(message.provider):
+        raise INVALID_ADDRESS(f"{prefix}Invalid Provider Address")
+    if message.owner == message.provider:
+        raise _CONFLICT(f"{prefix}self-bid")
+    if message.bseq != 0:
+        raise _CONFLICT(f"{prefix}invalid bseq")

@@ -1,0 +1,137 @@
+"""Pages of the market, deployment and escrow queries (chain.md §5): states one after another, an opaque key, no total.
+
+The key holds a CRC-32, the states still to come, the index prefix, the key of the next row and the path that was taken. The
+other filters come from the request that brings the key back.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from devnet.chain.errors import QueryRefused
+from devnet.chain.wire import Message
+
+__all__ = ["Page", "Row", "binary_key", "page", "states_of"]
+
+_DEFAULT_LIMIT = 100
+_SMALLEST_KEY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a table: where it stands in the index, its state, and itself."""
+
+    key: bytes
+    state: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: list[Row]
+    next_key: bytes
+
+
+def binary_key(*parts: str | int | tuple[int, int]) -> bytes:
+    """Of an id as the market keeps it: addresses behind their length, numbers as (value, bytes), big endian."""
+    result = b""
+    for part in parts:
+        if isinstance(part, str):
+            result += bytes([len(part)]) + part.encode()
+        elif isinstance(part, tuple):
+            result += part[0].to_bytes(part[1], "big")
+    return result
+
+
+def states_of(kind: Any, name: str) -> list[int]:
+    """The states that a filter names: all of them without one. Raises InvalidArgument on an unknown name."""
+    known = {key: value for key, value in kind.items() if value}
+    if not name:
+        return list(known.values())
+    if name not in known:
+        raise QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, "invalid state value")
+    return [known[name]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    states: list[int]
+    key: bytes
+
+
+def page(
+    rows: Iterable[Row],
+    request: Message,
+    states: Sequence[int],
+    *,
+    accept: Callable[[Row], bool],
+    by_state: bool,
+    path: bytes = b"",
+    prefix: bytes = b"",
+    offset_needs_state: bool = True,
+) -> Page:
+    """The page that `request.pagination` asks for.
+
+    `by_state` visits the states one after another, else rows in key order; `path` is what the key remembers of that choice.
+    """
+    asked = request.pagination
+    if offset_needs_state and asked.offset and len(states) > 1:
+        text = "invalid request parameters. if offset is set, filter.state must be provided"
+        raise QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, text)
+    start = _decode(asked.key) if asked.key else _Start(list(reversed(states) if asked.reverse else states), b"")
+    found = _visit([row for row in rows if accept(row)], start, by_state=by_state, reverse=asked.reverse)
+    limit = asked.limit or _DEFAULT_LIMIT
+    found = found[asked.offset :] if not asked.key else found
+    shown, rest = found[:limit], found[limit:]
+    return Page(shown, _encode(start.states, rest[0], by_state, prefix, path) if rest else b"")
+
+
+def _visit(rows: list[Row], start: _Start, *, by_state: bool, reverse: bool) -> list[Row]:
+    rows = sorted(rows, key=lambda row: row.key, reverse=reverse)
+    if not by_state:
+        found = [row for row in rows if row.state in start.states]
+        return [row for row in found if not start.key or _reached(row.key, start.key, reverse=reverse)]
+    found = []
+    for index, state in enumerate(start.states):
+        first = start.key if index == 0 else b""
+        found += [
+            row for row in rows if row.state == state and (not first or _reached(row.key, first, reverse=reverse))
+        ]
+    return found
+
+
+def _reached(key: bytes, start: bytes, *, reverse: bool) -> bool:
+    return key <= start if reverse else key >= start
+
+
+def _encode(states: list[int], row: Row, by_state: bool, prefix: bytes, path: bytes) -> bytes:
+    left = states[states.index(row.state) :] if by_state else states
+    body = b""
+    for part in (bytes(left), prefix + bytes(left[:1]), row.key):
+        body += bytes([len(part)]) + part
+    if path:
+        body += bytes([len(path)]) + path
+    return zlib.crc32(body).to_bytes(4, "big") + body
+
+
+def _decode(key: bytes) -> _Start:
+    if len(key) < _SMALLEST_KEY:
+        raise _invalid("invalid key length")
+    if zlib.crc32(key[4:]).to_bytes(4, "big") != key[:4]:
+        raise _invalid("invalid checksum")
+    parts, rest = [], key[4:]
+    for _ in range(3):
+        if not rest or len(rest) <= rest[0]:
+            raise _invalid("invalid key length")
+        parts.append(rest[1 : 1 + rest[0]])
+        rest = rest[1 + rest[0] :]
+    return _Start(list(parts[0]), parts[2])
+
+
+def _invalid(reason: str) -> QueryRefused:
+    return QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, f"pagination: invalid key: {reason}")

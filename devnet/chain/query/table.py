@@ -1,0 +1,89 @@
+"""The one table of query methods: who serves them, and how an error reads on each transport (recorded corrections 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+
+import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
+import grpc
+from akash.deployment.v1beta4 import query_pb2 as dpb
+from akash.discovery.v1 import service_pb2 as discovery
+from akash.escrow.v1 import query_pb2 as epb
+from akash.market.v1beta5 import query_pb2 as mpb
+from akash.provider.v1beta4 import query_pb2 as ppb
+from cosmos.auth.v1beta1 import query_pb2 as auth
+from cosmos.bank.v1beta1 import query_pb2 as bank
+from cosmos.base.tendermint.v1beta1 import query_pb2 as tendermint
+from cosmos.consensus.v1 import query_pb2 as consensus
+from cosmos.tx.v1beta1 import service_pb2 as txs
+from google.protobuf.message import DecodeError
+
+from devnet.chain.errors import QueryRefused
+from devnet.chain.query import akash, cosmos, market
+from devnet.chain.query.view import Query
+from devnet.chain.wire import Message, fill
+
+__all__ = ["METHODS", "Method", "Query", "Transport", "answer"]
+
+
+class Transport(Flag):
+    """Who serves a method."""
+
+    ABCI = auto()
+    GRPC = auto()
+    BOTH = ABCI | GRPC
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`request` is the message class of the question."""
+
+    request: type[Message]
+    handle: Callable[[Query, Message], Message]
+    transports: Transport = Transport.BOTH
+
+
+METHODS: dict[str, Method] = {
+    "/akash.market.v1beta5.Query/Orders": Method(mpb.QueryOrdersRequest, market.orders),
+    "/akash.market.v1beta5.Query/Order": Method(mpb.QueryOrderRequest, market.order),
+    "/akash.market.v1beta5.Query/Bids": Method(mpb.QueryBidsRequest, market.bids),
+    "/akash.market.v1beta5.Query/Bid": Method(mpb.QueryBidRequest, market.bid),
+    "/akash.market.v1beta5.Query/Leases": Method(mpb.QueryLeasesRequest, market.leases),
+    "/akash.market.v1beta5.Query/Lease": Method(mpb.QueryLeaseRequest, market.lease),
+    "/akash.market.v1beta5.Query/Params": Method(mpb.QueryParamsRequest, market.params),
+    "/akash.deployment.v1beta4.Query/Deployments": Method(dpb.QueryDeploymentsRequest, akash.deployments),
+    "/akash.deployment.v1beta4.Query/Deployment": Method(dpb.QueryDeploymentRequest, akash.deployment),
+    "/akash.deployment.v1beta4.Query/Group": Method(dpb.QueryGroupRequest, akash.group),
+    "/akash.deployment.v1beta4.Query/Params": Method(dpb.QueryParamsRequest, akash.params),
+    "/akash.escrow.v1.Query/Accounts": Method(epb.QueryAccountsRequest, akash.accounts),
+    "/akash.escrow.v1.Query/Payments": Method(epb.QueryPaymentsRequest, akash.payments),
+    "/akash.provider.v1beta4.Query/Providers": Method(ppb.QueryProvidersRequest, akash.providers),
+    "/akash.provider.v1beta4.Query/Provider": Method(ppb.QueryProviderRequest, akash.provider),
+    "/akash.discovery.v1.Discovery/GetInfo": Method(discovery.GetInfoRequest, akash.discovery, Transport.GRPC),
+    "/cosmos.auth.v1beta1.Query/Account": Method(auth.QueryAccountRequest, cosmos.account),
+    "/cosmos.bank.v1beta1.Query/Balance": Method(bank.QueryBalanceRequest, cosmos.balance),
+    "/cosmos.bank.v1beta1.Query/AllBalances": Method(bank.QueryAllBalancesRequest, cosmos.all_balances),
+    "/cosmos.consensus.v1.Query/Params": Method(consensus.QueryParamsRequest, cosmos.consensus_params),
+    "/cosmos.tx.v1beta1.Service/Simulate": Method(txs.SimulateRequest, cosmos.simulate),
+    "/cosmos.tx.v1beta1.Service/GetTx": Method(txs.GetTxRequest, cosmos.get_tx),
+    "/cosmos.tx.v1beta1.Service/BroadcastTx": Method(txs.BroadcastTxRequest, cosmos.broadcast, Transport.GRPC),
+    "/cosmos.base.tendermint.v1beta1.Service/GetLatestBlock": Method(
+        tendermint.GetLatestBlockRequest, cosmos.latest_block
+    ),
+    "/cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight": Method(
+        tendermint.GetBlockByHeightRequest, cosmos.block_by_height
+    ),
+    "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo": Method(tendermint.GetNodeInfoRequest, cosmos.node_info),
+    "/cosmos.base.tendermint.v1beta1.Service/GetSyncing": Method(tendermint.GetSyncingRequest, cosmos.syncing),
+}
+
+
+def answer(query: Query, method: Method, request: bytes) -> bytes:
+    """The reply's bytes as Go would write them. Raises `QueryRefused`."""
+    try:
+        asked = method.request.FromString(request)
+    except DecodeError:
+        raise QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, "unexpected EOF", plain=True) from None
+    return bytes(fill(method.handle(query, asked)).SerializeToString())

@@ -1,0 +1,117 @@
+"""Where Go's protobuf and Python's differ (chain.md §2): sub-messages that are always there, and three number encodings."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, TypeAlias
+
+import cosmpy.protos  # noqa: F401 - puts the folder with gogoproto on sys.path
+from gogoproto import gogo_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+__all__ = ["PRECISION", "Message", "changed", "copied", "dec_text", "dec_wire", "event_json", "fill", "whole"]
+
+Message: TypeAlias = Any
+"""A generated protobuf message; the generated packages carry no types that mypy follows."""
+
+PRECISION = 10**18
+"""A LegacyDec is the value times this, as text without a point."""
+
+_INT, _DEC = "cosmossdk.io/math.Int", "cosmossdk.io/math.LegacyDec"
+_QUOTED = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
+_required: dict[Descriptor, list[FieldDescriptor]] = {}
+
+
+def fill(message: Message) -> Message:
+    """Set, in place and at every depth, what Go writes even when it is empty: non-nullable sub-messages and numbers."""
+    for field in _needed(message.DESCRIPTOR):
+        if field.type != FieldDescriptor.TYPE_MESSAGE:
+            if not getattr(message, field.name):
+                setattr(message, field.name, b"0" if field.type == FieldDescriptor.TYPE_BYTES else "0")
+        elif not _repeated(field):
+            getattr(message, field.name).SetInParent()
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for item in _messages(field, value):
+                fill(item)
+    return message
+
+
+def _messages(field: FieldDescriptor, value: Any) -> list[Message]:
+    if field.message_type.GetOptions().map_entry:
+        return []
+    return list(value) if _repeated(field) else [value]
+
+
+def _repeated(field: FieldDescriptor) -> bool:
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED)
+
+
+def _needed(descriptor: Descriptor) -> list[FieldDescriptor]:
+    if descriptor not in _required:
+        _required[descriptor] = [field for field in descriptor.fields if _is_needed(field)]
+    return _required[descriptor]
+
+
+def _is_needed(field: FieldDescriptor) -> bool:
+    options = field.GetOptions()
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        return options.HasExtension(gogo_pb2.nullable) and not options.Extensions[gogo_pb2.nullable]
+    return not _repeated(field) and options.Extensions[gogo_pb2.customtype] in (_INT, _DEC)
+
+
+def copied(message: Message) -> Message:
+    """A copy that may be changed."""
+    result = type(message)()
+    result.CopyFrom(message)
+    return result
+
+
+def changed(message: Message, **fields: Any) -> Message:
+    """A copy with these scalar fields set."""
+    result = copied(message)
+    for name, value in fields.items():
+        setattr(result, name, value)
+    return result
+
+
+def dec_wire(whole_units: int) -> str:
+    """A whole number as LegacyDec text on the wire."""
+    return str(whole_units * PRECISION)
+
+
+def whole(dec: str) -> int:
+    """The whole part of a LegacyDec given as wire text; an empty text is zero. Raises ValueError on anything else."""
+    value = int(dec or "0")
+    return value // PRECISION if value >= 0 else -(-value // PRECISION)
+
+
+def dec_text(dec: str) -> str:
+    """LegacyDec as the node's JSON writes it: a point and 18 decimals."""
+    value = int(dec or "0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{abs(value) // PRECISION}.{abs(value) % PRECISION:018d}"
+
+
+def event_json(message: Message, field: FieldDescriptor) -> str:
+    """The JSON text of one top-level field, as a typed event carries it (chain.md §8)."""
+    return json.dumps(_plain(field, getattr(message, field.name)), separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(field: FieldDescriptor, value: Any) -> Any:
+    if _repeated(field):
+        return [_single(field, item) for item in value]
+    return _single(field, value)
+
+
+def _single(field: FieldDescriptor, value: Any) -> Any:
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        return {inner.name: _plain(inner, getattr(value, inner.name)) for inner in field.message_type.fields}
+    if field.type == FieldDescriptor.TYPE_ENUM:
+        return field.enum_type.values_by_number[value].name
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return base64.b64encode(value).decode()
+    if field.cpp_type in _QUOTED:
+        return str(value)
+    return dec_text(value) if field.GetOptions().Extensions[gogo_pb2.customtype] == _DEC else value
