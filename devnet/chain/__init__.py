@@ -1,8 +1,9 @@
-"""A simulated Akash chain: the modules' state machines, real transactions, CometBFT RPC and gRPC. For development and tests.
+"""A simulated Akash chain for development and tests: the modules' state machines behind CometBFT RPC and gRPC.
 
-`app` is the state machine (transactions in, results and state out), `node` makes blocks, `rpc`, `websocket` and `grpc_server`
-are the transports. What it does follows the recorded node 2.1.0-rc12; certificates, reclamation, fee grants, BME and
-the oracle are not there yet. It is one process without consensus, and keeps everything in memory.
+`app` is the state machine (transactions in, results and state out), `node` makes blocks, `rpc`, `websocket` and
+`grpc_server` are the transports. Transactions are real, with real signatures. What it does follows the recorded node
+2.1.0-rc12; certificates, reclamation, fee grants, BME and the oracle are not there yet. It is one process without
+consensus, and keeps everything in memory.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def handle_create(ctx: Context, msg: Message) -> None:
     market.put(ctx, "deployment", fill(deployment))
     ctx.emit(EventDeploymentCreated(id=msg.id, hash=msg.hash))
     for gseq, spec in enumerate(msg.groups, start=1):
-        _open_group(ctx, ids.group_id(*ids.key(msg.id), gseq), spec)
+        _open_group(ctx, ids.group_id(msg.id, gseq), spec)
     xid = ids.deployment_xid(msg.id)
     escrow.open_account(ctx, escrow.DEPLOYMENT, xid, owner=msg.id.owner, deposits=found)
 

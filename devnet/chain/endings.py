@@ -77,7 +77,7 @@ def handle_close_bid(ctx: Context, msg: Message) -> None:
 
 
 def handle_close_lease(ctx: Context, msg: Message) -> None:
-    """The tenant's word; the reason given is ignored. The group asks for a new provider at once when it is still open."""
+    """The tenant's word; its reason is ignored. A group that is still open asks for a new provider at once."""
     order = ctx.get("order", *ids.key(msg.id)[:4])
     if order is None:
         raise market.ORDER_NOT_FOUND()
@@ -104,7 +104,7 @@ def _end_lease(ctx: Context, lease: Message, *, reason: int) -> None:
 def _close_lease(ctx: Context, lease: Message, *, reason: int) -> None:
     state = Lease.State.insufficient_funds if reason == _NO_FUNDS else Lease.State.closed
     market.put(ctx, "lease", changed(lease, state=state, closed_on=ctx.height, reason=reason))
-    ctx.emit(EventLeaseClosed(id=lease.id, reason=reason))
+    ctx.emit(EventLeaseClosed(id=lease.id, reason=LeaseClosedReason.Name(reason)))
 
 
 def _close_bid(ctx: Context, bid: Message) -> None:

@@ -61,7 +61,7 @@ class Settled:
     overdrawn: bool = False
 
 
-def get_account(ctx: Context, scope: int, xid: str) -> Message:
+def get_account(ctx: Context, scope: ids.Scope, xid: str) -> Message:
     """Raises `escrow` 3 when there is none."""
     found = ctx.get("escrow_account", scope, xid)
     if found is None:
@@ -85,7 +85,7 @@ def _put_payment(ctx: Context, payment: Message) -> None:
     ctx.put("escrow_payment", payment.id.aid.xid, payment.id.xid, value=payment)
 
 
-def open_account(ctx: Context, scope: int, xid: str, *, owner: str, deposits: list[Message]) -> None:
+def open_account(ctx: Context, scope: ids.Scope, xid: str, *, owner: str, deposits: list[Message]) -> None:
     """A new account holding the deposits. Raises `escrow` 1 when it exists."""
     if ctx.get("escrow_account", scope, xid) is not None:
         raise _ACCOUNT_EXISTS()
@@ -255,7 +255,7 @@ def _lost_payment(xid: str, payment: str) -> Refused:
 
 
 def close_payment(ctx: Context, xid: str, payment: str) -> bool:
-    """Settle, pay out and close one payment; True when the account ran out. Already settled at this height: stays open."""
+    """Settle, pay out and close one payment (not when settled at this height); True when the account ran out."""
     if get_account(ctx, DEPLOYMENT, xid).state.state != OPEN:
         return False
     settled = settle(ctx, xid)
@@ -271,7 +271,7 @@ def _finish(ctx: Context, payment: Message) -> None:
     _put_payment(ctx, payment)
 
 
-def close_account(ctx: Context, scope: int, xid: str) -> bool:
+def close_account(ctx: Context, scope: ids.Scope, xid: str) -> bool:
     """Pay everybody and return the rest; True when a deployment's account ran out while being settled."""
     account = get_account(ctx, scope, xid)
     if account.state.state != OPEN:

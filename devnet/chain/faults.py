@@ -12,8 +12,8 @@ __all__ = ["Faults"]
 class Faults:
     """`refuse`: connections are cut before an answer. `paused`: questions wait. `halted`: no new blocks.
 
-    `delay_seconds`: every answer comes that much later. `catching_up`: what `/status` says. `results_missing`: heights whose
-    `block_results` the node does not have, though it has the block.
+    `delay_seconds`: every answer comes that much later. `catching_up`: what `/status` says. `results_missing`: heights
+    whose `block_results` the node does not have, though it has the block.
     """
 
     refuse: bool = False

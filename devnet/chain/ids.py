@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from akash.deployment.v1.types_pb2 import DeploymentID, GroupID
-from akash.market.v1.types_pb2 import BidID, LeaseID, OrderID
+from akash.deployment.v1.types_pb2 import GroupID
+from akash.market.v1.types_pb2 import LeaseID, OrderID
 
 from devnet.chain.errors import Kind
 from devnet.chain.keys import valid_address
@@ -37,12 +37,12 @@ def key(message: Message) -> tuple[Any, ...]:
     return tuple(getattr(message, name) for name in _FIELDS if name in known)
 
 
-def group_id(owner: str, dseq: int, gseq: int) -> Message:
-    return GroupID(owner=owner, dseq=dseq, gseq=gseq)
+def group_id(deployment: Message, gseq: int) -> Message:
+    return GroupID(owner=deployment.owner, dseq=deployment.dseq, gseq=gseq)
 
 
-def order_id(owner: str, dseq: int, gseq: int, oseq: int) -> Message:
-    return OrderID(owner=owner, dseq=dseq, gseq=gseq, oseq=oseq)
+def order_id(group: Message, oseq: int) -> Message:
+    return OrderID(owner=group.owner, dseq=group.dseq, gseq=group.gseq, oseq=oseq)
 
 
 def lease_id(bid: Message) -> Message:
@@ -63,20 +63,20 @@ def payment_xid(bid: Message) -> str:
     return f"{bid.gseq}/{bid.oseq}/{bid.provider}"
 
 
-def check_deployment(message: DeploymentID, prefix: str = "DeploymentID: ") -> None:
+def check_deployment(message: Message, prefix: str = "DeploymentID: ") -> None:
     if not valid_address(message.owner):
         raise INVALID_ADDRESS(f"{prefix}Invalid Owner Address")
     if message.dseq == 0:
         raise _INVALID_SEQUENCE(f"{prefix}Invalid Deployment Sequence")
 
 
-def check_group(message: GroupID, prefix: str = "GroupID: ") -> None:
+def check_group(message: Message, prefix: str = "GroupID: ") -> None:
     check_deployment(message, f"{prefix}DeploymentID: ")
     if message.gseq == 0:
         raise _INVALID_SEQUENCE(f"{prefix}Invalid Group Sequence")
 
 
-def check_bid(message: BidID, prefix: str = "BidID: ") -> None:
+def check_bid(message: Message, prefix: str = "BidID: ") -> None:
     """Of a bid or a lease."""
     order = f"{prefix}Invalid OrderID: OrderID: "
     check_group(message, f"{order}Invalid GroupID: GroupID: ")

@@ -9,8 +9,10 @@ import bech32
 from cosmpy.aerial.wallet import LocalWallet
 from cosmpy.crypto.keypairs import PrivateKey
 from cosmpy.mnemonic import derive_child_key_from_mnemonic
-from ecdsa import BadSignatureError, SECP256k1, VerifyingKey
-from ecdsa.util import sigdecode_string
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 
 __all__ = [
     "ROLES",
@@ -46,7 +48,7 @@ ROLES = (
 )
 """HD index = position."""
 
-_ORDER = int(SECP256k1.order)
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def module_address(name: str) -> str:
 
 
 def _encode(data: bytes) -> str:
-    return str(bech32.bech32_encode(PREFIX, bech32.convertbits(data, 8, 5)))
+    return str(bech32.bech32_encode(PREFIX, bech32.convertbits(data, 8, 5) or []))
 
 
 def raw_address(address: str) -> bytes | None:
@@ -108,10 +110,14 @@ def valid_address(address: str) -> bool:
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the 64-byte r‖s signature over SHA-256 of `message` holds; the high-s twin of a signature does not."""
-    if len(signature) != 64 or int.from_bytes(signature[32:], "big") > _ORDER // 2:
+    if len(signature) != 64:
+        return False
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    if s > _ORDER // 2:
         return False
     try:
-        key = VerifyingKey.from_string(public_key, curve=SECP256k1)
-        return bool(key.verify(signature, message, hashfunc=hashlib.sha256, sigdecode=sigdecode_string))
-    except (BadSignatureError, AssertionError, ValueError):
+        key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256K1(), public_key)
+        key.verify(encode_dss_signature(r, s), message, ec.ECDSA(SHA256()))
+    except (InvalidSignature, ValueError):
         return False
+    return True

@@ -60,7 +60,7 @@ def bids_of(ctx: Context, order: Message) -> Iterator[Message]:
 def open_order(ctx: Context, group: Message) -> None:
     """A new open order for an open group; oseq grows with every one before it."""
     oseq = 1 + max((row.id.oseq for row in orders_of(ctx, group.id)), default=0)
-    order = Order(id=ids.order_id(*ids.key(group.id), oseq), state=Order.State.open, created_at=ctx.height)
+    order = Order(id=ids.order_id(group.id, oseq), state=Order.State.open, created_at=ctx.height)
     order.spec.CopyFrom(group.group_spec)
     _carry_reclamation(ctx, group, order)
     put(ctx, "order", fill(order))

@@ -30,7 +30,7 @@ def _signed(ctx: Context, auditor: str, owner: str, requirements: Message) -> bo
 
 
 def capabilities_match(provider: Message, spec: Message) -> bool:
-    """Every volume with attributes fits one storage class of the provider; one GPU attribute of each unit is offered."""
+    """Each volume with attributes fits one storage class of the provider; one GPU attribute a unit is offered."""
     return all(_storage_fits(provider, unit.resource) and _gpu_fits(provider, unit.resource) for unit in spec.resources)
 
 

@@ -23,6 +23,10 @@ Handler: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Any]]
 _COMMIT_SECONDS = 10.0
 _PER_PAGE = 30
 _MAX_PER_PAGE = 100
+_PRUNED = (
+    "failed to load state at height {height}; version mismatch on immutable IAVL tree; version does not exist. "
+    "Version has either been pruned, or is for a future block height (latest height: {latest}): not found"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +162,7 @@ def _query(node: Node, path: str, data: bytes, height: int) -> tuple[int, str, b
     if height > node.height:
         return 26, "cannot query with height in the future; please provide a valid height: invalid height", b"", 0
     if height and height < node.blocks.earliest:
-        reason = f"version does not exist. Version has either been pruned, or is for a future block height (latest height: {node.height})"
-        return (
-            38,
-            f"failed to load state at height {height}; version mismatch on immutable IAVL tree; {reason}: not found",
-            b"",
-            0,
-        )
+        return 38, _PRUNED.format(height=height, latest=node.height), b"", 0
     if not path:
         return 6, "no query path provided: unknown request", b"", 0
     if path == "/app/version":

@@ -1,7 +1,7 @@
 """Parameters of CometBFT's RPC: their types, and how each is written in a POST body and in a URL.
 
-Integers are strings in JSON (a JSON number is refused, recorded correction 8); bytes are base64 in JSON, hex for `data` of
-`abci_query`, `0x…` or a quoted text in a URL.
+Integers are strings in JSON (a JSON number is refused, recorded correction 8); bytes are base64 in JSON, hex for `data`
+of `abci_query`, `0x…` or a quoted text in a URL.
 """
 
 from __future__ import annotations

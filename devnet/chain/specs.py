@@ -1,4 +1,4 @@
-"""Limits of a group spec (chain.md §4.3), refused before a block. Most have no registered code (recorded correction 1)."""
+"""Limits of a group spec (chain.md §4.3), refused before a block; most without a registered code (correction 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versioned state: tables of immutable-by-convention values, branched for a transaction and read again at an old height."""
+"""Versioned state: tables of values, branched for a transaction and readable at an old height."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
 from cosmos.tx.v1beta1.tx_pb2 import AuthInfo, TxBody, TxRaw
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found]
 
 from devnet.chain.errors import Kind, Refused
 from devnet.chain.messages import MESSAGES, signer_of

@@ -1,4 +1,4 @@
-"""Where Go's protobuf and Python's differ (chain.md §2): sub-messages that are always there, and three number encodings."""
+"""Where Go's protobuf and Python's differ (chain.md §2): sub-messages always there, and three number encodings."""
 
 from __future__ import annotations
 

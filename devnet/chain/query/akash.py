@@ -47,8 +47,18 @@ _BAD_PROVIDER = Kind("provider", 5, "invalid address", _INVALID)
 _BY_OWNER = b"\x01"
 _ACCOUNT_PREFIX, _PAYMENT_PREFIX = b"\x11\x00", b"\x12\x00"
 _SDK_LIMIT = 100
-_MODULES = (("audit", "v1"), ("bme", "v1"), ("cert", "v1"), ("deployment", "v1beta4"), ("escrow", "v1"), ("market", "v1beta5"),
-            ("oracle", "v2"), ("provider", "v1beta4"), ("take", "v1"), ("wasm", "v1"))  # fmt: skip
+_MODULES = (
+    ("audit", "v1"),
+    ("bme", "v1"),
+    ("cert", "v1"),
+    ("deployment", "v1beta4"),
+    ("escrow", "v1"),
+    ("market", "v1beta5"),
+    ("oracle", "v2"),
+    ("provider", "v1beta4"),
+    ("take", "v1"),
+    ("wasm", "v1"),
+)
 
 
 def _pagination(found: Page) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Pages of the market, deployment and escrow queries (chain.md §5): states one after another, an opaque key, no total.
 
-The key holds a CRC-32, the states still to come, the index prefix, the key of the next row and the path that was taken. The
-other filters come from the request that brings the key back.
+The key holds a CRC-32, the states still to come, the index prefix, the next row's key and the path taken. The other
+filters come from the request that brings the key back.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def page(
 ) -> Page:
     """The page that `request.pagination` asks for.
 
-    `by_state` visits the states one after another, else rows in key order; `path` is what the key remembers of that choice.
+    `by_state` visits the states one after another, else rows in key order; `path` is what the key remembers of it.
     """
     asked = request.pagination
     if offset_needs_state and asked.offset and len(states) > 1:

@@ -1,4 +1,4 @@
-"""The one table of query methods: who serves them, and how an error reads on each transport (recorded corrections 5 and 6)."""
+"""The one table of query methods and the transports that serve each (recorded corrections 5 and 6)."""
 
 from __future__ import annotations
 
