@@ -1,4 +1,4 @@
-"""The lease loop: from what happens to which lease is looked at, one look at a time a lease, many leases side by side."""
+"""The lease loop: from what happens to which lease is looked at; one look at a time a lease, many leases at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LeaseLoop:
         self._chain = chain
         self._clock = clock
         self._queue = LeaseQueue(clock)
-        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._look)
+        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._noticed)
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()
 
@@ -78,6 +78,14 @@ class LeaseLoop:
             case Overflow():
                 self._all.set()
 
+    def _noticed(self, lease: LeaseId, after: float) -> None:
+        """Something moved in the cluster. A lease that waits to be tried again keeps waiting: what moved may be the
+        traces of its own failed tries.
+        """
+        status = self.statuses.get(lease)
+        if status is None or not status.attempts:
+            self._look(lease, after)
+
     def _look(self, lease: LeaseId, after: float) -> None:
         if lease.provider == self._parts.config.provider:
             self._watcher.know(lease)
@@ -92,18 +100,24 @@ class LeaseLoop:
                 self._queue.done(lease)
             if outcome.phase is Phase.CLOSED:
                 self._watcher.forget(lease)
+                self._queue.drop(lease)
             elif outcome.again_in is not None:
                 self._queue.add(lease, after=outcome.again_in)
 
     async def _resync(self) -> None:
         while True:
-            found = await find_leases(self._chain, self._parts.cluster, self._parts.engine, config=self._parts.config)
-            for lease in sorted(found.leases):
-                self._look(lease, 0.0)
-            self._unknown_stacks = found.unknown_stacks
-            if found.problems or found.unknown_stacks:
-                _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
-            await self._rest(_INCOMPLETE_S if found.problems else self._parts.config.resync_s)
+            complete = await self._look_at_all()
+            await self._rest(self._parts.config.resync_s if complete else _INCOMPLETE_S)
+
+    async def _look_at_all(self) -> bool:
+        """Whether every source could be read."""
+        found = await find_leases(self._chain, self._parts.cluster, self._parts.engine, config=self._parts.config)
+        for lease in sorted(found.leases):
+            self._look(lease, 0.0)
+        self._unknown_stacks = found.unknown_stacks
+        if found.problems or found.unknown_stacks:
+            _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
+        return not found.problems
 
     async def _rest(self, seconds: float) -> None:
         """Until the time is over or something asks for everything."""

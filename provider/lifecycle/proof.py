@@ -50,8 +50,8 @@ class Proofs:
         self._heights.pop(lease, None)
 
     def pending(self) -> tuple[LeaseId, ...]:
-        """Leases that looked ended at least once: a new block is a chance to prove it."""
-        return tuple(self._heights)
+        """Leases that looked ended but not often enough: a new block is a chance to prove it."""
+        return tuple(lease for lease, heights in self._heights.items() if len(heights) < self._needed)
 
     def weigh(self, lease: LeaseId, answer: LeaseAnswer) -> Judgement:
         """What one answer about `lease` is worth, together with those before it."""

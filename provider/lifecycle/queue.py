@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from lease.ids import LeaseId
 from provider.protocols import Clock
@@ -29,6 +30,10 @@ class LeaseQueue:
             self._due[lease] = due
             self._changed.set()
 
+    def drop(self, lease: LeaseId) -> None:
+        """It has ended: nothing that was noticed about it matters any more."""
+        self._due.pop(lease, None)
+
     def done(self, lease: LeaseId) -> None:
         self._busy.discard(lease)
         self._changed.set()
@@ -54,7 +59,7 @@ class LeaseQueue:
         return (lease, None) if left <= 0 else (None, left)
 
     async def _rest(self, seconds: float | None) -> None:
-        tasks = {asyncio.create_task(self._changed.wait())}
+        tasks: set[asyncio.Task[Any]] = {asyncio.create_task(self._changed.wait())}
         if seconds is not None:
             tasks.add(asyncio.create_task(self._clock.sleep(seconds)))
         try:

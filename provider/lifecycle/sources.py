@@ -4,7 +4,7 @@ the engine still holds: so what a lost event left behind is found, and what ende
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 from lease.ids import LeaseId, namespace_name
@@ -26,7 +26,7 @@ _ENDED = (LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS)
 class Found:
     """`problems`: sources that could not be read; what they would have named is looked at next time.
 
-    `unknown_stacks`: stacks that belong to no lease of this provider that anybody knows. They are reported, never touched.
+    `unknown_stacks`: stacks of no lease of this provider that anybody knows. They are reported, never touched.
     """
 
     leases: set[LeaseId] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Found:
 async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> Found:
     """Ask every source; one that fails costs only what it alone knows."""
     found = Found()
-    await _add(found, lambda: _on_chain(chain, config.provider, _ALIVE))
+    await _add(found, _on_chain(chain, config.provider, _ALIVE))
     for kind, namespace, labels in (
         (MANIFEST, config.records, None),
         (SECRET, config.records, APPLIED_LABEL),
@@ -45,15 +45,15 @@ async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, co
         (PROVIDER_LEASED_IP, config.records, MANAGED),
         (NAMESPACE, None, MANAGED),
     ):
-        await _add(found, lambda k=kind, n=namespace, sel=labels: _in_cluster(cluster, k, n, sel))
+        await _add(found, _in_cluster(cluster, kind, namespace, labels))
     found.leases = {lease for lease in found.leases if lease.provider == config.provider}
     await _from_stacks(found, chain, engine, config.provider)
     return found
 
 
-async def _add(found: Found, source: Callable[[], Awaitable[Sequence[LeaseId]]]) -> None:
+async def _add(found: Found, source: Awaitable[Sequence[LeaseId]]) -> None:
     try:
-        found.leases.update(await source())
+        found.leases.update(await source)
     except (ChainError, ClusterError) as error:
         found.problems.append(str(error))
 
@@ -74,7 +74,11 @@ async def _from_stacks(found: Found, chain: Chain, engine: StackEngine, provider
 
     The chain's ended leases are asked for only when a stack is left over that nothing else explains.
     """
-    left = set(await engine.stacks()) - {namespace_name(lease) for lease in found.leases}
+    try:
+        left = set(await engine.stacks()) - {namespace_name(lease) for lease in found.leases}
+    except OSError as error:
+        found.problems.append(f"stacks cannot be listed: {error}")
+        return
     if not left:
         return
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import structlog
+
 from components.labels import NAMESPACE as NAMESPACE_LABEL
 from lease.ids import LeaseId, namespace_name
 from provider.operators.labels import MANAGED, lease_of
@@ -24,6 +26,7 @@ __all__ = ["WATCHED", "Watcher"]
 
 WATCHED = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, NAMESPACE, DEPLOYMENT, STATEFUL_SET)
 _RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
+_log = structlog.get_logger(__name__)
 _SETTLE_S = 0.3
 """Workload status comes in bursts; one look at their end is enough."""
 
@@ -50,16 +53,24 @@ class Watcher:
         """Watch one kind, for ever."""
         namespace, labels = (self._records, None) if kind in _RECORDS else (None, MANAGED)
         async for event in self._cluster.watch(kind, namespace=namespace, labels=labels):
-            if records or kind is NAMESPACE:
-                self._claim(kind, event)
-            else:
-                self._workload(event)
+            try:
+                self._heed(kind, event)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                _log.exception("unreadable object in a watch", kind=kind.kind)
+
+    def _heed(self, kind: Kind, event: WatchEvent) -> None:
+        if kind in _RECORDS or kind is NAMESPACE:
+            self._claim(kind, event)
+        else:
+            self._workload(event)
 
     def _claim(self, kind: Kind, event: WatchEvent) -> None:
         lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
         before = self._holders.pop(key, None)
         if lease is not None and event.type != "DELETED":
             self._holders[key] = lease
+        if event.type == "DELETED" and lease not in self._by_namespace.values():
+            return  # the last traces of a lease that has ended
         for concerned in {before, lease} - {None}:
             self._look(concerned, 0.0)  # type: ignore[arg-type]
 

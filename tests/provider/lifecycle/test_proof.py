@@ -1,0 +1,85 @@
+"""What proves that a lease has ended, and what never does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider.chain.model import LeaseAnswer, LeaseState
+from provider.lifecycle.proof import Proofs, Verdict
+from tests.provider.lifecycle.world import a_lease, closed, on_chain, unknown
+
+L = a_lease()
+
+
+def said(state: LeaseState | None, height: int, chain: str = "akashnet-2") -> LeaseAnswer:
+    return LeaseAnswer(None if state is None else on_chain(L, state), height, chain)
+
+
+def verdicts(*answers: LeaseAnswer) -> list[Verdict]:
+    proofs = Proofs("akashnet-2")
+    return [proofs.weigh(L, answer).verdict for answer in answers]
+
+
+@pytest.mark.parametrize("state", [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS])
+def test_the_same_word_at_two_heights_is_proof(state: LeaseState) -> None:
+    assert verdicts(said(state, 5), said(state, 6)) == [Verdict.LOOKS_ENDED, Verdict.ENDED]
+
+
+@pytest.mark.parametrize(
+    ("answers", "last"),
+    [
+        pytest.param([closed(L, 5), closed(L, 5)], Verdict.LOOKS_ENDED, id="one height twice"),
+        pytest.param([closed(L, 5), unknown(6)], Verdict.NO_WORD, id="not known"),
+        pytest.param([closed(L, 9), closed(L, 8)], Verdict.NO_WORD, id="an older height"),
+        pytest.param([closed(L, 5), closed(L, 6, "othernet-1")], Verdict.NO_WORD, id="another chain"),
+        pytest.param([closed(L, 5), closed(L, 6, "")], Verdict.NO_WORD, id="no chain named"),
+        pytest.param([closed(L, 0), closed(L, -1)], Verdict.NO_WORD, id="no height named"),
+        pytest.param([closed(L, 5), closed(a_lease(2), 6)], Verdict.NO_WORD, id="another lease's word"),
+        pytest.param(
+            [closed(L, 5), said(LeaseState.ACTIVE, 6), closed(L, 7)], Verdict.LOOKS_ENDED, id="alive in between"
+        ),
+    ],
+)
+def test_what_is_no_proof(answers: list[LeaseAnswer], last: Verdict) -> None:
+    assert verdicts(*answers)[-1] is last
+
+
+@pytest.mark.parametrize("state", [LeaseState.ACTIVE, LeaseState.RECLAIMING])
+def test_active_and_reclaiming_are_alive(state: LeaseState) -> None:
+    assert verdicts(said(state, 5)) == [Verdict.ALIVE]
+
+
+def test_the_follower_raises_the_height_below_which_nothing_counts() -> None:
+    proofs = Proofs("akashnet-2")
+    proofs.saw(100)
+    assert proofs.weigh(L, closed(L, 99)).verdict is Verdict.NO_WORD
+    assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
+
+
+def test_an_unset_chain_id_is_fixed_by_the_first_answer() -> None:
+    proofs = Proofs()
+    assert proofs.weigh(L, said(LeaseState.ACTIVE, 5, "sandbox-2")).verdict is Verdict.ALIVE
+    assert proofs.weigh(L, closed(L, 6)).verdict is Verdict.NO_WORD
+    assert "sandbox-2" in proofs.weigh(L, closed(L, 6)).reason
+
+
+_ANSWERS = st.builds(
+    said,
+    st.sampled_from([None, *LeaseState]),
+    st.integers(-1, 8),
+    st.sampled_from(["akashnet-2", "akashnet-2", "othernet-1", ""]),
+)
+
+
+@given(st.lists(_ANSWERS, max_size=12))
+def test_no_sequence_of_answers_proves_an_end_without_two_valid_heights(answers: list[LeaseAnswer]) -> None:
+    proofs, valid, highest = Proofs("akashnet-2"), set[int](), 0
+    for answer in answers:
+        verdict = proofs.weigh(L, answer).verdict
+        if answer.chain_id == "akashnet-2" and answer.height >= max(1, highest):
+            highest = answer.height
+            if answer.lease is not None:
+                valid = valid | {answer.height} if answer.lease.state.ended else set()
+        assert verdict is not Verdict.ENDED or len(valid) >= 2

@@ -1,0 +1,249 @@
+"""A provider's world in memory for the lease loop: a chain that can lie, a cluster, an engine, a reconciler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from lease.build import SpecSettings, lease_spec
+from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
+from lease.manifest import Expose, Group, Service
+from lease.resources import Price, Resources, Volume
+from lease.spec import ClusterFacts, LeaseSpec
+from provider.bus.memory import MemoryBus
+from provider.chain.model import Lease, LeaseAnswer, LeaseState
+from provider.lifecycle.applied import Applied, applied_name, read_applied
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.records import ManifestRecord, manifest_object, write_manifest
+from provider.lifecycle.state import Outcome, Phase
+from provider.operators.objects import (
+    IP_ADDRESS_POOL,
+    L2_ADVERTISEMENT,
+    MANIFEST,
+    NAMESPACE,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    SECRET,
+)
+from provider.units import parse_address_range
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.engine import FakeEngine
+
+PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
+OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
+OTHER = "akash1vtad8680vhdfqvxx0f2yaxa6agdylelm443h3v"
+
+
+def a_lease(dseq: int = 1, *, owner: str = OWNER, oseq: int = 1) -> LeaseId:
+    return LeaseId(owner, dseq, 1, oseq, PROVIDER)
+
+
+def a_group(
+    image: str = "nginx:1", *, hosts: Sequence[str] = (), ip: str = "", ip_port: int = 80, volume: bool = False
+) -> Group:
+    storage = [Volume("default", 512 << 20)]
+    service = Service(
+        name="web",
+        image=image,
+        resources=Resources(id=1, cpu_milli=100, memory_bytes=128 << 20, storage=tuple(storage)),
+        count=1,
+        expose=(
+            Expose(port=80, global_=True, hosts=tuple(hosts) or None),
+            *([Expose(port=8080, external_port=ip_port, global_=True, ip=ip)] if ip else []),
+        ),
+    )
+    return Group("west", (service,))
+
+
+class ScriptedChain:
+    """The two questions the lease loop asks. Every answer is one height later unless `stuck`; `lies` come first."""
+
+    def __init__(self) -> None:
+        self.states: dict[LeaseId, LeaseState] = {}
+        self.height = 10
+        self.stuck = False
+        self.lies: list[LeaseAnswer | Exception] = []
+        self.asked = 0
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer:
+        self.asked += 1
+        if self.lies:
+            lie = self.lies.pop(0)
+            if isinstance(lie, Exception):
+                raise lie
+            return lie
+        self.height += not self.stuck
+        state = self.states.get(lease)
+        return LeaseAnswer(None if state is None else on_chain(lease, state), self.height, "akashnet-2")
+
+    async def leases(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
+    ) -> Sequence[Lease]:
+        if self.lies and isinstance(self.lies[0], Exception):
+            raise self.lies.pop(0)  # type: ignore[misc]
+        return [on_chain(lease, state) for lease, state in self.states.items() if state in states]
+
+
+def on_chain(lease: LeaseId, state: LeaseState) -> Lease:
+    return Lease(lease, state, Price("uakt", Decimal(1)), created_at=1)
+
+
+class ManualClock:
+    """Time moves only by `advance`, or by itself when `sleep` is all that is left to do (`auto`)."""
+
+    def __init__(self) -> None:
+        self.time = 1_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        """A thousand times faster than it says: order is kept, tests are quick."""
+        await asyncio.sleep(seconds / 1000)
+        self.time += seconds
+
+
+class World:
+    """`restart()` loses everything in memory, as a crash does."""
+
+    def __init__(self, *, ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",), **config: Any) -> None:
+        self.cluster = FakeCluster()
+        self.engine = FakeEngine(self.cluster)
+        self.chain = ScriptedChain()
+        self.clock = ManualClock()
+        self.bus = MemoryBus()
+        self.released: list[OrderId] = []
+        self.settings = SpecSettings()
+        ranges = tuple(parse_address_range(text) for text in ip_ranges)
+        self.config = LifecycleConfig(provider=PROVIDER, chain_id="akashnet-2", ip_ranges=ranges, **config)
+        self.restart()
+
+    def restart(self) -> None:
+        self.parts = Parts(
+            cluster=self.cluster,
+            engine=self.engine,
+            bus=self.bus,
+            config=self.config,
+            claims=Claims(self.cluster, self.config),
+            make_spec=self.make_spec,
+            release=self.released.append,
+        )
+        self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.clock, random=Random(1))  # type: ignore[arg-type]
+        self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
+
+    def make_spec(
+        self,
+        record: ManifestRecord,
+        *,
+        withheld: frozenset[str],
+        addresses: Mapping[str, str],
+        previous: LeaseSpec | None,
+    ) -> LeaseSpec:
+        return lease_spec(
+            lease=record.lease,
+            group=record.group,
+            resource_version=record.resource_version,
+            placements=record.placements,
+            addresses=addresses,
+            cluster=ClusterFacts(network_policies=False),
+            settings=self.settings,
+            withheld=withheld,
+            previous=previous,
+        )
+
+    async def send(self, lease: LeaseId, group: Group) -> None:
+        """The tenant's manifest is accepted."""
+        await write_manifest(self.cluster, ManifestRecord(lease, group, {}), namespace="lease")
+
+    def put_manifest(self, lease: LeaseId, group: Group) -> None:
+        self.cluster.put(manifest_object(ManifestRecord(lease, group, {}), namespace="lease"))
+
+    async def win(self, lease: LeaseId, group: Group | None = None) -> None:
+        self.chain.states[lease] = LeaseState.ACTIVE
+        if group is not None:
+            await self.send(lease, group)
+
+    async def look(self, lease: LeaseId) -> Outcome:
+        return await self.reconciler.reconcile(lease)
+
+    async def converge(self, lease: LeaseId, *, limit: int = 20) -> Outcome:
+        """Look until nothing more is to be done at once; controllers do their work in between."""
+        for _ in range(limit):
+            writes, calls = self.cluster.writes, len(self.engine.calls)
+            outcome = await self.look(lease)
+            if outcome.phase is Phase.CLOSED:
+                return outcome
+            self.cluster.settle()
+            if self.cluster.writes == writes and len(self.engine.calls) == calls and not self._moving(lease):
+                return outcome
+        raise AssertionError(f"no end after {limit} looks: {outcome}")
+
+    def _moving(self, lease: LeaseId) -> bool:
+        return lease in self.reconciler.proofs.pending() or self.cluster.terminating(namespace_name(lease))
+
+    async def run(self, lease: LeaseId, group: Group) -> LeaseSpec:
+        """A lease in the state running."""
+        await self.win(lease, group)
+        await self.converge(lease)
+        spec = self.applied(lease).spec
+        assert spec is not None
+        return spec
+
+    def applied(self, lease: LeaseId) -> Applied:
+        return read_applied(self.cluster.find(SECRET, applied_name(lease), "lease"))
+
+    def image(self, lease: LeaseId) -> str | None:
+        """What runs."""
+        spec = self.engine.specs[-1] if self.engine.specs else None
+        obj = spec and self.cluster.workload(namespace_name(lease), spec.services[0])
+        return obj and obj["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    def leftovers(self, lease: LeaseId) -> list[str]:
+        """Everything that still speaks of a lease."""
+        name = namespace_name(lease)
+        found = [f"{kind.kind} {n}" for kind in _RECORDS for n in self.cluster.named(kind) if name in n]
+        found += [f"{key[1]} {key[3]}" for key in self.cluster.objects if key[2] == name]
+        found += [
+            f"{kind.kind} {obj}"
+            for kind in (PROVIDER_HOST, PROVIDER_LEASED_IP)
+            for obj in self.cluster.named(kind)
+            if self._is_of(lease, self.cluster.find(kind, obj, "lease"))
+        ]
+        return found + (["stack"] if name in self.engine.state else [])
+
+    def pools(self) -> list[str]:
+        return self.cluster.named(IP_ADDRESS_POOL) + self.cluster.named(L2_ADVERTISEMENT)
+
+    @staticmethod
+    def _is_of(lease: LeaseId, obj: dict[str, Any] | None) -> bool:
+        labels = (obj or {}).get("metadata", {}).get("labels", {})
+        return labels.get("akash.network/lease.id.dseq") == str(lease.dseq) and (
+            labels.get("akash.network/lease.id.owner") == lease.owner
+        )
+
+
+_RECORDS = (NAMESPACE, MANIFEST, SECRET)
+
+
+def unknown(height: int) -> LeaseAnswer:
+    return LeaseAnswer(None, height, "akashnet-2")
+
+
+def closed(lease: LeaseId, height: int, chain_id: str = "akashnet-2") -> LeaseAnswer:
+    return LeaseAnswer(on_chain(lease, LeaseState.CLOSED), height, chain_id)
+
+
+def other_state(answer: LeaseAnswer, state: LeaseState) -> LeaseAnswer:
+    assert answer.lease is not None
+    return replace(answer, lease=replace(answer.lease, state=state))
