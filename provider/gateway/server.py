@@ -78,7 +78,11 @@ class Gateway:
         self._runner = web.ServerRunner(HttpServer(dispatcher, config.limits), shutdown_timeout=_DRAIN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, config.host, config.port, ssl_context=server_context(self._certificate))
-        await site.start()
+        try:
+            await site.start()
+        except OSError:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop listening; requests under way get a few seconds to end."""

@@ -78,7 +78,9 @@ NOT_REPLAYED = {
         "The recorded leases have one HTTP service each, so no record shows it."
     ),
     "streams and migrations": "Judged up to credentials, path and scope; then 501 until the gateway issue.",
-    "limits": "Manifest 2 MiB (413), header line 64 KiB (431), 128 headers (400), body 30 s (408), idle 75 s; Go has fewer.",
+    "limits": (
+        "Manifest 2 MiB (413), header line 64 KiB (431), 128 headers (400), body 30 s (408), idle 75 s; Go: none."
+    ),
     "order of storage classes in /status": "Sorted by name; Go's order changes from call to call.",
 }
 """What no record can be compared for, with the reason."""
