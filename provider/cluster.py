@@ -75,6 +75,10 @@ class KubeCluster:
     async def aclose(self) -> None:
         await self._http.aclose()
 
+    async def version(self) -> dict[str, Any]:
+        """The API server's `/version` document."""
+        return await self._call("GET", "/version")
+
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None when the API server answers 404."""
         try:
