@@ -52,7 +52,7 @@ def load_genesis(state: Branch, genesis: Genesis) -> None:
     free = (number for number in range(genesis.next_account_number) if number not in taken)
     for row in rows.values():
         number = next(free) if row.number is None else row.number
-        state.set("account", (row.address,), Account(row.address, number, row.sequence))
+        state.set("account", (row.address,), Account(row.address, number, row.sequence, row.public_key))
         for denom, amount in row.balances.items():
             state.set("balance", (row.address, denom), amount)
     for name in BANK_MODULES:

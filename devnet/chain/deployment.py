@@ -12,7 +12,7 @@ from akash.deployment.v1.event_pb2 import (
 from akash.deployment.v1.types_pb2 import Deployment
 from akash.deployment.v1beta4.types_pb2 import Group
 
-from devnet.chain import deposits, endings, escrow, ids, market
+from devnet.chain import deposits, endings, escrow, ids, market, reclamation
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind
 from devnet.chain.specs import check_group_spec
@@ -52,6 +52,7 @@ def check_create(msg: Message) -> None:
     if not msg.groups:
         raise _GROUPS()
     _check_hash(msg.hash)
+    reclamation.check_wish(msg)
     deposits.check_deposit_sources(msg.deposit)
     for group in msg.groups:
         check_group_spec(group)
@@ -87,6 +88,7 @@ def handle_create(ctx: Context, msg: Message) -> None:
     _check_deposit(ctx, msg.deposit)
     found = deposits.authorize(ctx, msg.deposit, msg.id.owner)
     _check_group_names(msg)
+    reclamation.check_wish_bounds(ctx, msg)
     deployment = Deployment(id=msg.id, state=Deployment.State.active, hash=msg.hash, created_at=ctx.height)
     if msg.HasField("reclamation"):
         deployment.reclamation.CopyFrom(msg.reclamation)

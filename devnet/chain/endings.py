@@ -12,7 +12,7 @@ from akash.market.v1.event_pb2 import EventBidClosed, EventLeaseClosed, EventOrd
 from akash.market.v1.types_pb2 import Lease, LeaseClosedReason
 from akash.market.v1beta5.types_pb2 import Bid, Order
 
-from devnet.chain import escrow, ids, market
+from devnet.chain import escrow, ids, market, reclamation
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind
 from devnet.chain.wire import Message, changed
@@ -24,6 +24,7 @@ __all__ = [
     "end_group_orders",
     "handle_close_bid",
     "handle_close_lease",
+    "handle_start_reclaim",
     "handle_withdraw",
 ]
 
@@ -70,10 +71,21 @@ def handle_close_bid(ctx: Context, msg: Message) -> None:
         raise _NO_LEASE_FOR_BID()
     if lease.state not in _LIVE:
         raise _LEASE_NOT_ACTIVE()
+    reclamation.check_drop(ctx, lease)
     group = ctx.get("group", *ids.key(msg.id)[:3])
     market.put(ctx, "group", changed(group, state=Group.State.paused))
     ctx.emit(EventGroupPaused(id=group.id))
     _end_lease(ctx, lease, reason=msg.reason)
+
+
+def handle_start_reclaim(ctx: Context, msg: Message) -> None:
+    """Notice before dropping a lease, once."""
+    lease = ctx.get("lease", *ids.key(msg.id))
+    if lease is None:
+        raise _UNKNOWN_LEASE()
+    if lease.state != Lease.State.active:
+        raise _LEASE_NOT_ACTIVE()
+    market.put(ctx, "lease", reclamation.start(ctx, lease, reason=msg.reason))
 
 
 def handle_close_lease(ctx: Context, msg: Message) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,12 +38,13 @@ _RESERVED_NUMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class GenesisAccount:
-    """`number` None gives the next free one; `sequence` is what the account has used before the first block."""
+    """`number` None gives the next free one; `sequence` and `public_key` are from before the first block."""
 
     address: str
     balances: Mapping[str, int] = field(default_factory=dict)
     number: int | None = None
     sequence: int = 0
+    public_key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,11 @@ def recorded_genesis(path: Path) -> Genesis:
 def _recorded_account(row: Mapping[str, Any], raw: Mapping[str, Any]) -> GenesisAccount:
     held = {coin["denom"]: int(coin["amount"]) for coin in row["balances"]}
     if row["role"] == "validator":  # its staking transaction runs before the first block
-        held["uakt"] -= int(raw["gentx"]["stake"].removesuffix("uakt"))
-    return GenesisAccount(row["address"], held, row["account_number"], row["sequence_after_genesis"])
+        fee = sum(int(coin["amount"]) for coin in raw["gentx"]["fee"]["amount"])
+        held["uakt"] -= int(raw["gentx"]["stake"].removesuffix("uakt")) + fee
+    sequence = row["sequence_after_genesis"]
+    public_key = base64.b64decode(row["pubkey_secp256k1_base64"]) if sequence else b""
+    return GenesisAccount(row["address"], held, row["account_number"], sequence, public_key)
 
 
 def _recorded_market(raw: Mapping[str, Any]) -> MarketParams:

@@ -9,7 +9,7 @@ from akash.market.v1.event_pb2 import EventBidCreated, EventLeaseCreated, EventO
 from akash.market.v1.types_pb2 import Lease
 from akash.market.v1beta5.types_pb2 import Bid, Order
 
-from devnet.chain import deposits, escrow, ids
+from devnet.chain import deposits, escrow, ids, reclamation
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind, panicked, undefined
 from devnet.chain.matching import attributes_match, capabilities_match
@@ -79,6 +79,7 @@ def check_create_bid(msg: Message) -> None:
     if not msg.price.amount or not msg.price.amount.removeprefix("-").isdigit() or int(msg.price.amount) == 0:
         raise _ZERO_PRICE()
     deposits.check_deposit_sources(msg.deposit)
+    reclamation.check_bid_window(msg)
 
 
 def handle_create_bid(ctx: Context, msg: Message) -> None:
@@ -93,6 +94,7 @@ def handle_create_bid(ctx: Context, msg: Message) -> None:
     _check_offer(order, msg.resources_offer)
     _check_bidder(ctx, order, msg.id.provider)
     found = deposits.authorize(ctx, msg.deposit, msg.id.provider)
+    reclamation.check_offer(ctx, order, msg)
     if ctx.get("bid", *ids.key(msg.id)) is not None:
         raise _BID_EXISTS()
     _store_bid(ctx, msg)
@@ -176,6 +178,7 @@ def handle_create_lease(ctx: Context, msg: Message) -> None:
         raise _ORDER_NOT_OPEN()
     escrow.open_payment(ctx, ids.deployment_xid(bid.id), ids.payment_xid(bid.id), owner=bid.id.provider, rate=bid.price)
     lease = Lease(id=ids.lease_id(bid.id), state=Lease.State.active, price=bid.price, created_at=ctx.height)
+    reclamation.promise(lease, bid)
     put(ctx, "lease", fill(lease))
     ctx.emit(EventLeaseCreated(id=lease.id, price=lease.price))
     put(ctx, "order", changed(order, state=Order.State.active))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from akash.audit.v1 import msg_pb2 as audit
+from akash.audit.v1 import msg_pb2 as audit_pb
 from akash.bme.v1 import msg_pb2 as bme
 from akash.cert.v1 import msg_pb2 as cert
 from akash.deployment.v1beta4 import msg_pb2 as dm
@@ -17,7 +17,7 @@ from akash.provider.v1beta4 import msg_pb2 as pm
 from cosmos.bank.v1beta1.tx_pb2 import MsgSend
 from cosmos.feegrant.v1beta1 import tx_pb2 as feegrant
 
-from devnet.chain import bank, deployment, deposits, endings, market, provider
+from devnet.chain import audit, bank, deployment, deposits, endings, market, provider
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind
 from devnet.chain.wire import Message
@@ -63,10 +63,10 @@ _ROWS = (
     Row(mm.MsgCreateLease, "bid_id.owner", market.check_create_lease, market.handle_create_lease),
     Row(mm.MsgCloseLease, "id.owner", endings.check_lease_id, endings.handle_close_lease),
     Row(mm.MsgWithdrawLease, "id.provider", endings.check_lease_id, endings.handle_withdraw),
+    Row(mm.MsgLeaseStartReclaim, "id.provider", endings.check_close_bid, endings.handle_start_reclaim),
+    Row(audit_pb.MsgSignProviderAttributes, "auditor", audit.check_signature, audit.handle_sign),
+    Row(audit_pb.MsgDeleteProviderAttributes, "auditor", audit.check_signature, audit.handle_delete),
     # Known to the node, not yet to this simulation: signature, sequence and fee are handled, the message is refused.
-    Row(mm.MsgLeaseStartReclaim, "id.provider", endings.check_close_bid, _not_served),
-    Row(audit.MsgSignProviderAttributes, "auditor", _pass, _not_served),
-    Row(audit.MsgDeleteProviderAttributes, "auditor", _pass, _not_served),
     Row(cert.MsgCreateCertificate, "owner", _pass, _not_served),
     Row(cert.MsgRevokeCertificate, "id.owner", _pass, _not_served),
     Row(oracle.MsgAddPriceEntry, "signer", _pass, _not_served),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+from akash.audit.v1 import query_pb2 as apb
 from akash.deployment.v1.types_pb2 import Deployment
 from akash.deployment.v1beta4 import query_pb2 as dpb
 from akash.deployment.v1beta4.types_pb2 import Params
@@ -20,13 +21,15 @@ from cosmos.base.v1beta1.coin_pb2 import Coin
 from devnet.chain import ids
 from devnet.chain.blocks import NODE_VERSION
 from devnet.chain.errors import Kind, QueryRefused
-from devnet.chain.keys import valid_address
+from devnet.chain.keys import raw_address, valid_address
 from devnet.chain.query.paging import Page, Row, binary_key, page, states_of
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message
 
 __all__ = [
     "accounts",
+    "audited",
+    "audited_by",
     "deployment",
     "deployments",
     "discovery",
@@ -44,6 +47,8 @@ _NO_DEPLOYMENT = Kind("deployment", 4, "Deployment not found", _NOT_FOUND)
 _NO_GROUP = Kind("deployment", 14, "Group not found", _NOT_FOUND)
 _NO_PROVIDER = Kind("provider", 3, "invalid provider: address not found", _NOT_FOUND)
 _BAD_PROVIDER = Kind("provider", 5, "invalid address", _INVALID)
+_NO_AUDIT = Kind("audit", 1, "invalid provider: address not found", _NOT_FOUND)
+_BAD_AUDITED = Kind("audit", 2, "invalid address", _INVALID)
 _BY_OWNER = b"\x01"
 _ACCOUNT_PREFIX, _PAYMENT_PREFIX = b"\x11\x00", b"\x12\x00"
 _SDK_LIMIT = 100
@@ -153,15 +158,42 @@ def provider(query: Query, request: Message) -> Message:
 
 def providers(query: Query, request: Message) -> Message:
     """The SDK's own paging: offset or key, and a total of the whole set."""
-    rows = [value for _, value in query.state.items("provider")]
+    found = (value for _, value in query.state.items("provider"))
+    rows = sorted(found, key=lambda row: raw_address(row.owner) or b"")
     asked = request.pagination
     start = asked.offset
     if asked.key:
-        start = next((index for index, row in enumerate(rows) if row.owner.encode() >= asked.key), len(rows))
+        start = next((index for index, row in enumerate(rows) if _provider_key(row) >= asked.key), len(rows))
     end = start + (asked.limit or _SDK_LIMIT)
-    next_key = rows[end].owner.encode() if end < len(rows) else b""
+    next_key = _provider_key(rows[end]) if end < len(rows) else b""
     pagination = {"next_key": next_key, "total": 0 if asked.key else len(rows)}
     return ppb.QueryProvidersResponse(providers=rows[start:end], pagination=pagination)
+
+
+def _provider_key(row: Message) -> bytes:
+    raw = raw_address(row.owner) or b""
+    return bytes([len(raw)]) + raw
+
+
+def audited(query: Query, request: Message) -> Message:
+    """`ProviderAttributes`: what any auditor signed for a provider."""
+    if not valid_address(request.owner):
+        raise _BAD_AUDITED.in_query()
+    rows = (value for _, value in query.state.items("audit", (request.owner,)))
+    found = sorted(rows, key=lambda row: raw_address(row.auditor) or b"")
+    if not found:
+        raise _NO_AUDIT.in_query()
+    return apb.QueryProvidersResponse(providers=found)
+
+
+def audited_by(query: Query, request: Message) -> Message:
+    """`ProviderAuditorAttributes`: what one auditor signed for a provider."""
+    if not valid_address(request.auditor) or not valid_address(request.owner):
+        raise _BAD_AUDITED.in_query()
+    found = query.state.get("audit", (request.owner, request.auditor))
+    if found is None:
+        raise _NO_AUDIT.in_query()
+    return apb.QueryProvidersResponse(providers=[found])
 
 
 def discovery_info(chain_id: str) -> Message:

@@ -8,6 +8,7 @@ from enum import Flag, auto
 
 import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
 import grpc
+from akash.audit.v1 import query_pb2 as apb
 from akash.deployment.v1beta4 import query_pb2 as dpb
 from akash.discovery.v1 import service_pb2 as discovery
 from akash.escrow.v1 import query_pb2 as epb
@@ -61,6 +62,8 @@ METHODS: dict[str, Method] = {
     "/akash.escrow.v1.Query/Payments": Method(epb.QueryPaymentsRequest, akash.payments),
     "/akash.provider.v1beta4.Query/Providers": Method(ppb.QueryProvidersRequest, akash.providers),
     "/akash.provider.v1beta4.Query/Provider": Method(ppb.QueryProviderRequest, akash.provider),
+    "/akash.audit.v1.Query/ProviderAttributes": Method(apb.QueryProviderAttributesRequest, akash.audited),
+    "/akash.audit.v1.Query/ProviderAuditorAttributes": Method(apb.QueryProviderAuditorRequest, akash.audited_by),
     "/akash.discovery.v1.Discovery/GetInfo": Method(discovery.GetInfoRequest, akash.discovery, Transport.GRPC),
     "/cosmos.auth.v1beta1.Query/Account": Method(auth.QueryAccountRequest, cosmos.account),
     "/cosmos.bank.v1beta1.Query/Balance": Method(bank.QueryBalanceRequest, cosmos.balance),
