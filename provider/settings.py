@@ -123,6 +123,9 @@ class Settings(BaseSettings):
     stack_backend: str = Field(
         "", validation_alias=_ours("STACK_BACKEND"), description="Pulumi backend URL; empty: files in home"
     )
+    pulumi_home: Path | None = Field(
+        None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
+    )
     stack_workers: int = Field(2, ge=1, le=64, validation_alias=_ours("STACK_WORKERS"))
     log_format: LogFormat = Field(LogFormat.CONSOLE, validation_alias=_ours("LOG_FORMAT"))
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", validation_alias=_ours("LOG_LEVEL"))

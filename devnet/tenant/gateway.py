@@ -28,7 +28,7 @@ class GatewayAnswer:
 
 
 class ProviderGateway:
-    """One provider's gateway. The certificate seen first must name the provider's account; no other is accepted after."""
+    """One provider's gateway. The certificate seen first must name its account; only that one is accepted after."""
 
     def __init__(self, host_uri: str, *, provider: str, account: Account) -> None:
         self._uri = host_uri.rstrip("/")

@@ -1,0 +1,259 @@
+"""The provider put together: the only place where the parts meet.
+
+Chain blocks go onto the bus; the market loop turns orders into bids, the lease loop turns leases into stacks, the
+gateway takes manifests. Each part is told only of the protocols it uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from lease.build import SpecSettings, lease_spec
+from lease.ids import LeaseId
+from lease.spec import ClusterFacts, GpuPlacement, LeaseSpec
+from provider.bus import CHAIN_BLOCK, MemoryBus
+from provider.chain.comet import CometChain
+from provider.chain.keys import load_key
+from provider.chain.model import Head
+from provider.clock import SystemClock
+from provider.cluster import KubeCluster
+from provider.errors import SettingsError
+from provider.gateway.config import GatewayConfig
+from provider.gateway.provider_status import ProviderStatus
+from provider.gateway.server import Gateway
+from provider.inventory.capacity import Overcommit
+from provider.inventory.ledger import Ledger
+from provider.inventory.watcher import InventoryWatcher
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.parts import MakeLeaseSpec, Parts
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.records import ManifestRecord
+from provider.market.book import Market
+from provider.market.decision import Rules
+from provider.market.loop import run_market
+from provider.market.order_filter import load_order_filter
+from provider.market.pricing import scale_prices
+from provider.observe.metrics import CHAIN_HEIGHT
+from provider.observe.narrate import narrate
+from provider.observe.provider_status import provider_status
+from provider.protocols import Chain, Clock
+from provider.settings import Settings
+from provider.startup import cluster_facts, first_head
+from provider.store import Database, open_database
+from provider.store.cursors import load_cursor, save_cursor
+from stacks.engine import EngineConfig, PulumiEngine
+
+__all__ = ["run_provider"]
+
+_log = structlog.get_logger("lessor")
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What exists before any loop runs."""
+
+    settings: Settings
+    address: str
+    clock: Clock
+    bus: MemoryBus
+    database: Database
+    chain: CometChain
+    cluster: KubeCluster
+    engine: PulumiEngine
+
+
+async def run_provider(settings: Settings) -> None:
+    """Run until cancelled. What runs for tenants keeps running when this ends, open bids stay open.
+
+    Raises `SettingsError` for what only the operator can put right; everything else is waited for.
+    """
+    async with _world(settings) as world:
+        head = await first_head(world.chain, clock=world.clock)
+        _log.info("chain.found", node=world.chain.address, chain_id=head.chain_id, height=head.height)
+        facts = await cluster_facts(settings, world.cluster, clock=world.clock)
+        await _run_loops(world, head, facts)
+
+
+@asynccontextmanager
+async def _world(settings: Settings) -> AsyncIterator[_World]:
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key, clock = load_key(settings), SystemClock()
+    async with AsyncExitStack() as stack:
+        engine = PulumiEngine(_engine_config(settings))
+        stack.push_async_callback(engine.close)
+        await engine.start()
+        database = await open_database(settings.database_url)
+        stack.push_async_callback(database.close)
+        cluster = KubeCluster(settings.kubeconfig)
+        stack.push_async_callback(cluster.aclose)
+        chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key))
+        yield _World(settings, key.address, clock, MemoryBus(), database, chain, cluster, engine)
+
+
+def _engine_config(settings: Settings) -> EngineConfig:
+    pulumi = shutil.which("pulumi")
+    if pulumi is None:
+        raise SettingsError("the program pulumi is not on PATH; `lessor doctor` says how to get it")
+    if settings.kubeconfig is None:
+        raise SettingsError("KUBECONFIG is not set: the stacks need a kubeconfig file")
+    return EngineConfig(
+        data=settings.home / "engine",
+        kubeconfig=settings.kubeconfig,
+        pulumi=Path(pulumi).absolute(),
+        pulumi_home=settings.pulumi_home,
+        workers=settings.stack_workers,
+    )
+
+
+async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
+    settings, clock, bus = world.settings, world.clock, world.bus
+    inventory = InventoryWatcher(world.cluster, settings, bus=bus, clock=clock)
+    ledger = Ledger(world.address)
+    market = _market(world, ledger, inventory)
+    leases = _lease_loop(world, head, facts, ledger)
+    gateway = _gateway(world, market, ledger, inventory, leases)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(narrate(bus, world.database, clock=clock), name="narrate")
+        group.create_task(inventory.run(), name="inventory")
+        await inventory.ready()
+        group.create_task(run_market(market), name="market")
+        group.create_task(leases.run(), name="leases")
+        await gateway.start()
+        group.create_task(_stop_at_end(gateway), name="gateway")
+        group.create_task(_follow(world, head), name="chain")
+        host, port = gateway.address
+        _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}", height=head.height)
+
+
+async def _stop_at_end(gateway: Gateway) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await gateway.stop()
+
+
+async def _follow(world: _World, head: Head) -> None:
+    """Blocks onto the bus, from where we stopped last time; the first time from now on."""
+    cursor = await load_cursor(world.database, head.chain_id)
+    async for block in world.chain.follow(after=head.height if cursor is None else cursor):
+        world.bus.publish(CHAIN_BLOCK, block)
+        CHAIN_HEIGHT.set(block.height)
+        await save_cursor(world.database, head.chain_id, height=block.height, now=world.clock.now())
+
+
+def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Market:
+    settings = world.settings
+    overcommit = Overcommit(settings.overcommit_cpu, settings.overcommit_memory, settings.overcommit_storage)
+    return Market(
+        provider=world.address,
+        chain=world.chain,
+        bus=world.bus,
+        clock=world.clock,
+        ledger=ledger,
+        inventory=lambda: inventory.inventory,
+        database=world.database,
+        rules=Rules(scale_prices(settings), overcommit, load_order_filter(settings.provider_config)),
+        deposit=settings.bid_deposit,
+        bid_timeout=settings.bid_timeout,
+        interval=settings.market_interval,
+    )
+
+
+def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) -> LeaseLoop:
+    settings = world.settings
+    config = LifecycleConfig(
+        provider=world.address,
+        chain_id=head.chain_id,
+        records=settings.manifest_namespace,
+        metallb_namespace=settings.metallb_namespace,
+        blocked_hostnames=settings.blocked_hostnames,
+        ip_ranges=settings.ip_ranges,
+        confirmations=settings.close_confirmations,
+    )
+    parts = Parts(
+        cluster=world.cluster,
+        engine=world.engine,
+        bus=world.bus,
+        config=config,
+        claims=Claims(world.cluster, config),
+        make_spec=_make_spec(settings, facts),
+        release=ledger.release,
+    )
+    reconciler = Reconciler(parts, chain=world.chain, clock=world.clock)
+    return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
+
+
+def _make_spec(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
+    rules = SpecSettings(
+        static_hosts=settings.ingress_static_hosts,
+        ingress_domain=settings.ingress_domain,
+        overcommit_cpu_percent=settings.overcommit_cpu,
+        overcommit_memory_percent=settings.overcommit_memory,
+        overcommit_storage_percent=settings.overcommit_storage,
+    )
+
+    def make(
+        record: ManifestRecord,
+        *,
+        withheld: frozenset[str],
+        addresses: Mapping[str, str],
+        previous: LeaseSpec | None,
+    ) -> LeaseSpec:
+        return lease_spec(
+            lease=record.lease,
+            group=record.group,
+            resource_version=record.resource_version,
+            placements=record.placements,
+            addresses=addresses,
+            cluster=facts,
+            settings=rules,
+            withheld=withheld,
+            previous=previous,
+        )
+
+    return make
+
+
+def _gateway(world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop) -> Gateway:
+    settings = world.settings
+    host, _, port = settings.gateway_listen.rpartition(":")
+    config = GatewayConfig(
+        provider=world.address,
+        data_dir=settings.home,
+        host=host.strip("[]"),
+        port=int(port),
+        manifest_namespace=settings.manifest_namespace,
+        public_hostname=settings.public_hostname,
+        blocked_hostnames=settings.blocked_hostnames,
+        static_hosts=settings.ingress_static_hosts,
+        leased_ips=bool(settings.ip_ranges),
+    )
+
+    async def status() -> ProviderStatus:
+        orders = len(market.book.placed) + len(market.book.busy)
+        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders)
+
+    async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
+        reservation = ledger.reservation(lease.order)
+        return reservation.placements if reservation else None
+
+    chain: Chain = world.chain
+    return Gateway(
+        config,
+        chain=chain,
+        cluster=world.cluster,
+        bus=world.bus,
+        clock=world.clock,
+        status=status,
+        kube_version=world.cluster.version,
+        placements=placements,
+    )

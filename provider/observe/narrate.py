@@ -1,0 +1,56 @@
+"""Says what happens to leases: one log line a change of state and a resource, and a row in the store an engine run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
+from provider.protocols import Bus, Clock
+from provider.store import Database
+from provider.store.updates import record_update
+
+__all__ = ["narrate"]
+
+_log = structlog.get_logger("lessor")
+
+
+async def narrate(bus: Bus, database: Database, *, clock: Clock) -> None:
+    """Listen for ever. A store that cannot be written costs its rows, never a lease."""
+    async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
+        await _tell(aiter(events), database, clock)
+
+
+async def _tell(events: AsyncIterator[object], database: Database, clock: Clock) -> None:
+    async for event in events:
+        match event:
+            case LeaseStatus():
+                _log.info("lease.state", lease=str(event.lease), phase=event.phase.value, reason=event.reason)
+            case StackReport():
+                _tell_run(event)
+                await _keep(event, database, clock)
+
+
+def _tell_run(report: StackReport) -> None:
+    result, lease = report.result, str(report.lease)
+    for change in result.changes:
+        diff = {"diff": list(change.diff)} if change.diff else {}
+        _log.info(
+            "stack.resource", lease=lease, operation=result.operation.value, op=change.op, type=change.type,
+            name=change.name, **diff,
+        )  # fmt: skip
+    tell = _log.info if result.ok else _log.warning
+    tell(
+        "stack.result", lease=lease, operation=result.operation.value, ok=result.ok, seconds=round(result.seconds, 2),
+        summary=dict(result.summary), **({"error": result.error} if result.error else {}),
+    )  # fmt: skip
+
+
+async def _keep(report: StackReport, database: Database, clock: Clock) -> None:
+    started = clock.now() - report.result.seconds
+    try:
+        await record_update(database, report.lease, report.result, started_at=started)
+    except SQLAlchemyError as error:
+        _log.warning("store.unwritable", problem=str(error))

@@ -1,0 +1,69 @@
+"""The provider's own state as `GET /status` shows it: counts, reservations, what is free (gateway.md §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lease.ids import LeaseId
+from lease.resources import Volume
+from provider.gateway.provider_status import Amounts, NodeAmounts, ProviderStatus
+from provider.inventory.ledger import Ledger
+from provider.inventory.reservation import Reservation
+from provider.inventory.snapshot import Inventory, Node
+from provider.lifecycle.state import LeaseStatus, Phase
+
+__all__ = ["provider_status"]
+
+_EPHEMERAL = "ephemeral"
+
+
+def provider_status(
+    ledger: Ledger, inventory: Inventory, statuses: Mapping[LeaseId, LeaseStatus], *, open_orders: int
+) -> ProviderStatus:
+    """A reservation is active once its lease runs, pending before."""
+    running = {lease.order for lease, status in statuses.items() if status.phase is Phase.RUNNING}
+    reservations = [found for order in ledger.orders() if (found := ledger.reservation(order)) is not None]
+    free = ledger.free(inventory)
+    rooms = {node.name: node for node in free.nodes}
+    return ProviderStatus(
+        leases=len(statuses),
+        orders=open_orders,
+        deployments=len({lease.deployment for lease in statuses}),
+        active=_totals(found for found in reservations if found.order in running),
+        pending=_totals(found for found in reservations if found.order not in running),
+        nodes=tuple(
+            NodeAmounts(node.name, allocatable=_room(node), available=_room(rooms[node.name]))
+            for node in inventory.nodes
+        ),
+        storage_bytes=free.pools,
+    )
+
+
+def _totals(reservations: Iterable[Reservation]) -> tuple[Amounts, ...]:
+    return tuple(_total(reservation) for reservation in reservations)
+
+
+def _total(reservation: Reservation) -> Amounts:
+    """Sums of the offered units times their counts."""
+    storage: dict[str, int] = {}
+    units = reservation.offer
+    for unit in units:
+        for volume in unit.resources.storage or ():
+            name = _storage_name(volume)
+            storage[name] = storage.get(name, 0) + volume.size_bytes * unit.count
+    return Amounts(
+        cpu_milli=sum(unit.resources.cpu_milli * unit.count for unit in units),
+        gpu_units=sum(unit.resources.gpu_units * unit.count for unit in units),
+        memory_bytes=sum(unit.resources.memory_bytes * unit.count for unit in units),
+        ephemeral_bytes=storage.pop(_EPHEMERAL, 0),
+        storage_bytes=storage,
+    )
+
+
+def _storage_name(volume: Volume) -> str:
+    return volume.storage_class or _EPHEMERAL
+
+
+def _room(node: Node) -> Amounts:
+    room = node.room
+    return Amounts(room.cpu_milli, len(node.cards), room.memory_bytes, room.ephemeral_bytes)
