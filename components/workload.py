@@ -39,9 +39,10 @@ def _stateless() -> Object:
 
 
 def _stateful(service: ServiceSpec) -> Object:
+    """`maxUnavailable` is not said: 1 is its default, and most API servers drop it, so that it would drift for ever."""
     return {
         "volumeClaimTemplates": claim_templates(service),
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
         "revisionHistoryLimit": 1,
     }
 

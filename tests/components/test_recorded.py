@@ -65,6 +65,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "status-not-sent": (((*WORKLOADS, "HTTPRoute"), r"\.status", dropped),),
+    "stateful-max-unavailable": (
+        (("StatefulSet",), r"\.spec\.updateStrategy\.rollingUpdate\.maxUnavailable", dropped),
+    ),
     "address-pool": ((("IPAddressPool", "L2Advertisement"), "", added()),),
     "address-pool-annotation": (
         (("Service",), r"\.metadata\.annotations\.metallb\.io/address-pool", added()),
@@ -83,9 +86,6 @@ UPDATE_ROWS: dict[str, tuple[Row, ...]] = {
 """Rows that only an update shows."""
 
 REFUSED = 422
-NOT_STORED = ".spec.updateStrategy.rollingUpdate.maxUnavailable"
-"""Both providers send it; an API server without the MaxUnavailableStatefulSet feature leaves it out."""
-
 NOT_OURS = {"service-removed", "service-renamed"}
 """Updates that never reach a lease's objects: the gateway refuses the manifest, or the rename."""
 
@@ -119,7 +119,7 @@ def after_update(name: str) -> Iterator[Difference]:
     live = [item for item in recording["after"]["objects"] if item["kind"] not in ELSEWHERE]
     ours = list(lease_objects(recorded_update(recording)[1]))
     for found in differences(live, ours):
-        if found.path != NOT_STORED and (found.path == "" or found.ours is not None):
+        if found.path == "" or found.ours is not None:
             yield found
 
 

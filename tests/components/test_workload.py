@@ -8,6 +8,7 @@ import yaml
 from components.errors import BuildError
 from components.quantity import decimal, milli
 from components.workload import workload_object
+from lease.build import committed
 from lease.spec import ClusterFacts, GpuPlacement, RegistryCredentials, VolumeKind, VolumeSpec
 from tests.components.specs import AKASH_ENVIRONMENT, NAMESPACE, environment, port, service, spec
 
@@ -144,7 +145,7 @@ def test_a_persistent_volume_makes_a_stateful_set_with_a_claim_template():
     assert {key: built["spec"][key] for key in ("replicas", "revisionHistoryLimit", "updateStrategy")} == {
         "replicas": 3,
         "revisionHistoryLimit": 1,
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
     }
     assert "serviceName" not in built["spec"]
     assert "strategy" not in built["spec"]
@@ -249,6 +250,13 @@ def test_gpus_of_an_unknown_vendor_are_refused_with_the_known_ones(gpu):
 def test_a_value_that_is_no_part_of_a_label_or_name_is_refused(changes):
     with pytest.raises(BuildError):
         container_of(**changes) if "name" not in changes else pod_of(**changes)
+
+
+@pytest.mark.parametrize(
+    ("percent", "request_"), [(-200, 100), (-100, 100), (0, 100), (100, 50), (200, 33), (999_900, 1), (50, 67)]
+)
+def test_a_request_is_what_is_rented_divided_by_the_overcommit(percent, request_):
+    assert committed(100, percent) == request_
 
 
 @pytest.mark.parametrize(
