@@ -22,7 +22,7 @@ from devnet.chain import ids
 from devnet.chain.blocks import NODE_VERSION
 from devnet.chain.errors import Kind, QueryRefused
 from devnet.chain.keys import raw_address, valid_address
-from devnet.chain.query.paging import Page, Row, binary_key, page, states_of
+from devnet.chain.query.paging import Page, Row, Start, binary_key, decode_key, encode_key, page, states_of, visit
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message
 
@@ -51,7 +51,7 @@ _NO_AUDIT = Kind("audit", 1, "invalid provider: address not found", _NOT_FOUND)
 _BAD_AUDITED = Kind("audit", 2, "invalid address", _INVALID)
 _BY_OWNER = b"\x01"
 _ACCOUNT_PREFIX, _PAYMENT_PREFIX = b"\x11\x00", b"\x12\x00"
-_SDK_LIMIT = 100
+_LIMIT = 100
 _MODULES = (
     ("audit", "v1"),
     ("bme", "v1"),
@@ -117,16 +117,14 @@ def params(query: Query, request: Message) -> Message:
 
 
 def _escrow_page(request: Message, rows: Iterator[Row], prefix: bytes) -> Page:
-    start = f"/{request.xid}".encode()
-    return page(
-        rows,
-        request,
-        states_of(State, request.state),
-        accept=lambda row: row.key.startswith(start),
-        by_state=True,
-        prefix=prefix,
-        offset_needs_state=False,
-    )
+    """Neither offset nor reverse is heeded (chain.md §5); `xid` is part of the index prefix."""
+    asked, inner = request.pagination, f"/{request.xid}".encode() if request.xid else b""
+    states = states_of(State, request.state)
+    start = decode_key(asked.key, prefix=inner) if asked.key else Start(states, b"")
+    found = visit([row for row in rows if row.key.startswith(inner)], start)
+    limit = asked.limit or _LIMIT
+    shown, rest = found[:limit], found[limit:]
+    return Page(shown, encode_key(start.states, rest[0], prefix=(prefix, inner)) if rest else b"")
 
 
 def accounts(query: Query, request: Message) -> Message:
@@ -157,22 +155,23 @@ def provider(query: Query, request: Message) -> Message:
 
 
 def providers(query: Query, request: Message) -> Message:
-    """The SDK's own paging: offset or key, and a total of the whole set."""
-    found = (value for _, value in query.state.items("provider"))
-    rows = sorted(found, key=lambda row: raw_address(row.owner) or b"")
+    """The SDK's own paging: offset or key, and on request (or without a limit) the total of the whole set."""
     asked = request.pagination
+    found = (value for _, value in query.state.items("provider"))
+    rows = sorted(found, key=_provider_key, reverse=asked.reverse)
     start = asked.offset
     if asked.key:
-        start = next((index for index, row in enumerate(rows) if _provider_key(row) >= asked.key), len(rows))
-    end = start + (asked.limit or _SDK_LIMIT)
+        start = next((index for index, row in enumerate(rows) if _provider_key(row) == asked.key), len(rows))
+    counted = not asked.key and (asked.count_total or not asked.limit)
+    end = start + (asked.limit or _LIMIT)
     next_key = _provider_key(rows[end]) if end < len(rows) else b""
-    pagination = {"next_key": next_key, "total": 0 if asked.key else len(rows)}
+    pagination = {"next_key": next_key, "total": len(rows) if counted else 0}
     return ppb.QueryProvidersResponse(providers=rows[start:end], pagination=pagination)
 
 
 def _provider_key(row: Message) -> bytes:
     raw = raw_address(row.owner) or b""
-    return bytes([len(raw)]) + raw
+    return b"\1" + bytes([len(raw)]) + raw
 
 
 def audited(query: Query, request: Message) -> Message:

@@ -16,7 +16,7 @@ import grpc
 from devnet.chain.errors import QueryRefused
 from devnet.chain.wire import Message
 
-__all__ = ["Page", "Row", "binary_key", "page", "states_of"]
+__all__ = ["Page", "Row", "Start", "binary_key", "decode_key", "encode_key", "page", "states_of", "visit"]
 
 _DEFAULT_LIMIT = 100
 _SMALLEST_KEY = 5
@@ -38,11 +38,11 @@ class Page:
 
 
 def binary_key(*parts: str | int | tuple[int, int]) -> bytes:
-    """Of an id as the market keeps it: addresses behind their length, numbers as (value, bytes), big endian."""
+    """Of an id as the market keeps it: texts end in a zero byte, numbers are (value, bytes), big endian."""
     result = b""
     for part in parts:
         if isinstance(part, str):
-            result += bytes([len(part)]) + part.encode()
+            result += part.encode() + b"\0"
         elif isinstance(part, tuple):
             result += part[0].to_bytes(part[1], "big")
     return result
@@ -59,7 +59,9 @@ def states_of(kind: Any, name: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
+    """Where a page begins: the states to visit, and the first row's key in the first of them."""
+
     states: list[int]
     key: bytes
 
@@ -72,26 +74,24 @@ def page(
     accept: Callable[[Row], bool],
     by_state: bool,
     path: bytes = b"",
-    prefix: bytes = b"",
-    offset_needs_state: bool = True,
 ) -> Page:
     """The page that `request.pagination` asks for.
 
     `by_state` visits the states one after another, else rows in key order; `path` is what the key remembers of it.
     """
     asked = request.pagination
-    if offset_needs_state and asked.offset and len(states) > 1:
+    if asked.offset and len(states) > 1:
         text = "invalid request parameters. if offset is set, filter.state must be provided"
         raise QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, text)
-    start = _decode(asked.key) if asked.key else _Start(list(reversed(states) if asked.reverse else states), b"")
-    found = _visit([row for row in rows if accept(row)], start, by_state=by_state, reverse=asked.reverse)
+    start = decode_key(asked.key) if asked.key else Start(list(reversed(states) if asked.reverse else states), b"")
+    found = visit([row for row in rows if accept(row)], start, by_state=by_state, reverse=asked.reverse)
     limit = asked.limit or _DEFAULT_LIMIT
     found = found[asked.offset :] if not asked.key else found
     shown, rest = found[:limit], found[limit:]
-    return Page(shown, _encode(start.states, rest[0], by_state, prefix, path) if rest else b"")
+    return Page(shown, encode_key(start.states, rest[0], by_state=by_state, path=path) if rest else b"")
 
 
-def _visit(rows: list[Row], start: _Start, *, by_state: bool, reverse: bool) -> list[Row]:
+def visit(rows: list[Row], start: Start, *, by_state: bool = True, reverse: bool = False) -> list[Row]:
     rows = sorted(rows, key=lambda row: row.key, reverse=reverse)
     if not by_state:
         found = [row for row in rows if row.state in start.states]
@@ -109,17 +109,21 @@ def _reached(key: bytes, start: bytes, *, reverse: bool) -> bool:
     return key <= start if reverse else key >= start
 
 
-def _encode(states: list[int], row: Row, by_state: bool, prefix: bytes, path: bytes) -> bytes:
+def encode_key(
+    states: list[int], row: Row, *, by_state: bool = True, path: bytes = b"", prefix: tuple[bytes, bytes] = (b"", b"")
+) -> bytes:
+    """The key of the page that begins at `row`. `prefix` stands before and behind the state in the index."""
     left = states[states.index(row.state) :] if by_state else states
     body = b""
-    for part in (bytes(left), prefix + bytes(left[:1]), row.key):
+    for part in (bytes(left), prefix[0] + bytes(left[:1]) + prefix[1], row.key.removeprefix(prefix[1])):
         body += bytes([len(part)]) + part
     if path:
         body += bytes([len(path)]) + path
     return zlib.crc32(body).to_bytes(4, "big") + body
 
 
-def _decode(key: bytes) -> _Start:
+def decode_key(key: bytes, *, prefix: bytes = b"") -> Start:
+    """What an asker brings back; `prefix` is what was taken off the row's key."""
     if len(key) < _SMALLEST_KEY:
         raise _invalid("invalid key length")
     if zlib.crc32(key[4:]).to_bytes(4, "big") != key[:4]:
@@ -130,7 +134,7 @@ def _decode(key: bytes) -> _Start:
             raise _invalid("invalid key length")
         parts.append(rest[1 : 1 + rest[0]])
         rest = rest[1 + rest[0] :]
-    return _Start(list(parts[0]), parts[2])
+    return Start(list(parts[0]), prefix + parts[2])
 
 
 def _invalid(reason: str) -> QueryRefused:
