@@ -11,10 +11,12 @@ from decimal import Decimal, InvalidOperation
 
 __all__ = ["AddressRange", "Coin", "parse_address_range", "parse_coin", "parse_duration", "parse_quantity"]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_COIN = re.compile(r"(\d{1,30}(?:\.\d{1,18})?)([a-zA-Z][a-zA-Z0-9/:._-]{2,127})")
-_QUANTITY = re.compile(r"([+-]?\d{1,30}(?:\.\d{0,18})?|[+-]?\.\d{1,18})(?:[eE]([+-]?\d{1,2})|([A-Za-z]{0,2}))")
+_COIN = re.compile(r"(\d{1,30}(?:\.\d{1,18})?)([a-zA-Z][a-zA-Z0-9/:._-]{2,127})", re.ASCII)
+_QUANTITY = re.compile(
+    r"([+-]?\d{1,30}(?:\.\d{0,18})?|[+-]?\.\d{1,18})(?:[eE]([+-]?\d{1,2})|([A-Za-z]{0,2}))", re.ASCII
+)
 _SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
 _DECIMAL = {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
 _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}

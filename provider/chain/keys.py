@@ -36,7 +36,7 @@ class SigningKey:
     @property
     def public_bytes(self) -> bytes:
         """33-byte compressed public key."""
-        return bytes(self.private.public_key_bytes)
+        return bytes(self.private.public_key.public_key_bytes)
 
 
 def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:

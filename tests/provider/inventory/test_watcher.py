@@ -1,0 +1,93 @@
+"""The picture of the cluster follows what the API server says, and survives that it says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from lease.ids import LeaseId, namespace_name
+from provider.bus import INVENTORY_CHANGED
+from provider.errors import ClusterError
+from provider.inventory.watcher import InventoryWatcher
+from provider.operators.ip.claims import AddressClaim, leased_ip_object
+from provider.settings import Settings
+from provider.units import parse_address_range
+from tests.fakes.bus import FakeBus
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+
+LEASE = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
+
+
+def node(name: str, cpu: str = "4", ready: str = "True") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"akash.network": "true"}},
+        "status": {"conditions": [{"type": "Ready", "status": ready}], "allocatable": {"cpu": cpu, "memory": "1Gi"}},
+    }
+
+
+@asynccontextmanager
+async def watching(cluster: FakeCluster, **settings: Any) -> AsyncIterator[tuple[InventoryWatcher, FakeBus, FakeClock]]:
+    bus, clock = FakeBus(), FakeClock()
+    watcher = InventoryWatcher(cluster, Settings(**settings), bus=bus, clock=clock)
+    task = asyncio.create_task(watcher.run())
+    await clock.settle()
+    yield watcher, bus, clock
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_nodes_come_change_and_go() -> None:
+    cluster = FakeCluster()
+    cluster.put(node("a"))
+    async with watching(cluster) as (watcher, bus, clock):
+        await watcher.ready()
+        assert [(one.name, one.room.cpu_milli) for one in watcher.inventory.nodes] == [("a", 4000)]
+        cluster.put(node("b", "2"))
+        await clock.advance(1)
+        assert [one.name for one in watcher.inventory.nodes] == ["a", "b"]
+        cluster.put(node("b", "2", ready="False"), status=True)
+        await clock.advance(1)
+        assert [one.name for one in watcher.inventory.nodes] == ["a"]
+        assert len(bus.on(INVENTORY_CHANGED)) == 2  # the list and the first change settled together
+
+
+async def test_an_api_server_that_fails_leaves_the_picture_and_is_asked_again() -> None:
+    cluster = FakeCluster()
+    cluster.put(node("a"))
+
+    def down(operation: str, kind: str, name: str) -> None:
+        raise ClusterError("https://fake", "connection refused")
+
+    cluster.before = down
+    async with watching(cluster) as (watcher, _, clock):
+        assert watcher.inventory.nodes == ()
+        cluster.before = lambda operation, kind, name: None
+        await clock.advance(6)
+        await watcher.ready()
+        assert [one.name for one in watcher.inventory.nodes] == ["a"]
+
+
+async def test_addresses_outside_our_ranges_do_not_count() -> None:
+    cluster = FakeCluster()
+    for port, address in ((80, "203.0.113.1"), (81, "198.51.100.1")):
+        claim = AddressClaim(LEASE, "web", port, port, "TCP", f"key-{port}").at(address)
+        stored = leased_ip_object(claim, namespace="lease")
+        cluster.put({**stored, "status": {"address": address}})
+    async with watching(cluster, ip_ranges=(parse_address_range("203.0.113.0/30"),)) as (watcher, _, _clock):
+        await watcher.ready()
+        assert watcher.inventory.address_count == 4
+        assert watcher.inventory.addresses == {"203.0.113.1": frozenset({namespace_name(LEASE)})}
+
+
+async def test_a_malformed_object_hides_no_other() -> None:
+    cluster = FakeCluster()
+    cluster.put(node("a"))
+    cluster.put({**node("b"), "status": "broken"})
+    async with watching(cluster) as (watcher, _, _clock):
+        await watcher.ready()
+        assert [one.name for one in watcher.inventory.nodes] == ["a"]

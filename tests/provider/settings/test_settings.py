@@ -1,0 +1,158 @@
+"""Settings from the environment: the Go provider's names, and errors that name variable, value and remedy."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider.errors import SettingsError
+from provider.settings import load_settings
+from provider.units import (
+    Coin,
+    parse_address_range,
+    parse_coin,
+    parse_duration,
+    parse_quantity,
+)
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith(("AP_", "AKASH_", "LESSOR_")) or name == "KUBECONFIG":
+            monkeypatch.delenv(name)
+
+
+def test_what_is_not_set_has_the_go_providers_default() -> None:
+    settings = load_settings()
+    assert settings.node == "http://127.0.0.1:26657"
+    assert settings.bid_deposit == Coin("uakt", Decimal(500000))
+    assert settings.gas_prices == Coin("uakt", Decimal("0.025"))
+    assert (settings.bid_timeout, settings.manifest_timeout, settings.manifest_namespace) == (300, 300, "lease")
+    assert settings.database_url == f"sqlite+aiosqlite:///{Path.home()}/.lessor/lessor.db"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("AP_NODE", "tcp://node.example:26657", "node", "http://node.example:26657"),
+        ("AKASH_NODE", "https://rpc.example/akash/", "node", "https://rpc.example/akash"),
+        ("AP_BID_PRICE_CPU_SCALE", "4e-3", "cpu_scale", Decimal("0.004")),
+        ("AP_BID_PRICE_STORAGE_SCALE", "1,b=2,b=3", "storage_scale", {"ephemeral": Decimal(1), "b": Decimal(3)}),
+        ("AP_BID_TIMEOUT", "1h30m", "bid_timeout", 5400),
+        ("AP_BID_TIMEOUT", "0", "bid_timeout", 0),
+        ("AP_OVERCOMMIT_PCT_CPU", "50", "overcommit_cpu", 50),
+        ("AP_DEPLOYMENT_BLOCKED_HOSTNAMES", "a.com, .b.com", "blocked_hostnames", ("a.com", ".b.com")),
+        ("LESSOR_STORAGE_CLASSES", "beta2=1Gi,beta3=2k", "storage_classes", {"beta2": 2**30, "beta3": 2000}),
+        ("KUBECONFIG", "/x/config", "kubeconfig", Path("/x/config")),
+        ("AP_GAS_PRICES", "", "gas_prices", Coin("uakt", Decimal("0.025"))),
+    ],
+)
+def test_a_variable_sets_its_field(monkeypatch, variable: str, text: str, field: str, value: object) -> None:
+    monkeypatch.setenv(variable, text)
+    assert getattr(load_settings(), field) == value
+
+
+def test_the_ap_name_wins_over_the_akash_name_and_code_over_both(monkeypatch) -> None:
+    monkeypatch.setenv("AKASH_CHAIN_ID", "akash")
+    monkeypatch.setenv("AP_CHAIN_ID", "ap")
+    assert load_settings().chain_id == "ap"
+    assert load_settings(chain_id="code").chain_id == "code"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "words"),
+    [
+        ("AP_NODE", "localhost:26657", ("http://host:port",)),
+        ("AP_NODE", "http://user:pw@host", ("without user and password",)),
+        ("AP_BID_DEPOSIT", "5", ("500000uakt",)),
+        ("AP_BID_DEPOSIT", "0.5uakt", ("whole",)),
+        ("AP_BID_PRICE_CPU_SCALE", "-1", ("0 or more",)),
+        ("AP_BID_PRICE_CPU_SCALE", "nan", ("finite",)),
+        ("AP_BID_PRICE_STRATEGY", "magic", ("scale",)),
+        ("AP_MANIFEST_TIMEOUT", "five", ("30s",)),
+        ("AP_GAS_ADJUSTMENT", "0.5", ("greater than or equal to 1",)),
+        ("AP_FROM", "cosmos1abc", ("akash1",)),
+        ("AP_GATEWAY_LISTEN_ADDRESS", "0.0.0.0:99999", ("host:port",)),
+        ("AP_MONITOR_RETRY_PERIOD", "1s", ("greater than or equal to 4",)),
+        ("LESSOR_IP_RANGES", "203.0.113.9-203.0.113.1", ("not be below",)),
+        ("LESSOR_IP_RANGES", "203.0.113.0-2001:db8::1", ("one family",)),
+        ("LESSOR_STORAGE_CLASSES", "beta2=lots", ("quantity",)),
+        ("LESSOR_CLOSE_CONFIRMATIONS", "1", ("greater than or equal to 2",)),
+        ("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS", "true", ("AP_DEPLOYMENT_INGRESS_DOMAIN",)),
+        ("AP_GATEWAY_TLS_CERT", "/x/cert.pem", ("AP_GATEWAY_TLS_KEY",)),
+    ],
+)
+def test_a_wrong_value_names_the_variable_and_what_is_allowed(monkeypatch, variable: str, text: str, words) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(SettingsError) as error:
+        load_settings()
+    for word in (variable, *words):
+        assert word in str(error.value)
+
+
+def test_every_wrong_variable_is_named_at_once(monkeypatch) -> None:
+    monkeypatch.setenv("AP_GAS_ADJUSTMENT", "x")
+    monkeypatch.setenv("AP_BID_TIMEOUT", "y")
+    with pytest.raises(SettingsError, match=r"AP_GAS_ADJUSTMENT='x'.*AP_BID_TIMEOUT='y'"):
+        load_settings()
+
+
+def test_a_secret_is_in_no_text(monkeypatch) -> None:
+    monkeypatch.setenv("LESSOR_MNEMONIC", "abandon ability")
+    settings = load_settings()
+    assert "abandon" not in f"{settings!r}{settings.model_dump_json()}"
+
+
+def test_an_unknown_field_in_code_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no such setting"):
+        load_settings(nodee="x")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1h", 3600), ("1.5s", 1.5), ("250ms", 0.25), ("2m3s", 123), ("0", 0)])
+def test_durations_read_as_go_writes_them(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1 s", "1d", "١s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("100m", "0.1"),
+        ("1Gi", "1073741824"),
+        ("1.5", "1.5"),
+        ("2e3", "2000"),
+        ("2E", str(2 * 10**18)),
+        (7, "7"),
+        (".5", "0.5"),
+    ],
+)
+def test_quantities_are_exact(text: str | int, value: str) -> None:
+    assert parse_quantity(text) == Decimal(value)
+
+
+@given(st.text(max_size=20))
+def test_no_text_makes_the_parsers_fail_in_another_way_than_by_a_value_error(text: str) -> None:
+    for parse in (parse_quantity, parse_duration, parse_coin, parse_address_range):
+        try:
+            parse(text)
+        except ValueError:
+            continue
+
+
+def test_a_range_counts_its_addresses() -> None:
+    found = parse_address_range("203.0.113.250-203.0.114.5")
+    assert found.size == 12
+    assert (found.at(0), found.at(11)) == ("203.0.113.250", "203.0.114.5")
+    assert parse_address_range("2001:db8::/120").size == 256
