@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from dataclasses import replace
 from enum import Enum
 
@@ -43,7 +44,7 @@ _SECP256K1 = "/cosmos.crypto.secp256k1.PubKey"
 
 
 class Mode(Enum):
-    """CHECK looks at the node's minimum fee, DELIVER does not, SIMULATE ignores fee, gas limit and signatures."""
+    """CHECK looks at the node's minimum fee, DELIVER does not, SIMULATE ignores gas limit and signatures too."""
 
     CHECK = "check"
     DELIVER = "deliver"
@@ -62,8 +63,8 @@ def run(ctx: Context, tx: Tx, mode: Mode) -> None:
     _check_timeout(ctx, tx)
     if len(tx.body.memo) > _MAX_MEMO:
         raise _MEMO(f"maximum number of characters is {_MAX_MEMO} but received {len(tx.body.memo)} characters")
+    _take_fee(ctx, tx, mode)
     if mode is not Mode.SIMULATE:
-        _take_fee(ctx, tx, mode)
         _check_gas(tx)
     for index, signer in enumerate(tx.signers):
         _check_signer(ctx, tx, index, signer, mode)
@@ -119,7 +120,15 @@ def _deduct(ctx: Context, payer: str, fee: dict[str, int]) -> None:
 
 def _bytes_text(address: str) -> str:
     """The node prints raw address bytes as if they were text."""
-    return (raw_address(address) or b"").decode("utf-8", "replace")
+    return (raw_address(address) or b"").decode("utf-8", "replace-each-byte")
+
+
+def _replace_byte(error: UnicodeError) -> tuple[str, int]:
+    """Go replaces every byte of a broken sequence, Python the sequence."""
+    return "\ufffd", getattr(error, "start", 0) + 1
+
+
+codecs.register_error("replace-each-byte", _replace_byte)
 
 
 def _check_gas(tx: Tx) -> None:

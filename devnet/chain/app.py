@@ -75,7 +75,7 @@ class App:
         """What a block would say, without signatures and fees, upon what is pending. Raises `Refused`."""
         ctx = self._pending.branch()
         tx = decode(data)
-        _check_messages(tx)
+        _check_before(tx)
         ante.run(ctx, tx, Mode.SIMULATE)
         result = self._execute(ctx, tx)
         return TxResult(data=result.data, gas_wanted=_UNLIMITED, gas_used=result.gas_used, events=result.events)
@@ -134,6 +134,14 @@ def _handle(ctx: Context, message: Any, index: int) -> list[Event]:
     ctx.state.commit()
     heading = message_event(type_url, signer_of(message))
     return [event.with_attribute("msg_index", str(index)) for event in (heading, *ctx.events)]
+
+
+def _check_before(tx: Tx) -> None:
+    try:
+        _check_messages(tx)
+    except Refused as refused:
+        refused.located = False
+        raise
 
 
 def _check_messages(tx: Tx) -> None:

@@ -21,6 +21,8 @@ class Refused(Exception):
         self.codespace = codespace
         self.code = code
         self.log = log
+        self.located = True
+        """Whether a simulation names the place in the source: not for what is refused before the ante chain."""
 
     def in_message(self, index: int) -> Refused:
         """The same refusal as reported for the message at `index` of a transaction; a panic is reported bare."""

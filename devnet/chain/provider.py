@@ -46,11 +46,11 @@ def _check_uri(uri: str) -> None:
     if not _SCHEME.match(uri):
         raise _NOT_ABSOLUTE(f'validating "{uri}" for absolute URI')
     if parts.scheme != "https":
-        raise _INVALID_URI(f'provider scheme in "{uri}" should be https')
+        raise _INVALID_URI(f'scheme in "{uri}" should be https')
     if not host:
         raise _NOT_ABSOLUTE(f'validating "{uri}" for absolute URI')
     if parts.path:
-        raise _INVALID_URI(f'provider path in "{uri}" should be empty')
+        raise _INVALID_URI(f'path in "{uri}" should be empty')
 
 
 def _check_attributes(attributes: Iterable[Message]) -> None:

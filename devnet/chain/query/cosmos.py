@@ -20,6 +20,7 @@ from google.protobuf.any_pb2 import Any as Packed
 from tendermint.abci import types_pb2 as abci
 
 from devnet.chain import bank
+from devnet.chain.ante import ANTE_GAS
 from devnet.chain.app import TxResult
 from devnet.chain.blocks import NODE_VERSION, Block, tx_hash
 from devnet.chain.errors import QueryRefused, Refused
@@ -100,13 +101,21 @@ def simulate(query: Query, request: Message) -> Message:
     try:
         result = query.node.simulate(data)
     except Refused as refused:
-        raise QueryRefused(grpc.StatusCode.UNKNOWN, f"{refused.log} with gas used: '0'") from None
+        raise QueryRefused(grpc.StatusCode.UNKNOWN, _simulation_text(refused, data)) from None
     response = txs.SimulateResponse()
     response.gas_info.gas_wanted, response.gas_info.gas_used = result.gas_wanted, result.gas_used
     response.result.data = result.data or b""
-    response.result.events.extend(_event(event) for event in result.events)
+    response.result.events.extend(_event(event, index=False) for event in result.events)
     response.result.msg_responses.extend(TxMsgData.FromString(result.data or b"").msg_responses)
     return response
+
+
+def _simulation_text(refused: Refused, data: bytes) -> str:
+    """Errors of the ante chain and of messages carry their place in the source, which nobody can know here."""
+    if refused.log.startswith("recovered:"):
+        return refused.log
+    place = " [<source>]" if refused.located else ""
+    return f"{refused.log}{place} with gas used: '{ANTE_GAS + len(data)}'"
 
 
 def _encoded(tx: Message) -> bytes:
@@ -117,8 +126,8 @@ def _encoded(tx: Message) -> bytes:
     return bytes(TxRaw(body_bytes=body, auth_info_bytes=auth_info, signatures=tx.signatures).SerializeToString())
 
 
-def _event(event: Event) -> Message:
-    attributes = [abci.EventAttribute(key=key, value=value, index=True) for key, value in event.attributes]
+def _event(event: Event, *, index: bool = True) -> Message:
+    attributes = [abci.EventAttribute(key=key, value=value, index=index) for key, value in event.attributes]
     return abci.Event(type=event.type, attributes=attributes)
 
 
