@@ -15,7 +15,8 @@ from pulumi.automation import (
     ProjectSettings,
     PulumiCommand,
     Stack,
-    create_or_select_stack,
+    create_stack,
+    select_stack,
 )
 from semver import VersionInfo
 
@@ -146,7 +147,9 @@ class Runner:
             project_settings=ProjectSettings(name=PROJECT, runtime="python", main=str(folder)),
             pulumi_command=self._command,
         )
-        return create_or_select_stack(stack, project_name=PROJECT, program=program, opts=options)
+        # the state file says which: `create_or_select_stack` would start a command line more for a new stack
+        make = select_stack if self.config.state_file(stack).exists() else create_stack
+        return make(stack, project_name=PROJECT, program=program, opts=options)
 
     def _environment(self, stack: str) -> dict[str, str]:
         """Variables of the command line and its plugin (toolchain.md §3)."""

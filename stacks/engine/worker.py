@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import BinaryIO
 
 from stacks.engine.config import EngineConfig
@@ -82,7 +83,8 @@ class Worker:
             for pid in set(survivors(config.data, stack)) - told:
                 told.add(pid)
                 if command_name(pid) == "pulumi":  # its plugin ends with it, and in order
-                    os.kill(pid, signal.SIGINT)
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGINT)
             time.sleep(0.1)
 
     def _read(self) -> Configure | Task | Interrupt | Ready | Result | None:

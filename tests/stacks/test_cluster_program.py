@@ -1,0 +1,286 @@
+"""The top-level project with the stock command line: preview, up, unchanged, destroy; its objects; its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from lightkube import ApiError
+from lightkube.generic_resource import create_namespaced_resource
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
+from lightkube.resources.core_v1 import Namespace, ServiceAccount
+from lightkube.resources.networking_v1 import IngressClass
+from lightkube.resources.rbac_authorization_v1 import ClusterRole, ClusterRoleBinding
+from lightkube.types import PatchType
+
+from devnet.controlplane import ControlPlane
+from stacks.engine import EngineConfig, PulumiEngine
+from tests.stacks.leases import demo
+
+ROOT = Path(__file__).resolve().parents[2]
+PLURALS = ("manifests", "providerhosts", "providerleasedips")
+CRDS = [f"{plural}.akash.network" for plural in PLURALS]
+
+# one cluster-wide set of names: a cluster of its own, and one worker for all of these
+pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("cluster-program")]
+
+
+class Cli:
+    """`pulumi` on the top-level project, seen from a folder of links: settings and backend are not the checkout's."""
+
+    def __init__(self, env: dict[str, str], program: Path, folder: Path) -> None:
+        self.env = env
+        self.program = program
+        self.folder = folder
+        self.settings = folder / "Pulumi.t.yaml"
+
+    def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.program), "-C", str(self.folder), "--non-interactive", "--color", "never", *args]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=180, check=False)
+
+    def ok(self, *args: str) -> str:
+        done = self(*args)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def stack(self, verb: str, *args: str) -> subprocess.CompletedProcess[str]:
+        return self(verb, "-s", "t", *args)
+
+
+@pytest.fixture(scope="module")
+def cluster(toolbox, tmp_path_factory) -> Iterator[ControlPlane]:
+    with ControlPlane.start(tmp_path_factory.mktemp("cluster-program"), toolbox) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def kube(cluster):
+    import lightkube
+    from lightkube.config.kubeconfig import KubeConfig
+
+    client = lightkube.Client(KubeConfig.from_file(cluster.kubeconfig).get())
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def pulumi(cluster, toolbox, tmp_path) -> Cli:
+    (tmp_path / "backend").mkdir()
+    env = cluster.env() | {
+        "PULUMI_BACKEND_URL": f"file://{tmp_path / 'backend'}",
+        "PULUMI_CONFIG_PASSPHRASE": "for-this-test-only",
+    }
+    for name in ("Pulumi.yaml", "stacks", "policies", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    cli = Cli(env, toolbox.program("pulumi"), tmp_path)
+    cli.ok("stack", "init", "t")
+    return cli
+
+
+def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
+    preview = pulumi.stack("preview")
+    assert preview.returncode == 0, preview.stdout + preview.stderr
+    assert not exists(kube, CustomResourceDefinition, CRDS[0])
+
+    done = pulumi.stack("up", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in CRDS:
+        definition = kube.get(CustomResourceDefinition, name)
+        assert definition.metadata.annotations["helm.sh/resource-policy"] == "keep"
+        version = next(version for version in definition.spec.versions if version.name == "v2beta2")
+        assert version.served and version.storage and version.subresources.status is not None
+    for name in ("lease", "akash-services"):
+        kube.get(Namespace, name)
+    assert kube.get(IngressClass, "akash-ingress-class").spec.controller == "k8s.io/ingress-nginx"
+    kube.get(ServiceAccount, "lessor", namespace="akash-services")
+    assert kube.get(ClusterRoleBinding, "lessor-provider").roleRef.name == "lessor-provider"
+    outputs = json.loads(pulumi.ok("stack", "output", "-s", "t", "--json"))
+    assert outputs["manifest-namespace"] == "lease" and outputs["ingress-class"] == "akash-ingress-class"
+
+    again = pulumi.stack("up", "--yes", "--skip-preview", "--expect-no-changes")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+    records_are_stored_and_bad_ones_refused(kube)
+    no_right_is_unlimited(kube)
+    the_rights_are_enough_for_a_lease(pulumi, cluster, tmp_path)
+
+    gone = pulumi.stack("destroy", "--yes", "--skip-preview")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert not exists(kube, IngressClass, "akash-ingress-class")
+    for name in CRDS:
+        assert kube.get(CustomResourceDefinition, name).metadata.deletionTimestamp is None
+    assert kube.get(Namespace, "lease").metadata.deletionTimestamp is None, "it holds the record of every lease"
+
+
+def records_are_stored_and_bad_ones_refused(kube) -> None:
+    manifest, host, leased = (
+        create_namespaced_resource("akash.network", "v2beta2", kind, plural)
+        for kind, plural in zip(("Manifest", "ProviderHost", "ProviderLeasedIP"), PLURALS, strict=True)
+    )
+    lease = {"owner": "akash1owner", "dseq": "18446744073709551615", "gseq": 1, "oseq": 1, "provider": "akash1provider"}
+    service = {
+        "name": "web",
+        "image": "nginx",
+        "env": ["A=b"],
+        "count": 1,
+        "resources": {"id": 1, "cpu": {"units": 100}, "gpu": {"units": 0}, "memory": {"size": "134217728"}},
+        "expose": [{"port": 80, "external_port": 80, "proto": "TCP", "global": True, "endpoint_sequence_number": 0}],
+        "params": {"storage": [{"name": "data", "mount": "/d", "readOnly": True}], "permissions": None},
+        "scheduler_params": None,
+        "credentials": None,
+    }
+    spec = {"lease_id": lease, "group": {"name": "g", "services": [service]}}
+    stored = kube.create(manifest(metadata=ObjectMeta(name="m", namespace="lease"), spec=spec))
+    assert stored["spec"] == spec, "nothing is pruned, renamed or turned into another type"
+    ip = {
+        "lease_id": lease,
+        "service_name": "web",
+        "port": 80,
+        "external_port": 80,
+        "protocol": "UDP",
+        "sharing_key": "k",
+    }
+    kube.create(leased(metadata=ObjectMeta(name="k-udp-80", namespace="lease"), spec=ip))
+    status = {"status": {"state": "allocated", "address": "203.0.113.9", "pool": "ip-x", "later": {"field": 1}}}
+    assert (
+        kube.patch(leased.Status, "k-udp-80", status, namespace="lease", patch_type=PatchType.MERGE)["status"]
+        == status["status"]
+    )
+    own = {"hostname": "a.example", "owner": "akash1owner", "provider": "akash1provider", "service_name": "web"}
+    own |= {"dseq": 2**63 - 1, "gseq": 1, "oseq": 1, "external_port": 80}
+    assert kube.create(host(metadata=ObjectMeta(name="a.example", namespace="lease"), spec=own))["spec"] == own
+    wrong: list = [
+        (host, own | {"external_port": 70000}),
+        (host, own | {"dseq": "12"}),
+        (host, own | {"owner": "cosmos1owner"}),
+        (leased, ip | {"protocol": "SCTP"}),
+        (leased, ip | {"lease_id": lease | {"dseq": 12}}),
+        (manifest, spec | {"group": {"name": "g", "services": [service | {"count": -1}]}}),
+    ]
+    for kind, bad in wrong:
+        with pytest.raises(ApiError) as refused:
+            kube.create(kind(metadata=ObjectMeta(name="bad", namespace="lease"), spec=bad))
+        assert refused.value.status.code == 422
+
+
+def no_right_is_unlimited(kube) -> None:
+    rules = kube.get(ClusterRole, "lessor-provider").rules
+    assert all("*" not in (*rule.verbs, *rule.resources, *rule.apiGroups) for rule in rules)
+    granted = {(g, r, v) for rule in rules for g in rule.apiGroups for r in rule.resources for v in rule.verbs}
+    for needed in (
+        ("", "namespaces", "patch"),
+        ("apps", "statefulsets", "delete"),
+        ("akash.network", "providerleasedips/status", "patch"),
+        ("metallb.io", "ipaddresspools", "create"),
+        ("", "pods/exec", "create"),
+    ):
+        assert needed in granted
+    assert not {("", "nodes", "delete"), ("rbac.authorization.k8s.io", "clusterroles", "create")} & granted
+
+
+def the_rights_are_enough_for_a_lease(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
+    """A lease with everything, applied, updated and destroyed as the provider's own account."""
+    command = [cluster.toolbox.program("kubectl"), "create", "token", "lessor", "-n", "akash-services"]
+    token = subprocess.check_output(command, env=pulumi.env, text=True, timeout=30).strip()
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    document["users"] = [{"name": document["users"][0]["name"], "user": {"token": token}}]
+    (tmp_path / "account").write_text(yaml.safe_dump(document))
+    config = EngineConfig(
+        data=tmp_path / "engine",
+        kubeconfig=tmp_path / "account",
+        pulumi=pulumi.program,
+        pulumi_home=cluster.toolbox.pulumi_home,
+    )
+
+    async def live() -> list[str]:
+        engine, spec = PulumiEngine(config), demo()
+        reading = spec.services[1].model_copy(update={"permissions_read": ("logs", "events")})
+        wide = spec.model_copy(update={"services": (spec.services[0], reading)})
+        results = [await engine.up(wide), await engine.up(spec), await engine.destroy(spec.namespace)]
+        await engine.close()
+        return [result.error for result in results]
+
+    assert asyncio.run(live()) == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lessor:ingres-class": "x"}, ["lessor:ingres-class: there is no such setting"]),
+        ({"lessor:metallb": {"namespce": "x"}}, ["lessor:metallb.namespce: there is no such setting"]),
+        ({"lessor:manifest-namespace": "No!"}, ["lessor:manifest-namespace: ", "'No!'"]),
+    ],
+)
+def test_a_wrong_configuration_stops_the_preview_with_the_path_of_the_key(pulumi, settings, words):
+    configure(pulumi, settings)
+
+    done = pulumi.stack("preview")
+
+    assert done.returncode != 0
+    assert all(word in done.stdout for word in words), done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_without_metallb_the_preview_says_what_to_install(pulumi, kube, cluster):
+    name = "l2advertisements.metallb.io"
+    definition = kube.get(CustomResourceDefinition, name)
+    kube.delete(CustomResourceDefinition, name)
+    try:
+        missing = pulumi.stack("preview")
+        configure(pulumi, {"lessor:metallb": {"required": False}})
+        without = pulumi.stack("preview")
+    finally:
+        wait_gone(kube, name)
+        definition.metadata = ObjectMeta(name=name, annotations=definition.metadata.annotations)
+        kube.create(definition)
+
+    assert missing.returncode != 0
+    assert f"lacks {name}" in missing.stdout and "install MetalLB" in missing.stdout
+    assert without.returncode == 0, without.stdout
+
+
+def test_an_unreachable_cluster_is_named(pulumi, tmp_path):
+    nowhere = tmp_path / "nowhere"
+    nowhere.write_text(Path(pulumi.env["KUBECONFIG"]).read_text().replace("https://127.0.0.1:", "https://127.0.0.1:1"))
+    pulumi.env["KUBECONFIG"] = str(nowhere)
+
+    done = pulumi.stack("preview")
+
+    assert done.returncode != 0
+    assert "https://127.0.0.1:1" in done.stdout
+
+
+def test_the_policy_pack_looks_at_the_cluster_stack(pulumi):
+    done = pulumi.stack("preview", "--policy-pack", str(ROOT / "policies"))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Policies:" in done.stdout
+
+
+def configure(pulumi: Cli, settings: dict) -> None:
+    document = yaml.safe_load(pulumi.settings.read_text()) or {}
+    pulumi.settings.write_text(yaml.safe_dump(document | {"config": settings}))
+
+
+def exists(kube, kind, name) -> bool:
+    try:
+        kube.get(kind, name)
+    except ApiError:
+        return False
+    return True
+
+
+def wait_gone(kube, name: str) -> None:
+    import time
+
+    for _ in range(200):
+        if not exists(kube, CustomResourceDefinition, name):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{name} is still there")

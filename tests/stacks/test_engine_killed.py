@@ -1,0 +1,186 @@
+"""Whatever is killed in the middle of a creation, the next run converges and nothing goes on in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lightkube import ApiError
+from lightkube.resources.apps_v1 import Deployment, StatefulSet
+from lightkube.resources.core_v1 import Namespace, Secret, Service
+
+from lease.spec import LeaseSpec
+from stacks.engine import EngineConfig, PulumiEngine
+from stacks.engine.processes import command_name, survivors
+from tests.stacks.leases import demo, small
+
+pytestmark = pytest.mark.devnet
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def the_command_line(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
+    return [pid for pid in survivors(config.data, spec.namespace) if command_name(pid) == "pulumi"]
+
+
+def the_plugin(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
+    return [pid for pid in survivors(config.data, spec.namespace) if command_name(pid).startswith("pulumi-resource")]
+
+
+def the_worker(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
+    return engine.worker_pids()
+
+
+def all_of_them(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
+    return [*engine.worker_pids(), *survivors(config.data, spec.namespace)]
+
+
+@pytest.mark.parametrize("victims", [the_command_line, the_plugin, the_worker, all_of_them])
+async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(config, engine, client, victims):
+    spec = small()
+    running = asyncio.create_task(engine.up(spec))
+    await until(lambda: exists(client, spec.namespace))
+
+    killed = victims(config, engine, spec)
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    broken = await running
+
+    if not broken.ok:
+        assert broken.error
+    assert broken.ok or victims is not the_worker or "worker" in broken.error
+    again = await engine.up(spec)
+    assert again.ok, again.error
+    complete(client, spec)
+    assert survivors(config.data, spec.namespace) == []
+    assert (await engine.destroy(spec.namespace)).ok
+    assert client.get(Namespace, spec.namespace).metadata.deletionTimestamp
+
+
+@pytest.mark.parametrize("with_workers", [False, True], ids=["daemon", "daemon and workers"])
+async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(config, client, with_workers):
+    spec = demo()
+    config.data.mkdir(parents=True)
+    daemon = start_daemon(config, spec)
+    await until(lambda: exists(client, spec.namespace))
+    workers = [pid for pid in survivors(config.data) if command_name(pid).startswith("python") and pid != daemon.pid]
+
+    daemon.kill()
+    for pid in workers if with_workers else ():
+        os.kill(pid, signal.SIGKILL)
+    daemon.wait()
+
+    if not with_workers:
+        await until(lambda: survivors(config.data) == [], seconds=15)
+    engine = PulumiEngine(config)
+    result = await engine.up(spec)
+    assert result.ok, result.error
+    assert "recovered" not in result.outputs or result.outputs["recovered"]
+    complete(client, spec)
+    assert (await engine.destroy(spec.namespace)).ok
+    await engine.close()
+    assert survivors(config.data) == []
+
+
+async def test_a_stack_killed_in_its_first_run_and_then_destroyed_leaves_nothing(config, engine, client):
+    spec = small()
+    running = asyncio.create_task(engine.up(spec))
+    await until(lambda: exists(client, spec.namespace))
+    for pid in all_of_them(config, engine, spec):
+        os.kill(pid, signal.SIGKILL)
+    await running
+
+    destroyed = await engine.destroy(spec.namespace)
+
+    assert destroyed.ok, destroyed.error
+    assert client.get(Namespace, spec.namespace).metadata.deletionTimestamp
+    assert await engine.stacks() == []
+
+
+async def test_a_run_that_takes_too_long_is_interrupted_and_leaves_no_lock(config, client):
+    spec = demo()
+    engine = PulumiEngine(config.model_copy(update={"operation_seconds": 0.7}))
+    await engine.start()
+    assert (await engine.destroy(small().namespace)).ok, "a worker is warm now"
+
+    result = await engine.up(spec)
+
+    assert not result.ok and result.error
+    assert not list((config.folder(spec.namespace) / ".pulumi").glob("locks/**/*.json"))
+    assert survivors(config.data, spec.namespace) == []
+    await engine.close()
+    patient = PulumiEngine(config)
+    assert (await patient.up(spec)).ok
+    complete(client, spec)
+    await patient.destroy(spec.namespace)
+    await patient.close()
+
+
+async def test_a_cancelled_caller_ends_its_operation(config, engine, client):
+    spec = demo()
+    running = asyncio.create_task(engine.up(spec))
+    await until(lambda: exists(client, spec.namespace))
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert survivors(config.data, spec.namespace) == []
+    assert (await engine.up(spec)).ok
+    await engine.destroy(spec.namespace)
+
+
+async def test_closing_the_engine_ends_its_workers(config):
+    engine = PulumiEngine(config)
+    await engine.destroy(small().namespace)
+    assert engine.worker_pids()
+
+    await engine.close()
+
+    assert survivors(config.data) == []
+
+
+def start_daemon(config: EngineConfig, spec: LeaseSpec) -> subprocess.Popen[str]:
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "tests.stacks.daemon"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    assert daemon.stdin
+    with daemon.stdin as pipe:
+        pipe.write(f"{config.model_dump_json()}\n{spec.canonical_json()}\n")
+    return daemon
+
+
+def complete(client, spec: LeaseSpec) -> None:
+    namespace = spec.namespace
+    objects = [(Deployment, "web"), (Service, "web")]
+    if len(spec.services) > 1:
+        objects += [(StatefulSet, "store"), (Service, "web-ip-8080-tcp"), (Secret, "docker-creds-web")]
+    for kind, name in objects:
+        client.get(kind, name, namespace=namespace)
+
+
+def exists(client, namespace: str) -> bool:
+    try:
+        client.get(Namespace, namespace)
+    except ApiError:
+        return False
+    return True
+
+
+async def until(probe: Callable[[], bool], *, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(probe):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.02)
