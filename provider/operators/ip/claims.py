@@ -56,7 +56,10 @@ def wanted_addresses(lease: LeaseId, group: Group) -> tuple[AddressClaim, ...]:
         for expose in service.expose or ()
         if expose.global_ and expose.ip
     ]
-    return tuple({claim.name: claim for claim in reversed(claims)}.values())[::-1]
+    first: dict[str, AddressClaim] = {}
+    for claim in claims:
+        first.setdefault(claim.name, claim)
+    return tuple(first.values())
 
 
 def address_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, AddressClaim]:
