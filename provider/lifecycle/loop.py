@@ -27,8 +27,8 @@ _log = structlog.get_logger(__name__)
 class LeaseLoop:
     """`await loop.run()` until cancelled. Cancelling removes nothing: what runs keeps running.
 
-    Everything is looked at when it starts, every `resync_s`, and when the bus dropped events; a source that cannot be
-    read is asked again after ten seconds.
+    Everything is looked at when it starts, every `resync_s`, and when the bus dropped events or blocks were missed; a
+    source that cannot be read is asked again after ten seconds.
     """
 
     def __init__(self, reconciler: Reconciler, parts: Parts, *, chain: Chain, clock: Clock) -> None:
@@ -72,6 +72,8 @@ class LeaseLoop:
             case LeaseId():
                 self.look(event)
             case Block():
+                if event.missed_from:
+                    self._all.set()
                 self._reconciler.proofs.saw(event.height)
                 for lease in self._reconciler.proofs.pending():
                     self._look(lease, 0.0)

@@ -57,9 +57,12 @@ class Proofs:
         """What one answer about `lease` is worth, together with those before it."""
         if problem := self._unusable(answer):
             return Judgement(Verdict.NO_WORD, problem)
-        self.height = answer.height
+        old = answer.height < self.height
+        self.height = max(self.height, answer.height)
         if answer.lease is None or answer.lease.id != lease:
             return Judgement(Verdict.NO_WORD, f"the node does not know this lease at height {answer.height}")
+        if old:
+            return self._of_old(lease, answer.height, ended=answer.lease.state.ended)
         if not answer.lease.state.ended:
             self.forget(lease)
             return Judgement(Verdict.ALIVE)
@@ -76,6 +79,10 @@ class Proofs:
         self.chain_id = self.chain_id or answer.chain_id
         if answer.chain_id != self.chain_id:
             return f"the node is on chain {answer.chain_id!r}, ours is {self.chain_id!r}: check AP_NODE"
-        if answer.height < self.height:
-            return f"the node answered at height {answer.height}, we have already seen {self.height}"
         return ""
+
+    def _of_old(self, lease: LeaseId, height: int, *, ended: bool) -> Judgement:
+        """One of several nodes may be a block behind: its "alive" does no harm to a lease nothing newer is known of."""
+        if not ended and lease not in self._heights:
+            return Judgement(Verdict.ALIVE)
+        return Judgement(Verdict.NO_WORD, f"the node answered at height {height}, we have already seen {self.height}")

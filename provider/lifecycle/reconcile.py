@@ -115,7 +115,6 @@ class Reconciler:
         if before is None or (before.phase, before.reason) != (outcome.phase, outcome.reason):
             status = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
             self._parts.bus.publish(LEASE_STATE, status)
-            _log.info("lease", lease=str(lease), phase=outcome.phase.value, reason=outcome.reason)
         else:
             status = replace(before, attempts=attempts)
         self._statuses[lease] = status

@@ -58,6 +58,15 @@ def test_the_follower_raises_the_height_below_which_nothing_counts() -> None:
     assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
 
 
+def test_a_node_that_is_a_block_behind_may_say_alive_but_takes_nothing_back() -> None:
+    proofs = Proofs("akashnet-2")
+    proofs.saw(100)
+    assert proofs.weigh(L, said(LeaseState.ACTIVE, 99)).verdict is Verdict.ALIVE
+    assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
+    assert proofs.weigh(L, said(LeaseState.ACTIVE, 99)).verdict is Verdict.NO_WORD
+    assert proofs.weigh(L, closed(L, 101)).verdict is Verdict.ENDED
+
+
 def test_an_unset_chain_id_is_fixed_by_the_first_answer() -> None:
     proofs = Proofs()
     assert proofs.weigh(L, said(LeaseState.ACTIVE, 5, "sandbox-2")).verdict is Verdict.ALIVE
@@ -80,6 +89,6 @@ def test_no_sequence_of_answers_proves_an_end_without_two_valid_heights(answers:
         verdict = proofs.weigh(L, answer).verdict
         if answer.chain_id == "akashnet-2" and answer.height >= max(1, highest):
             highest = answer.height
-            if answer.lease is not None:
+            if answer.lease is not None:  # an unknown lease neither proves nor takes back
                 valid = valid | {answer.height} if answer.lease.state.ended else set()
         assert verdict is not Verdict.ENDED or len(valid) >= 2

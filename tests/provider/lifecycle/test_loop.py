@@ -1,0 +1,244 @@
+"""The loop around reconcile: what makes it look, in which order, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from lease.ids import LeaseId, namespace_name
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
+from provider.bus.memory import MemoryBus
+from provider.chain.model import Block, LeaseState
+from provider.errors import ChainError
+from provider.lifecycle.queue import LeaseQueue
+from provider.lifecycle.sources import find_leases
+from provider.lifecycle.state import Phase
+from provider.operators.hostname.claims import host_object
+from provider.operators.objects import PROVIDER_HOST
+from stacks.results import Operation
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import unreachable
+from tests.fakes.engine import Fault
+from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
+
+L = a_lease()
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[None]:
+    task = asyncio.create_task(world.loop.run())
+    try:
+        await asyncio.sleep(0)
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(world: World, condition: Callable[[], bool], *, ready: bool = True) -> None:
+    """Controllers work while we wait."""
+    for _ in range(400):
+        if condition():
+            return
+        world.cluster.settle(ready=ready)
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"not within 2 s: {dict(world.loop.statuses)}")
+
+
+def phase(world: World, lease: LeaseId = L) -> Phase | None:
+    status = world.loop.statuses.get(lease)
+    return status.phase if status else None
+
+
+async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
+    world = World()
+    async with running(world):
+        await world.win(L)
+        world.bus.publish(LEASE_CHANGED, L)
+        await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
+        await world.send(L, a_group(hosts=["a.example.com"], ip="meow"))
+        world.bus.publish(MANIFEST_ACCEPTED, L)
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+        world.chain.states[L] = LeaseState.CLOSED
+        world.bus.publish(LEASE_CHANGED, L)
+        await until(world, lambda: phase(world) is None and not world.leftovers(L))
+    assert world.pools() == [] and [op for op, _ in world.engine.calls] == [Operation.UP, Operation.DESTROY]
+
+
+async def test_a_manifest_is_noticed_by_the_watch_when_its_event_is_lost() -> None:
+    world = World()
+    await world.win(L)
+    async with running(world):
+        await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
+        await world.send(L, a_group())
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+
+
+async def test_everything_is_found_at_start_and_what_ended_meanwhile_is_ended() -> None:
+    world = World()
+    gone, kept, late = a_lease(1), a_lease(2), a_lease(3)
+    for lease in (gone, kept):
+        await world.run(lease, a_group())
+    await world.win(late, a_group())
+    world.chain.states[gone] = LeaseState.CLOSED
+    world.restart()
+    async with running(world):
+        await until(world, lambda: phase(world, kept) is Phase.RUNNING and phase(world, late) is Phase.RUNNING)
+        await until(world, lambda: not world.leftovers(gone))
+    assert world.image(kept) == "nginx:1"
+
+
+async def test_stopping_the_loop_removes_nothing() -> None:
+    world = World()
+    await world.win(L, a_group())
+    async with running(world):
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+    assert world.image(L) == "nginx:1" and len(world.engine.calls) == 1
+
+
+async def test_another_providers_lease_is_none_of_our_business() -> None:
+    world = World()
+    theirs = LeaseId(OTHER, 1, 1, 1, OTHER)
+    async with running(world):
+        world.bus.publish(LEASE_CHANGED, theirs)
+        world.loop.look(theirs)
+        await asyncio.sleep(0.05)
+    assert world.chain.asked == 0
+
+
+async def test_a_stuck_lease_does_not_hold_up_the_others() -> None:
+    world = World(concurrency=2)
+    stuck, other = a_lease(1), a_lease(2)
+    world.engine.faults.append(Fault(hang=True))
+    await world.win(stuck, a_group())
+    async with running(world):
+        await until(world, lambda: len(world.engine.calls) == 1)
+        await world.win(other, a_group())
+        world.bus.publish(MANIFEST_ACCEPTED, other)
+        await until(world, lambda: phase(world, other) is Phase.RUNNING)
+
+
+async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
+    world = World()
+    world.engine.faults.extend([Fault(error="connection refused", objects=9)] * 3)
+    await world.win(L, a_group())
+    async with running(world):
+        await until(world, lambda: len(world.engine.calls) == 1)
+        begun = world.clock.time
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+    assert len(world.engine.calls) == 4
+    assert world.clock.time - begun > 0.5 + 1 + 2
+
+
+async def test_a_workload_that_gets_ready_or_not_is_noticed() -> None:
+    world = World()
+    async with running(world):
+        await world.win(L, a_group())
+        world.bus.publish(MANIFEST_ACCEPTED, L)
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+        workload = world.cluster.workload(namespace_name(L), world.engine.specs[-1].services[0])
+        assert workload is not None
+        world.cluster.make_ready(workload, 0)
+        await until(world, lambda: phase(world) is Phase.DEGRADED, ready=False)
+
+
+async def test_a_hostname_moved_away_is_let_go_by_its_old_holder() -> None:
+    world = World()
+    one, two = a_lease(1), a_lease(2)
+    spec = await world.run(one, a_group(hosts=["a.example.com"]))
+    await world.run(two, a_group(hosts=["a.example.com", "b.example.com"]))
+    async with running(world):
+        await until(world, lambda: phase(world, one) is Phase.RUNNING and phase(world, two) is Phase.RUNNING)
+        await world.cluster.apply(host_object(two, spec.hostnames[0], namespace="lease"))
+        await until(world, lambda: world.applied(one).spec.hostnames == ())  # type: ignore[union-attr]
+        await until(world, lambda: len(world.applied(two).spec.hostnames) == 2)  # type: ignore[union-attr]
+    claim = world.cluster.find(PROVIDER_HOST, "a.example.com", "lease")
+    assert claim is not None and claim["spec"]["dseq"] == 2
+
+
+async def test_a_new_block_is_taken_as_the_chance_to_prove_an_end() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.stuck = True
+    async with running(world):
+        await until(world, lambda: L in world.reconciler.proofs.pending())
+        world.chain.stuck = False
+        world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, ()))
+        await until(world, lambda: not world.leftovers(L))
+
+
+async def test_lost_events_are_made_good_by_looking_at_everything() -> None:
+    world = World()
+    world.bus = MemoryBus(queue_size=2)
+    world.restart()
+    async with running(world):
+        await asyncio.sleep(0.02)
+        world.chain.states[L] = LeaseState.ACTIVE
+        for height in range(5):
+            world.bus.publish(CHAIN_BLOCK, Block(height, ()))
+        await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
+
+
+async def test_leases_are_found_by_whatever_they_left() -> None:
+    world = World()
+    await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
+    world.chain.states[L] = LeaseState.CLOSED
+    traces = [key for key in world.cluster.objects if key[1] in ("Manifest", "Secret", "ProviderHost", "Namespace")]
+    for kept in traces:
+        left = World()
+        left.cluster.objects = {
+            key: obj for key, obj in world.cluster.objects.items() if key == kept or key[3] == "lease"
+        }
+        found = await find_leases(left.chain, left.cluster, left.engine, config=left.config)  # type: ignore[arg-type]
+        assert found.leases == ({L} if "lease.id.dseq" in str(world.cluster.objects[kept]) else set())
+
+
+async def test_a_stack_that_nothing_else_explains_is_looked_up_among_ended_leases_or_reported() -> None:
+    world = World()
+    world.chain.states[L] = LeaseState.CLOSED
+    world.engine.state = {namespace_name(L): {}, "somebody-elses": {}}
+    found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
+    assert found.leases == {L} and found.unknown_stacks == ("somebody-elses",)
+
+
+@pytest.mark.parametrize("away", ["chain", "cluster"])
+async def test_a_source_that_is_away_costs_only_what_it_alone_knows(away: str) -> None:
+    world = World()
+    await world.run(L, a_group())
+    if away == "chain":
+        world.chain.lies = [ChainError("http://node", "no answer")]
+    else:
+
+        def refuse(operation: str, kind: str, name: str) -> None:
+            raise unreachable()
+
+        world.cluster.before = refuse
+    found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
+    assert found.leases == {L} and found.problems
+    assert L.provider == PROVIDER
+
+
+async def test_the_queue_gives_each_lease_once_and_never_twice_at_a_time() -> None:
+    clock = FakeClock()
+    queue = LeaseQueue(clock)
+    one, two = a_lease(1), a_lease(2)
+    for after in (5.0, 2.0, 3.0):
+        queue.add(one, after=after)
+    queue.add(two, after=1.0)
+    first, second = asyncio.create_task(queue.take()), None
+    await clock.advance(1.0)
+    assert await first == two
+    second = asyncio.create_task(queue.take())
+    await clock.advance(1.0)
+    assert await second == one
+    queue.add(one)
+    third = asyncio.create_task(queue.take())
+    await clock.advance(10.0)
+    assert not third.done()
+    queue.done(one)
+    assert await third == one and len(queue) == 2
