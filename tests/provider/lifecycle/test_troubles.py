@@ -1,0 +1,60 @@
+"""Which failures are ours and tried again, and how the pauses grow."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from provider.lifecycle.troubles import ours, pause
+from stacks.results import Operation, StackResult
+
+
+def failed(text: str) -> StackResult:
+    return StackResult(Operation.UP, "s", ok=False, seconds=1.0, error=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Get https://127.0.0.1:6443/version: dial tcp 127.0.0.1:6443: connect: connection refused",
+        "read: connection reset by peer",
+        "apiserver not ready",
+        "configured Kubernetes cluster is unreachable: unable to load schema information from the API server",
+        "context deadline exceeded",
+        "etcdserver: request timed out",
+        "up of abc did not end within 600 s nor when interrupted",
+        "up of abc failed: worker 12 is gone; killed; the next one repairs it",
+        "the stack is currently locked by 1 lock(s)",
+        "write /data/x.json: no space left on device",
+        "Operation cannot be fulfilled on deployments: the object has been modified",
+        'secrets "a" is forbidden: unable to create new content in namespace x because it is being terminated',
+        'namespace "x" is being terminated',
+    ],
+)
+def test_our_trouble(text: str) -> None:
+    assert ours(failed(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Deployment.apps "web" is invalid: spec.template.spec.containers[0].volumeMounts[2].name: Not found: "web-x"',
+        "StatefulSet.apps is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas'",
+        'admission webhook "policy.example.com" denied the request: no latest tags',
+        "pods is forbidden: exceeded quota: compute",
+        "policy violation: container web is privileged",
+        "",
+        "something nobody has seen before",
+    ],
+)
+def test_a_refusal(text: str) -> None:
+    assert not ours(failed(text))
+
+
+def test_pauses_double_up_to_five_minutes_and_spread() -> None:
+    random = Random(7)
+    for attempts in range(1, 2000, 7):
+        whole = min(300.0, 2.0 ** min(attempts - 1, 20))
+        assert whole / 2 <= pause(attempts, random=random) <= whole
+    assert len({pause(5, random=random) for _ in range(20)}) > 10
