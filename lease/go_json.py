@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 __all__ = ["GoSyntaxError", "Members", "Number", "Value", "escape_html", "first_value", "kind_of"]
 
-MAX_DEPTH = 10_000
-"""Of Go's scanner. We stop near Python's own recursion limit, far deeper than a manifest is."""
+EXACT_BYTES = 32 * 1024
+"""Up to here a syntax error is told in Go's words; walking further would take a tenant's nonsense too long."""
 
 
 class GoSyntaxError(ValueError):
@@ -61,7 +61,9 @@ def first_value(body: bytes | str) -> Value:
     value: Value
     try:
         value, _ = _DECODER.raw_decode(text, blanks.end() if blanks else 0)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise GoSyntaxError("exceeded max depth") from None
+    except ValueError:
         raise GoSyntaxError(_syntax_problem(text.encode("utf-8", errors="replace"))) from None
     return _without_surrogates(value) if "\\u" in text or _SURROGATE.search(text) else value
 
@@ -110,7 +112,7 @@ def _quoted(byte: int) -> str:
 
 
 class _Scanner:
-    """One walk over a text that is known to be wrong (or too deep)."""
+    """One walk over a text that is known to be wrong."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -206,8 +208,6 @@ def _open(scanner: _Scanner, stack: list[bytes]) -> bool:
         scanner.at += 1
         return True
     stack.append(bracket)
-    if len(stack) > MAX_DEPTH:
-        raise GoSyntaxError("exceeded max depth")
     if bracket == b"{":
         scanner.key()
     return False
@@ -215,6 +215,8 @@ def _open(scanner: _Scanner, stack: list[bytes]) -> bool:
 
 def _close(scanner: _Scanner, stack: list[bytes]) -> None:
     """After a value: leave every bracket that ends here, then step over the comma."""
+    if scanner.at > EXACT_BYTES:
+        raise GoSyntaxError(f"invalid JSON somewhere after byte {EXACT_BYTES}")
     while stack:
         char = scanner.peek()
         inside = stack[-1] == b"{"
@@ -245,6 +247,6 @@ def _syntax_problem(text: bytes) -> str:
                 scanner.scalar()
             _close(scanner, stack)
             if not stack:
-                return "exceeded max depth"
+                return "invalid JSON"
     except GoSyntaxError as error:
         return str(error)

@@ -30,8 +30,8 @@ from lease.resources import Attribute, Endpoint, EndpointKind, Resources, Volume
 
 __all__ = ["MAX_MANIFEST_BYTES", "manifest_from_json", "resources_from_value"]
 
-MAX_MANIFEST_BYTES = 4 * 1024 * 1024
-"""Ours; a deployment's groups have to fit a transaction, and no manifest comes near."""
+MAX_MANIFEST_BYTES = 1024 * 1024
+"""Ours: as much as an SDL may hold."""
 
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]*|0[bB][01]+|[1-9][0-9]*)")
 _MAX_BITS = 256

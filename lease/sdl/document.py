@@ -120,8 +120,8 @@ def _compose_counted(parser: _Parser, file: str) -> Node | None:
         event = parser.get_event()
         if isinstance(event, DocumentEndEvent):
             return None
-        count += 1
-        if count > 2 * MAX_NODES or len(open_nodes) > MAX_DEPTH:
+        count += not isinstance(event, CollectionEndEvent)
+        if count > MAX_NODES or len(open_nodes) > MAX_DEPTH:
             _refuse(file, event.start_mark, f"more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH}")
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             open_nodes.append(_opened(event, anchors))

@@ -75,7 +75,8 @@ def _point_to_service(reader: Reader, document: Document, problem: ManifestRefus
     """A service's problem belongs to the value that was refused, or to its key, or to the service."""
     service = document.services.get(problem.service)
     if service is None:
-        reader.problem(reader.root, problem.problem, found="", suffix="services")
+        section = next((value for key, value in reader.root.value if key.value == "services"), reader.root)
+        reader.problem(section, problem.problem, found="")
         return
     if problem.field == "env":
         nodes = reader.items(service.members["env"]) or []

@@ -17,6 +17,9 @@ __all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32"]
 MAX_VISITS = 100_000
 """Values read with every alias expanded: "billion laughs" ends here."""
 
+MAX_FINDINGS = 1_000
+"""More are of no use to anybody."""
+
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
@@ -87,6 +90,8 @@ class Reader:
         self, node: Node, message: str, *, found: str | None = None, allowed: str = "", suffix: str = ""
     ) -> None:
         """Note what is wrong at `node`; `suffix` names a part of it that is not there."""
+        if len(self._problems) >= MAX_FINDINGS:
+            return
         if found is None:
             found = _shown(node) if not suffix else ""
         self._problems.append(_Problem(node, message, found, allowed, suffix))

@@ -46,7 +46,7 @@ def _read_version(reader: Reader, top: dict[str, Node]) -> bool:
     node = top.get("version")
     allowed = '"2.0", "2.1"'
     if node is None or is_null(node):
-        reader.problem(node or reader.root, "no version found", suffix="version", allowed=allowed)
+        reader.problem(node or reader.root, "no version found", suffix="" if node else "version", allowed=allowed)
         reader.check()
     match = _VERSION.fullmatch(reader.text(node).strip())
     if match is None:

@@ -1,0 +1,363 @@
+"""Manifests and group specs against the rules of sdl-and-manifest.md §4 (numbered behaviours 35-39)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lease.errors import GroupsInvalid, ManifestErrorKind, ManifestRefused
+from lease.groups import GroupSpec, Requirements, ResourceUnit
+from lease.manifest import Expose, Group, HttpOptions, Manifest, Params, Service, StorageMount
+from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
+from lease.validation import (
+    check_for_provider,
+    cross_validate,
+    group_hostnames,
+    validate_groups,
+    validate_manifest,
+)
+
+HTTP, PORT, IP = (Endpoint(kind) for kind in EndpointKind)
+RESOURCES = Resources(1, 100, 2**27, (Volume("default", 2**30),), 0, (HTTP,))
+EXPOSE = Expose(80, global_=True, hosts=("a-test.com",))
+SERVICE = Service("web", "nginx", RESOURCES, 1, env=("FOO=",), expose=(EXPOSE,))
+PRICE = Price("uact", Decimal(1))
+
+
+def manifest(*services: Service, name: str = "dc") -> Manifest:
+    return (Group(name, services),)
+
+
+def with_resources(**changes: Any) -> Service:
+    return replace(SERVICE, resources=replace(RESOURCES, **changes))
+
+
+def with_expose(**changes: Any) -> Service:
+    return replace(SERVICE, expose=(replace(EXPOSE, **changes),))
+
+
+def test_a_plain_manifest_is_fine() -> None:
+    validate_manifest(manifest(SERVICE))
+    validate_manifest(manifest(SERVICE, replace(SERVICE, expose=())))
+    validate_manifest(manifest(with_expose(hosts=("1.2.3.4", "localhost", "a" * 64 + ".com"))))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ((), "invalid manifest: manifest is empty"),
+        (manifest(), 'invalid manifest: group "dc" contains no services'),
+        ((Group("dc", None),), 'invalid manifest: group "dc" contains no services'),
+        (manifest(SERVICE, replace(SERVICE, name="db")), 'invalid manifest: group "dc" services is not sorted'),
+        (manifest(replace(SERVICE, name="")), "invalid manifest: service name is empty"),
+        *(
+            (manifest(replace(SERVICE, name=name)), f'invalid manifest: service "{name}" name is invalid')
+            for name in ("a_bad_service_name", "a-name-", "9aaa-bar", "Web", "web\n")
+        ),
+        (manifest(replace(SERVICE, image="")), 'invalid manifest: service "web" has empty image name'),
+        *(
+            (
+                manifest(replace(SERVICE, env=(entry,))),
+                f'invalid manifest: service "web" defines an env. var. with an invalid name "{entry.split("=")[0]}"',
+            )
+            for entry in ("=FOO", "9VAR=FOO", "", ".=1", "..", "..a=1", "A B=1", "É=1")
+        ),
+        (
+            manifest(with_expose(port=65536)),
+            'invalid manifest: service "web": port value must be 0 < value <= 65535 ',
+        ),
+        (manifest(with_expose(proto="ICMP")), 'invalid manifest: service "web": protocol "ICMP" unknown'),
+        *(
+            (manifest(with_expose(hosts=(host,))), f'invalid manifest: service "web": has invalid hostname "{host}"')
+            for host in ("-bob", "a" * 259, "A.com", "a_b", "*.a.com", "a.com:80", "", "é.com", "a..b", "a.com\n")
+        ),
+        (
+            manifest(with_expose(hosts=("a.com", "a.com"))),
+            'invalid manifest: service "web": hostname "a.com" is duplicated, this is not allowed',
+        ),
+        (
+            manifest(replace(SERVICE, expose=(Expose(81, global_=True), EXPOSE))),
+            'invalid manifest: service "web": expose is not sorted',
+        ),
+        (
+            (*manifest(SERVICE), *manifest(replace(SERVICE, expose=()))),
+            'invalid manifest: duplicate group "dc"',
+        ),
+        (manifest(replace(SERVICE, expose=None)), "invalid manifest: zero global services"),
+    ],
+)
+def test_a_manifest_against_the_rules_is_refused_in_the_recorded_words(wrong: Manifest, text: str) -> None:
+    with pytest.raises(ManifestRefused) as caught:
+        validate_manifest(wrong)
+    assert str(caught.value) == text
+    assert caught.value.kind is ManifestErrorKind.INVALID
+
+
+def test_absent_resources_are_told_in_order_and_without_the_sentinel() -> None:
+    absent: dict[str, Any] = {"absent": frozenset(("cpu", "gpu", "memory")), "storage": None, "endpoints": None}
+    for changes, text in (
+        ({"id": 0}, "resources ID must be > 0"),
+        ({}, "CPU must not be nil"),
+        ({"absent": frozenset(("gpu", "memory"))}, "GPU must not be nil"),
+        ({"absent": frozenset(("memory",))}, "memory must not be nil"),
+        ({"absent": frozenset()}, "storage must not be nil"),
+        ({"absent": frozenset(), "storage": ()}, "endpoints must not be nil"),
+    ):
+        with pytest.raises(ManifestRefused) as caught:
+            validate_manifest(manifest(with_resources(**{**absent, **changes})))
+        assert (str(caught.value), caught.value.kind) == (text, ManifestErrorKind.PLAIN)
+
+
+def spec(*units: ResourceUnit, name: str = "dc") -> GroupSpec:
+    return GroupSpec(name, Requirements(), units or (ResourceUnit(RESOURCES, 1, PRICE),))
+
+
+def unit(count: int = 1, **changes: Any) -> ResourceUnit:
+    return ResourceUnit(replace(RESOURCES, **changes), count, PRICE)
+
+
+def test_a_manifest_that_uses_exactly_what_is_rented_passes() -> None:
+    for count in range(1, 21):
+        cross_validate(manifest(replace(SERVICE, count=count)), [spec(unit(count))])
+    names = ("c", "b", "a")
+    groups = tuple(Group(name, (SERVICE,)) for name in names)
+    cross_validate(groups, [spec(name=name) for name in reversed(names)])
+    twice = manifest(replace(SERVICE, count=2), replace(SERVICE, expose=()))
+    cross_validate(twice, [spec(unit(3))])
+
+
+def test_more_volumes_on_chain_pass_and_fewer_are_a_mismatch() -> None:
+    more = (*(RESOURCES.storage or ()), Volume("extra", 2**30))
+    cross_validate(manifest(SERVICE), [spec(unit(storage=more))])
+    with pytest.raises(ManifestRefused, match="Storage resources mismatch for ID 1"):
+        cross_validate(manifest(with_resources(storage=more)), [spec()])
+
+
+CROSS = 'manifest cross-validation error: group "dc": '
+IN_WEB = f'{CROSS}service "web": '
+
+
+@pytest.mark.parametrize(
+    ("service", "group", "text"),
+    [
+        (SERVICE, spec(unit(id=2)), f"{IN_WEB}not found deployment group resources with ID = 1"),
+        (with_resources(cpu_milli=101), spec(), f"{IN_WEB}CPU resources mismatch for ID 1"),
+        (with_resources(gpu_units=1), spec(), f"{IN_WEB}GPU resources mismatch for ID 1"),
+        (with_resources(memory_bytes=1), spec(), f"{IN_WEB}Memory resources mismatch for ID 1"),
+        (with_resources(storage=(Volume("other", 2**30),)), spec(), f"{IN_WEB}Storage resources mismatch for ID 1"),
+        (
+            replace(SERVICE, count=2),
+            spec(),
+            f"{IN_WEB}over-utilized replicas (2) > group spec resources count (1)",
+        ),
+        (SERVICE, spec(unit(endpoints=())), f"{IN_WEB}resource ID 1: over-utilized HTTP endpoints"),
+        (with_expose(port=81), spec(), f"{IN_WEB}resource ID 1: over-utilized PORT endpoints"),
+        (with_expose(ip="meow"), spec(), f"{IN_WEB}resource ID 1: over-utilized IP endpoints"),
+    ],
+)
+def test_a_manifest_that_uses_more_or_other_than_is_rented_is_refused(
+    service: Service, group: GroupSpec, text: str
+) -> None:
+    with pytest.raises(ManifestRefused) as caught:
+        cross_validate(manifest(service), [group])
+    assert (str(caught.value), caught.value.kind) == (text, ManifestErrorKind.CROSS)
+
+
+@pytest.mark.parametrize(
+    ("group", "what"),
+    [
+        (spec(unit(2)), "under-utilized (1) resources"),
+        (spec(unit(endpoints=(HTTP, HTTP))), "under-utilized (1) HTTP endpoints"),
+        (spec(unit(endpoints=(HTTP, PORT, PORT))), "under-utilized (2) PORT endpoints"),
+        (spec(unit(endpoints=(HTTP, IP))), "under-utilized (1) IP endpoints"),
+    ],
+)
+def test_a_manifest_that_leaves_something_unused_is_refused(group: GroupSpec, what: str) -> None:
+    with pytest.raises(ManifestRefused) as caught:
+        cross_validate(manifest(SERVICE), [group])
+    assert str(caught.value).startswith("manifest cross-validation error: ")
+    assert what in str(caught.value)
+
+
+def test_other_groups_than_those_on_chain_are_refused_without_the_sentinel() -> None:
+    for groups, text in (
+        ((), "invalid manifest: group count mismatch (1 != 0)"),
+        ([spec(name="zz")], "invalid manifest: unknown deployment group ('dc')"),
+    ):
+        with pytest.raises(ManifestRefused) as caught:
+            cross_validate(manifest(SERVICE), groups)
+        assert (str(caught.value), caught.value.kind) == (text, ManifestErrorKind.PLAIN)
+
+
+GPU = (Attribute("vendor/nvidia/model/*", "true"),)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        spec(unit(cpu_milli=10, memory_bytes=2**20, storage=(Volume("d", 5 * 2**20),))),
+        spec(unit(cpu_milli=384_000, memory_bytes=2**41, storage=(Volume("d", 2**45),))),
+        spec(unit(gpu_units=24, gpu_attributes=GPU)),
+        spec(unit(50, cpu_milli=384_000)),
+        spec(unit(storage=())),
+        spec(*(unit(id=number) for number in range(1, 31))),
+        spec(unit(1), unit(0, id=2)),
+    ],
+)
+def test_group_specs_within_the_limits(group: GroupSpec) -> None:
+    validate_groups((group,))
+
+
+@pytest.mark.parametrize(
+    ("group", "field"),
+    [
+        (spec(unit(cpu_milli=9)), "cpu"),
+        (spec(unit(cpu_milli=384_001)), "cpu"),
+        (spec(unit(gpu_units=25, gpu_attributes=GPU)), "gpu"),
+        (spec(unit(gpu_attributes=GPU)), "gpu"),
+        (spec(unit(gpu_units=1, gpu_attributes=GPU * 2)), "gpu"),
+        (spec(unit(memory_bytes=2**20 - 1)), "memory"),
+        (spec(unit(memory_bytes=2**41 + 1)), "memory"),
+        (spec(unit(storage=(Volume("d", 5 * 2**20 - 1),))), "storage"),
+        (spec(unit(storage=(Volume("d", 2**45 + 1),))), "storage"),
+        (spec(unit(storage=None)), "storage"),
+        (spec(unit(absent=frozenset(("cpu",)))), "cpu"),
+        (spec(unit(51, cpu_milli=384_000)), "cpu"),
+        (spec(unit(51, gpu_units=24, gpu_attributes=GPU)), "gpu"),
+        (spec(unit(51, memory_bytes=2**41)), "memory"),
+        (spec(unit(0)), "cpu"),
+        (spec(unit(id=0)), "id"),
+        (spec(unit(), unit()), "id"),
+        (spec(name=""), "name"),
+        (spec(ResourceUnit(RESOURCES, 1, Price("uact", Decimal(10_000_001)))), "price"),
+        (spec(ResourceUnit(RESOURCES, 1, Price("uact", Decimal(0)))), "price"),
+        (spec(unit(), ResourceUnit(replace(RESOURCES, id=2), 1, Price("uakt", Decimal(1)))), "price"),
+    ],
+)
+def test_group_specs_beyond_the_limits(group: GroupSpec, field: str) -> None:
+    with pytest.raises(GroupsInvalid) as caught:
+        validate_groups((group,))
+    assert caught.value.field == field
+
+
+def test_groups_need_names_of_their_own_and_one_denom() -> None:
+    validate_groups((spec(name="a"), spec(name="b")))
+    other = ResourceUnit(RESOURCES, 1, Price("uakt", Decimal(1)))
+    for wrong in ((), (spec(name="a"), spec(name="a")), (spec(name="a"), spec(other, name="b"))):
+        with pytest.raises(GroupsInvalid):
+            validate_groups(wrong)
+
+
+@pytest.mark.parametrize("key", ["key1", "key1*", "key1/*"])
+def test_attribute_keys_that_are_taken(key: str) -> None:
+    validate_groups((spec(unit(cpu_attributes=(Attribute(key, "v"),))),))
+
+
+@pytest.mark.parametrize("key", ["*key1", "key1**", "key1*/", "key1/*/", "$", "", "k" * 130, "k", "key\n", "kéy"])
+def test_attribute_keys_that_are_refused(key: str) -> None:
+    with pytest.raises(GroupsInvalid):
+        validate_groups((spec(unit(cpu_attributes=(Attribute(key, "v"),))),))
+
+
+PERSISTENT = (Attribute("class", "beta2"), Attribute("persistent", "true"))
+
+
+def volume(*attributes: Attribute, name: str = "data") -> tuple[Volume, ...]:
+    return (Volume(name, 2**30, attributes),)
+
+
+def mounted(*mounts: StorageMount, **changes: Any) -> Service:
+    return replace(with_resources(**changes), params=Params(mounts))
+
+
+@pytest.mark.parametrize(
+    ("service", "gist"),
+    [
+        (with_expose(http_options=HttpOptions(next_cases=("error; } evil {",))), "next case"),
+        (with_expose(http_options=HttpOptions(next_cases=("off", "error"))), "stand alone"),
+        (with_expose(http_options=HttpOptions(max_body_size=104857601)), "body size"),
+        (with_expose(http_options=HttpOptions(read_timeout=60001)), "read timeout"),
+        (with_expose(http_options=HttpOptions(send_timeout=60001)), "send timeout"),
+        (with_expose(http_options=HttpOptions(proxy_buffer_size=1048577)), "buffer size"),
+        (with_expose(external_port=70000), "external port"),
+        (replace(SERVICE, name="w" * 61), "longer than 60"),
+        (with_resources(storage=volume(Attribute("class", "a b"), Attribute("persistent", "true"))), "storage class"),
+        (
+            with_resources(storage=volume(Attribute("class", "c" * 60), Attribute("persistent", "true"))),
+            "63 characters",
+        ),
+        (with_resources(storage=volume(Attribute("persistent", "true"))), "names no class"),
+        (with_resources(storage=volume(Attribute("class", "ram"), Attribute("persistent", "true"))), "class ram"),
+        (with_resources(storage=volume() * 2), "one name"),
+        (with_resources(storage=volume(*PERSISTENT, name="Data")), "storage name"),
+        (with_resources(storage=(Volume("d", -1),)), "negative"),
+        (with_resources(cpu_milli=-1), "negative"),
+        *(
+            (with_resources(gpu_units=1, gpu_attributes=(Attribute(key, "true"),)), gist)
+            for key, gist in (
+                ("vendor/other/model/x", "GPU attribute"),
+                ("vendor/nvidia/model/", "GPU attribute"),
+                ("vendor/nvidia", "GPU attribute"),
+                ("vendor/nvidia/model/a b", "GPU model"),
+                ("vendor/nvidia/model/" + "m" * 60, "63 characters"),
+                ("vendor/nvidia/model/a100/ram/80G", "GPU attribute"),
+                ("vendor/nvidia/model/a100/interface/usb", "GPU attribute"),
+            )
+        ),
+        (with_resources(gpu_units=1), "no vendor"),
+        (mounted(StorageMount("ghost", "/a")), "names no storage"),
+        (mounted(StorageMount("default", "a")), "absolute"),
+        (mounted(StorageMount("default", "/a:b")), "absolute"),
+        (mounted(StorageMount("default", "/a"), StorageMount("default", "/b")), "used twice"),
+        (
+            mounted(StorageMount("a", "/a"), StorageMount("b", "/a"), storage=(Volume("a", 1), Volume("b", 1))),
+            "used twice",
+        ),
+        (replace(SERVICE, args=("a\0b",)), "NUL"),
+    ],
+)
+def test_what_must_not_reach_a_node_or_the_edge_is_rejected(service: Service, gist: str) -> None:
+    with pytest.raises(ManifestRefused) as caught:
+        check_for_provider(Group("dc", (service,)), require_hosts=False)
+    assert caught.value.kind is ManifestErrorKind.REJECTED
+    assert gist in str(caught.value)
+
+
+def test_two_services_of_one_name_are_rejected_although_the_go_rules_take_them() -> None:
+    twins = Group("dc", (SERVICE, replace(SERVICE, expose=())))
+    validate_manifest((twins,))
+    with pytest.raises(ManifestRefused, match="two services have one name"):
+        check_for_provider(twins, require_hosts=False)
+
+
+def test_an_http_expose_needs_a_hostname_only_without_static_hosts() -> None:
+    group = Group("dc", (with_expose(hosts=None),))
+    check_for_provider(group, require_hosts=False)
+    check_for_provider(Group("dc", (SERVICE,)), require_hosts=True)
+    with pytest.raises(ManifestRefused) as caught:
+        check_for_provider(group, require_hosts=True)
+    assert str(caught.value) == 'manifest rejected: service "web" exposed on 80:TCP must have a hostname'
+
+
+def test_a_groups_hostnames_are_lower_case_and_listed_once() -> None:
+    services = (with_expose(hosts=("B.com", "a.com")), with_expose(hosts=("b.com",)))
+    assert group_hostnames(Group("dc", services)) == ("b.com", "a.com")
+    assert group_hostnames(Group("dc", None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("expose", "ingress"),
+    [
+        (Expose(80, global_=True), True),
+        (Expose(8080, 80, global_=True), True),
+        (Expose(81, global_=True), False),
+        (Expose(80), False),
+        (Expose(80, proto="UDP", global_=True), False),
+        (Expose(80, 8080, global_=True), False),
+    ],
+)
+def test_global_tcp_on_external_port_80_is_the_shared_edge(expose: Expose, ingress: bool) -> None:
+    assert expose.is_ingress is ingress
