@@ -107,7 +107,9 @@ def main() -> None:
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
+    # Ctrl-C in a terminal is the daemon's business. A handler, not SIG_IGN: children would inherit that, and the
+    # command line would be deaf until it installs its own
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
         Worker(source, sink).serve()
     finally:
