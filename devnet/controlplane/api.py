@@ -88,7 +88,7 @@ class Api:
 
 
 def _is(item: dict[str, Any], condition: str) -> bool:
-    return any(c["type"] == condition and c["status"] == "True" for c in item["status"].get("conditions", []))
+    return any(c["type"] == condition and c["status"] == "True" for c in item["status"].get("conditions") or [])
 
 
 def _schedulable(node: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -55,6 +55,10 @@ class Toolbox:
     def program(self, name: str) -> Path:
         """Absolute path of a program; KeyError if it was not asked for."""
         return self.programs[name]
+
+    def with_program(self, name: str, path: Path) -> Toolbox:
+        """The same tools, but another program under this name."""
+        return replace(self, programs={**self.programs, name: path})
 
     def share(self, name: str) -> Path:
         """Folder of the data files that came with a built tool (`metallb-controller`: `crds/*.yaml`)."""

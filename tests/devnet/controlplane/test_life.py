@@ -1,0 +1,166 @@
+"""However a control plane ends, and whoever is killed: no process of it is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from devnet.controlplane import ControlPlane, read_state, stop_supervisor
+from devnet.errors import ControlPlaneFailed
+
+pytestmark = pytest.mark.devnet
+
+LESSOR = [sys.executable, "-c", "from provider.cli import main; main()"]
+
+
+def processes_of(data: Path) -> list[str]:
+    """Command lines of all living processes that name the folder (every member and the supervisor do)."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(data) in command and int(folder.name) != os.getpid():
+            found.append(command)
+    return found
+
+
+def eventually(condition, what: str, *, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def start_command(data: Path, *options: str) -> subprocess.Popen:
+    with (data.parent / "command.log").open("ab") as log:
+        argv = [*LESSOR, "devnet", "up", "--data", str(data), "--nodes", "1", *options]
+        return subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+
+
+def lessor(command: str, data: Path) -> tuple[int, str]:
+    """Exit code and output of `lessor devnet <command>`."""
+    argv = [*LESSOR, "devnet", command, "--data", str(data)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout
+
+
+def phase(data: Path) -> str:
+    state = read_state(data)
+    return state.phase if state else ""
+
+
+def starting(data: Path) -> bool:
+    """The supervisor, etcd and the API server run, and nothing is ready yet."""
+    state = read_state(data)
+    return state is not None and {"etcd", "kube-apiserver"} <= state.members.keys()
+
+
+@pytest.fixture
+def data(tmp_path, toolbox):
+    folder = tmp_path / "plane"
+    yield folder
+    assert processes_of(folder) == []
+
+
+def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolbox):
+    kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
+    assert start_command(data, "--detach").wait(timeout=60) == 0
+    code, told = lessor("status", data)
+    assert (code, json.loads(told)["phase"]) == (0, "ready")
+    assert start_command(data).wait(timeout=20) == 1
+    assert "one runs there already" in (data.parent / "command.log").read_text()
+    subprocess.run([*kubectl, "create", "namespace", "kept"], check=True, timeout=30)
+    assert lessor("down", data) == (0, "stopped\n")
+    assert processes_of(data) == []
+    code, told = lessor("status", data)
+    assert (code, json.loads(told)["phase"]) == (1, "stopped")
+
+    command = start_command(data)
+    eventually(lambda: phase(data) == "ready", "ready again")
+    subprocess.run([*kubectl, "get", "namespace", "kept"], check=True, timeout=30)
+    os.killpg(command.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group
+    assert command.wait(timeout=20) == 0
+    assert processes_of(data) == []
+    assert phase(data) == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_is_asked_to_end_while_it_starts_leaves_nothing(data, number):
+    command = start_command(data)
+    eventually(lambda: starting(data), "starting")
+    os.killpg(command.pid, number)
+    assert command.wait(timeout=20) != 0
+    assert processes_of(data) == []
+    assert phase(data) == "stopped"
+
+
+def test_a_killed_command_leaves_nothing(data):
+    command = start_command(data)
+    eventually(lambda: starting(data), "starting")
+    command.kill()
+    command.wait()
+    eventually(lambda: processes_of(data) == [], "everything gone")
+
+
+def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(data):
+    command = start_command(data)
+    eventually(lambda: starting(data), "starting")
+    os.kill(read_state(data).pid, signal.SIGKILL)
+    assert command.wait(timeout=20) == 1
+    eventually(lambda: processes_of(data) == [], "everything gone")
+    assert "its supervisor vanished" in (data.parent / "command.log").read_text()
+
+
+def test_those_who_share_one_keep_it_until_the_last_of_them_is_gone(data, toolbox):
+    sharer = subprocess.Popen(
+        [sys.executable, "-c", SHARER, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    plane = ControlPlane.share(data, toolbox)
+    assert sharer.stdout.readline() == f"{plane.api_server}\n", "both have the same one"
+    sharer.kill()
+    sharer.communicate()
+    time.sleep(0.5)
+    assert plane.state().phase == "ready"
+    assert plane.state().supervised()
+    plane.release()
+    assert processes_of(data) == []
+    plane.release()
+
+
+SHARER = """
+import sys
+from pathlib import Path
+from devnet.controlplane import ControlPlane
+from devnet.tools import CONTROL_PLANE, ensure_tools
+plane = ControlPlane.share(Path(sys.argv[1]), ensure_tools(CONTROL_PLANE, build=False))
+print(plane.api_server, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_member_that_dies_ends_the_whole_and_is_named(data, toolbox):
+    broken = toolbox.with_program("kwok", Path("/bin/false"))
+    with pytest.raises(ControlPlaneFailed, match=r"kwok ended with 1 \(see kwok.log\)"):
+        ControlPlane.start(data, broken)
+    assert processes_of(data) == []
+    assert phase(data) == "failed"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": "ready"}', '{"pid": "x"}', "\x00" * 4096])
+def test_a_state_file_that_is_none_of_ours_counts_as_nothing_running(tmp_path, text):
+    (tmp_path / "state.json").write_text(text)
+    assert read_state(tmp_path) is None
+    assert not stop_supervisor(tmp_path)
+
+
+def test_down_where_nothing_runs_says_so_and_is_no_error(tmp_path):
+    assert lessor("down", tmp_path) == (0, f"nothing runs in {tmp_path}\n")
