@@ -83,7 +83,9 @@ async def test_a_bid_becomes_a_lease_and_the_lease_ends_as_the_chain_says(node: 
         assert (lease.id, lease.state) == (bid.id, LeaseState.ACTIVE)
         assert await us.leases(provider=US, states=(LeaseState.ACTIVE,), deployment=deployment(8)) == []
 
+        await node.wait_blocks(2)  # a second settlement at one height is refused (recordings/chain README §2)
         await us.broadcast([messages.withdraw_lease(bid.id)])
+        await node.wait_blocks(2)
         await tenant.broadcast([tenant_messages.close_deployment(deployment(7))])
         closed = await us.lease(bid.id)
         assert closed.lease is not None
