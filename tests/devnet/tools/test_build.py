@@ -1,0 +1,175 @@
+"""Builds are made once, checked, and never half finished, whoever is killed and however many ask at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from devnet.children import alive
+from devnet.errors import BuildFailed, GoMissing
+from devnet.tools.recipes import CopyFromCheckout, GoBuild, Link, Recipe
+from tests.devnet.tools.families import RECIPE, builder, fake_go, family, first_on_path
+
+BUILD_IT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.devnet.tools.families import RECIPE, builder
+builder(Path(sys.argv[1]), root=Path(sys.argv[1]) / "tools")[0].ensure(RECIPE)
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch) -> Path:
+    """Where the stand-in for `go` notes its builds; it comes first on PATH."""
+    first_on_path(monkeypatch, tmp_path / "bin")
+    fake_go(tmp_path / "bin", told=tmp_path / "told")
+    return tmp_path / "told"
+
+
+def builds(told: Path) -> list[int]:
+    return [int(line) for line in told.read_text().split()] if told.exists() else []
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="no Go on PATH")
+def test_a_real_family_is_built_with_its_linker_values_and_the_checkout_stays_clean(tmp_path):
+    root = family(tmp_path / "tools")
+    before = sorted((root / "hello").iterdir())
+    done = builder(tmp_path, root=root)[0].ensure(RECIPE)
+    answer = subprocess.run([done / "bin" / "hello"], capture_output=True, text=True, check=True)
+    assert answer.stdout == "hello 1.2.3\n"
+    assert sorted((root / "hello").iterdir()) == before
+
+
+def test_what_is_built_is_not_built_again(tmp_path, told):
+    made, _ = builder(tmp_path)
+    assert made.ensure(RECIPE) == made.ensure(RECIPE)
+    assert len(builds(told)) == 1
+
+
+def test_a_changed_source_is_built_beside_the_old_one(tmp_path, told):
+    made, _ = builder(tmp_path)
+    old = made.ensure(RECIPE)
+    (tmp_path / "tools" / "hello" / "main.go").write_text("package main // other")
+    new = made.ensure(RECIPE)
+    assert old != new
+    assert old.is_dir()
+    assert len(builds(told)) == 2
+
+
+def test_two_builders_at_once_build_once_and_the_second_says_that_it_waits(tmp_path, told):
+    fake_go(tmp_path / "bin", told=told, then="sleep 0.5")
+    family(tmp_path / "tools")
+    pairs = [builder(tmp_path, root=tmp_path / "tools") for _ in range(2)]
+    threads = [threading.Thread(target=made.ensure, args=(RECIPE,)) for made, _ in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(builds(told)) == 1
+    assert sum("another process is at it" in line for _, lines in pairs for line in lines) == 1
+
+
+def test_a_killed_build_leaves_nothing_that_looks_finished_and_no_compiler(tmp_path, told):
+    fake_go(tmp_path / "bin", told=told, then="exec sleep 60")
+    made, _ = builder(tmp_path)
+    argv = [sys.executable, "-c", BUILD_IT, str(tmp_path), str(Path(__file__).parents[3])]
+    process = subprocess.Popen(argv)
+    deadline = time.monotonic() + 20
+    while not builds(told):
+        assert time.monotonic() < deadline, "the build did not start"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not made.folder(RECIPE).exists()
+    [compiler] = builds(told)
+    while alive(compiler):
+        assert time.monotonic() < deadline, "the compiler outlives its builder"
+        time.sleep(0.02)
+
+    fake_go(tmp_path / "bin", told=told)
+    done = made.ensure(RECIPE)
+    assert (
+        subprocess.run([done / "bin" / "hello"], capture_output=True, text=True, check=True).stdout == "hello 1.2.3\n"
+    )
+    assert [path.name for path in made.cache.entry("").iterdir()] == [done.name], "the partial folder is gone"
+
+
+def test_a_failed_build_shows_the_end_of_its_log_and_what_to_do(tmp_path, told):
+    fake_go(tmp_path / "bin", told=told, then="exit 3")
+    made, _ = builder(tmp_path)
+    with pytest.raises(BuildFailed) as failed:
+        made.ensure(RECIPE)
+    text = str(failed.value)
+    assert "building hello failed: `go build` ended with 3" in text
+    assert "    compiling and then: a last line" in text
+    assert str(failed.value.log) in text
+    assert "make tools" in text
+    assert not made.folder(RECIPE).exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "problem"),
+    [("etcd Version: 3.5.9", "etcd says its version is 3.5.9"), ("what?", "etcd says its version is nothing at all")],
+)
+def test_a_tool_that_tells_a_wrong_version_after_its_build_is_not_kept(tmp_path, told, says, problem):
+    fake_go(tmp_path / "bin", told=told, says=says)
+    made, _ = builder(tmp_path)
+    recipe = Recipe("etcd", "hello", (GoBuild(".", "etcd"),), 1)
+    with pytest.raises(BuildFailed, match=problem):
+        made.ensure(recipe)
+    assert not made.folder(recipe).exists()
+
+
+def test_the_version_that_a_tool_tells_is_kept_with_it(tmp_path, told):
+    fake_go(tmp_path / "bin", told=told, says="etcd Version: 3.6.16")
+    made, _ = builder(tmp_path)
+    recipe = Recipe("etcd", "hello", (GoBuild(".", "etcd"),), 1)
+    assert made.versions(recipe) == {}
+    made.ensure(recipe)
+    assert made.versions(recipe) == {"etcd": "3.6.16"}
+
+
+def test_links_and_copies_lie_beside_what_was_built(tmp_path, told):
+    made, _ = builder(tmp_path)
+    (tmp_path / "tools" / "host").write_text("#!/bin/sh\n")
+    steps = (*RECIPE.steps, Link("hello", ("hi", "salut")), CopyFromCheckout("host", "bin/host"))
+    done = made.ensure(replace(RECIPE, steps=steps))
+    assert sorted(path.name for path in (done / "bin").iterdir()) == ["hello", "hi", "host", "salut"]
+    assert (done / "bin" / "hi").readlink() == Path("hello")
+    assert os.access(done / "bin" / "host", os.X_OK)
+
+
+def test_a_throw_away_go_cache_is_gone_after_a_build_and_kept_after_a_failed_one(tmp_path, told):
+    note = 'mkdir -p "$GOCACHE"; touch "$GOCACHE/compiled"'
+    fake_go(tmp_path / "bin", told=told, then=f"{note}; exit 1")
+    made, _ = builder(tmp_path, throw_away=True)
+    with pytest.raises(BuildFailed):
+        made.ensure(RECIPE)
+    assert list(made.cache.root.glob("go-build/*/compiled")), "the next build goes on from there"
+    fake_go(tmp_path / "bin", told=told, then=note)
+    made.ensure(RECIPE)
+    assert not list(made.cache.root.glob("go-build/*"))
+
+
+@pytest.mark.parametrize(("version", "found"), [("1.25.9", "1.25.9"), ("nonsense", "none")])
+def test_a_go_that_is_too_old_is_named_with_the_remedy(tmp_path, told, version, found):
+    fake_go(tmp_path / "bin", told=told, version=version)
+    with pytest.raises(GoMissing, match=rf"Go 1\.26\.0 or newer is needed .* found {found}\. Install it"):
+        builder(tmp_path)[0].ensure(RECIPE)
+    assert builds(told) == []
+
+
+def test_no_go_at_all_is_named_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(GoMissing, match="found none"):
+        builder(tmp_path)[0].ensure(RECIPE)
