@@ -1,5 +1,6 @@
 // The Kubernetes resource plugin. Its own main package cannot be built from the
-// module, which lacks two generated files; embed.py writes them beside this one.
+// module, which lacks two generated files; the recipe writes them beside this one
+// (never in the checkout: devnet/tools/build.py).
 package main
 
 import (
