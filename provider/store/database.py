@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ class Database:
     """An open database. The functions of this package take it as their first argument."""
 
     engine: AsyncEngine
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One writer at a time: SQLite would make the others wait by polling its lock, in no order."""
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -42,7 +44,7 @@ class Database:
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction, committed at the end; what goes wrong is a `StoreError` and changes nothing."""
         try:
-            async with self.engine.begin() as connection:
+            async with self.turn, self.engine.begin() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
             raise StoreError(f"the database cannot be written: {error}") from error
