@@ -217,6 +217,19 @@ async def test_two_leases_of_one_owner_share_the_address_of_one_endpoint() -> No
     assert world.pools() == []
 
 
+async def test_an_address_whose_record_was_lost_is_found_again_in_its_pool() -> None:
+    world = World()
+    other = a_lease(2, owner=OTHER)
+    await world.run(other, a_group(ip="purr"))
+    before = await world.run(L, a_group(ip="meow"))
+    world.chain.states[other] = LeaseState.CLOSED
+    await world.converge(other)
+    for key in [key for key in world.cluster.objects if key[1] == "ProviderLeasedIP"]:
+        world.cluster.remove(key)
+    await world.converge(L)
+    assert world.applied(L).spec == before and before.leased_ips[0].address == "203.0.113.2"
+
+
 async def test_a_port_of_a_shared_address_stays_with_the_lease_that_took_it_first() -> None:
     world = World()
     await world.run(a_lease(1), a_group(ip="meow"))

@@ -15,7 +15,7 @@ from lease.manifest import Group
 from provider.chain.model import LeaseAnswer, LeaseState
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.state import Phase
-from provider.operators.objects import IP_ADDRESS_POOL
+from provider.operators.objects import INGRESS, IP_ADDRESS_POOL, PROVIDER_HOST
 from tests.fakes.cluster import unreachable
 from tests.fakes.engine import Fault, Killed
 from tests.provider.lifecycle.world import OTHER, OWNER, World, a_group, a_lease, closed, on_chain, unknown
@@ -164,6 +164,19 @@ class Simulation:
         assert set(self.world.released) <= {lease.order for lease in ended}, "rule 2: released alive"
         self.check_addresses()
 
+    def live_image(self, lease: LeaseId) -> str:
+        workload = self.world.cluster.objects["apps/v1", "Deployment", namespace_name(lease), "web"]
+        return str(workload["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    def check_hostnames(self) -> None:
+        """A name is served for one lease only, and that one holds the claim."""
+        holders: dict[str, str] = {}
+        for lease in self.alive:
+            for host in self.world.cluster.named(INGRESS, namespace_name(lease)):
+                claim = self.world.cluster.find(PROVIDER_HOST, host, "lease")
+                assert holders.setdefault(host, str(lease)) == str(lease), f"two leases serve {host}"
+                assert claim is not None and claim["spec"]["dseq"] == lease.dseq, f"{host} is served without a claim"
+
     def runs(self, lease: LeaseId) -> bool:
         return ("apps/v1", "Deployment", namespace_name(lease), "web") in self.world.cluster.objects
 
@@ -188,12 +201,16 @@ class Simulation:
                 assert self.world.leftovers(lease) == [], f"rule 2: {lease.dseq}"
             elif lease in self.accepted:
                 self.check_converged(lease, self.accepted[lease])
+        self.check_hostnames()
         if not self.alive:
             assert self.world.pools() == []
 
     def check_converged(self, lease: LeaseId, group: Group) -> None:
         status = self.world.reconciler.statuses[lease]
         image = group.services[0].image if group.services else ""
+        applied = self.world.applied(lease)
+        if applied.spec is not None and status.phase is not Phase.BLOCKED:
+            assert self.live_image(lease) == applied.spec.services[0].image, "rule 5: not the last complete version"
         if image == BAD:
             assert status.phase in (Phase.UPDATE_FAILED, Phase.FAILED, Phase.BLOCKED), status
             assert status.reason
