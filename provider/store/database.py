@@ -70,7 +70,9 @@ async def open_database(url: str) -> Database:
     except (SQLAlchemyError, OSError) as error:
         await engine.dispose()
         where = shown.render_as_string(hide_password=True)
-        text = f"database {where}: {error}; move it away to start with an empty one, no lease is lost"
+        text = (
+            f"database {where}: {str(error).splitlines()[0]}; move it away to start with an empty one, no lease is lost"
+        )
         raise StoreError(text) from error
     return Database(engine)
 

@@ -1,0 +1,150 @@
+"""The store: migrated from nothing, safe at a power cut, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from lease.ids import LeaseId, OrderId
+from provider.errors import StoreError
+from provider.inventory.snapshot import Snapshot
+from provider.market.decision import decide
+from provider.store import Database, open_database
+from provider.store.cursors import load_cursor, save_cursor
+from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_decision, record_outcome
+from provider.store.keys import load_public_key, save_public_key
+from provider.store.tables import metadata
+from provider.store.updates import record_update, updates
+from stacks.results import Operation, ResourceChange, StackResult
+from tests.provider.market.world import RECORD, RULES, make_order
+
+LEASE = LeaseId("akash1tenant", 2**64 - 1, 1, 1, "akash1provider")
+
+
+def url(folder: Path) -> str:
+    return f"sqlite+aiosqlite:///{folder}/deep/er/x.db"
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = await open_database(url(tmp_path))
+    yield opened
+    await opened.close()
+
+
+async def test_the_migrations_make_the_tables_that_the_code_reads(database: Database) -> None:
+    async with database.reading() as connection:
+        differences = await connection.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync), metadata)
+        )
+        names = await connection.run_sync(lambda sync: set(inspect(sync).get_table_names()))
+    assert differences == []
+    assert names == {*metadata.tables, "alembic_version"}
+
+
+async def test_a_second_start_changes_nothing(tmp_path: Path) -> None:
+    for expected in (None, 5):
+        database = await open_database(url(tmp_path))
+        assert await load_cursor(database, "local") == expected
+        await save_cursor(database, "local", height=5, now=1.0)
+        await database.close()
+
+
+async def test_sqlite_writes_ahead_and_syncs_fully(database: Database) -> None:
+    async with database.reading() as connection:
+        found = {
+            name: (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()
+            for name in ("journal_mode", "synchronous")
+        }
+    assert found == {"journal_mode": "wal", "synchronous": 2}
+
+
+async def test_each_chain_has_its_own_height(database: Database) -> None:
+    await save_cursor(database, "a", height=2**40, now=1.0)
+    await save_cursor(database, "b", height=2, now=1.0)
+    await save_cursor(database, "b", height=3, now=2.0)
+    assert [await load_cursor(database, name) for name in ("a", "b", "c")] == [2**40, 3, None]
+
+
+async def test_public_keys_are_kept(database: Database) -> None:
+    assert await load_public_key(database, "akash1x") is None
+    for key in (b"\x02" * 33, b"\x03" * 33):
+        await save_public_key(database, "akash1x", key=key)
+        assert await load_public_key(database, "akash1x") == key
+
+
+async def test_stack_updates_are_a_history_newest_first_without_outputs(database: Database) -> None:
+    change = ResourceChange("create", "kubernetes:apps/v1:Deployment", "web", diff=("spec.replicas",))
+    first = StackResult(
+        Operation.UP, "s", ok=True, seconds=1.5, changes=(change,), summary={"create": 1}, outputs={"x": "secret"}
+    )
+    second = StackResult(Operation.DESTROY, "s", ok=False, seconds=2.0, error="boom")
+    await record_update(database, LEASE, first, started_at=1.0, spec_hash="h")
+    await record_update(database, LEASE, second, started_at=2.0)
+    newest, oldest = await updates(database, LEASE)
+    assert (newest.result.operation, newest.result.ok, newest.result.error) == (Operation.DESTROY, False, "boom")
+    assert (oldest.result.changes, oldest.result.summary, oldest.result.outputs) == ((change,), {"create": 1}, {})
+    assert len(await updates(database, LEASE, limit=1)) == 1
+    async with database.reading() as connection:
+        rows = (await connection.execute(text("SELECT * FROM stack_updates"))).all()
+    assert "secret" not in str(rows)
+
+
+async def test_decisions_come_back_with_what_they_were_made_from(database: Database) -> None:
+    order = make_order(2**64 - 1)
+    inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
+    decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
+    numbers = [await record_decision(database, inputs, decision, now=float(index)) for index in range(3)]
+    await record_outcome(database, numbers[-1], "lost")
+    newest, *_ = found = await orders_decided(database, order.id)
+    assert len(found) == 3
+    assert (newest.id, newest.outcome, newest.reasons) == (numbers[-1], "lost", decision.reasons)  # type: ignore[union-attr]
+    assert await load_inputs(database, numbers[0]) == inputs
+    async with database.reading() as connection:
+        kept = (await connection.execute(text("SELECT COUNT(*) FROM decision_inputs"))).scalar_one()
+    assert kept == 5  # once each, though three decisions look at them
+    assert await orders_decided(database, OrderId("akash1tenant", 1, 1, 1)) == []
+
+
+async def test_a_decision_that_is_not_there_is_told(database: Database) -> None:
+    with pytest.raises(StoreError, match="no decision 99"):
+        await load_inputs(database, 99)
+
+
+async def test_a_damaged_input_is_told(database: Database) -> None:
+    order = make_order()
+    inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
+    number = await record_decision(
+        database, inputs, decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}), now=1.0
+    )
+    async with database.writing() as connection:
+        await connection.execute(text("UPDATE decision_inputs SET body = x'00'"))
+    with pytest.raises(StoreError, match="cannot be read"):
+        await load_inputs(database, number)
+
+
+async def test_many_writers_take_turns(database: Database) -> None:
+    await asyncio.gather(*(save_cursor(database, f"c{index}", height=index, now=0.0) for index in range(50)))
+    assert await load_cursor(database, "c49") == 49
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "nonsense", "sqlite+aiosqlite:////proc/nowhere/x.db", "postgresql+nodriver://u:hunter2@h/d"]
+)
+async def test_a_database_that_cannot_be_opened_is_told_without_its_password(bad: str) -> None:
+    with pytest.raises(StoreError) as error:
+        await open_database(bad)
+    assert "hunter2" not in str(error.value)
+
+
+async def test_a_file_that_is_no_database_is_named_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(b"this is not a database, it is a text that is long enough" * 50)
+    with pytest.raises(StoreError, match=r"x\.db.*move it away.*no lease is lost"):
+        await open_database(f"sqlite+aiosqlite:///{path}")
