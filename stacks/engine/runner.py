@@ -9,15 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pulumi.automation import (
-    CommandError,
-    LocalWorkspaceOptions,
-    ProjectSettings,
-    PulumiCommand,
-    Stack,
-    create_stack,
-    select_stack,
-)
+from pulumi.automation import CommandError, ProjectSettings, PulumiCommand
 from semver import VersionInfo
 
 from components.errors import BuildError
@@ -29,6 +21,7 @@ from stacks.engine.files import place_kubeconfig
 from stacks.engine.masking import mask
 from stacks.engine.processes import DATA_MARK, STACK_MARK
 from stacks.engine.program import check, lease_program
+from stacks.engine.stack import FileStack, FileWorkspace
 from stacks.engine.state import prune_history, recover
 from stacks.engine.wire import Task
 from stacks.results import Operation, ResourceChange, StackResult
@@ -135,21 +128,20 @@ class Runner:
             check(spec)
         return lambda: lease_program(self.config, spec)
 
-    def _open(self, stack: str, program: Callable[[], None]) -> Stack:
-        """The stack, made if need be. The stock class; a thinner one with the same methods would come in here."""
+    def _open(self, stack: str, program: Callable[[], None]) -> FileStack:
+        """The stack, made if need be."""
         folder = self.config.folder(stack)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        options = LocalWorkspaceOptions(
+        workspace = FileWorkspace(
             work_dir=str(folder),
             pulumi_home=str(self.config.pulumi_home) if self.config.pulumi_home else None,
+            program=program,
             env_vars=self._environment(stack),
             secrets_provider="passphrase",
             project_settings=ProjectSettings(name=PROJECT, runtime="python", main=str(folder)),
             pulumi_command=self._command,
         )
-        # the state file says which: `create_or_select_stack` would start a command line more for a new stack
-        make = select_stack if self.config.state_file(stack).exists() else create_stack
-        return make(stack, project_name=PROJECT, program=program, opts=options)
+        return FileStack(stack, workspace, project=PROJECT)
 
     def _environment(self, stack: str) -> dict[str, str]:
         """Variables of the command line and its plugin (toolchain.md §3)."""

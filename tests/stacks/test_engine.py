@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,26 @@ async def test_history_does_not_grow_without_end(config, client):
     assert not list(config.folder(spec.namespace).rglob("backups/**/*.json"))
     await engine.destroy(spec.namespace)
     await engine.close()
+
+
+async def test_our_stack_class_answers_as_the_stock_one_does(config, engine):
+    from pulumi.automation import Stack
+
+    from stacks.engine.runner import Runner
+
+    spec = small()
+    assert (await engine.up(spec)).ok
+    ours = Runner(config)._open(spec.namespace, lambda: None)
+
+    stock = await asyncio.to_thread(Stack.select, spec.namespace, ours.workspace)
+
+    expected = await asyncio.to_thread(stock.outputs)
+    assert {name: vars(value) for name, value in ours.outputs().items()} == {n: vars(v) for n, v in expected.items()}
+    told, known = await asyncio.to_thread(stock.info), ours.info()
+    for field in ("kind", "result", "resource_changes", "environment", "message"):
+        assert getattr(known, field) == getattr(told, field), field
+    assert known.start_time.timestamp() == pytest.approx(told.start_time.replace(tzinfo=UTC).timestamp(), abs=1)
+    await engine.destroy(spec.namespace)
 
 
 async def test_one_folder_has_one_engine(config, engine):
