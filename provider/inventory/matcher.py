@@ -27,9 +27,7 @@ _MAX_FILLS = 400
 
 @dataclass(slots=True)
 class _Search:
-    """One attempt. `rooms` are nodes already changed; plans and rooms are never changed in place, so going back
-    costs nothing.
-    """
+    """One attempt: what it looks at, and how often it has filled."""
 
     snapshot: Snapshot
     prefer: frozenset[tuple[str, str]]
@@ -38,6 +36,8 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
+    """`rooms` are the nodes changed so far. Never changed in place, so going back costs nothing."""
+
     rooms: dict[str, Node]
     pools: dict[str, int]
     placements: dict[int, GpuPlacement | None]
@@ -94,13 +94,9 @@ def _kinds(search: _Search, need: Need) -> list[GpuPlacement | None]:
     """Every kind of card the need accepts, preferred ones first, then as the nodes come."""
     if not need.gpu_units:
         return [None]
-    kinds: dict[GpuPlacement | None, None] = {}
-    for node in search.snapshot.nodes:
-        for card in node.cards:
-            kind = offered_as(card, need.gpus)
-            if kind is not None:
-                kinds[kind] = None
-    return sorted(kinds, key=lambda kind: kind is None or (kind.vendor, kind.model) not in search.prefer)
+    cards = dict.fromkeys(card for node in search.snapshot.nodes for card in node.cards)
+    kinds = dict.fromkeys(kind for card in cards if (kind := offered_as(card, need.gpus)) is not None)
+    return [*sorted(kinds, key=lambda kind: (kind.vendor, kind.model) not in search.prefer)]
 
 
 def _fill(snapshot: Snapshot, need: Need, kind: GpuPlacement | None, plan: _Plan) -> _Plan | None:
@@ -111,30 +107,43 @@ def _fill(snapshot: Snapshot, need: Need, kind: GpuPlacement | None, plan: _Plan
         if pools[storage_class] < 0:
             return None
     rooms, replicas, left = dict(plan.rooms), list(plan.replicas), need.count
+    fitting = _Fitting(need, kind)
     for original in snapshot.nodes:
         if not left:
             break
         node = rooms.get(original.name, original)
-        count = min(left, _how_many(node, need, kind))
+        count = min(left, _how_many(node, need, fitting))
         if count:
-            rooms[node.name] = _fill_node(node, need, kind, count=count, into=replicas)
+            rooms[node.name] = _fill_node(node, need, fitting, count=count, into=replicas)
             left -= count
     if left:
         return None
     return _Plan(rooms, pools, {**plan.placements, need.unit.resources.id: kind}, tuple(replicas))
 
 
-def _how_many(node: Node, need: Need, kind: GpuPlacement | None) -> int:
+class _Fitting(dict[Card, bool]):
+    """Whether a card is of the chosen kind; a thousand nodes have few different cards."""
+
+    def __init__(self, need: Need, kind: GpuPlacement | None) -> None:
+        super().__init__()
+        self._need, self._kind = need, kind
+
+    def __missing__(self, card: Card) -> bool:
+        self[card] = self._kind is not None and offered_as(card, self._need.gpus) == self._kind
+        return self[card]
+
+
+def _how_many(node: Node, need: Need, fitting: _Fitting) -> int:
     count = node.room.how_many(need.room)
     if not count or not need.classes.issubset(node.storage_classes):
         return 0
-    if kind is None:
+    if not need.gpu_units:
         return count
-    return min(count, sum(offered_as(card, need.gpus) == kind for card in node.cards) // need.gpu_units)
+    return min(count, sum(fitting[card] for card in node.cards) // need.gpu_units)
 
 
-def _fill_node(node: Node, need: Need, kind: GpuPlacement | None, *, count: int, into: list[Replica]) -> Node:
-    cards: list[Card] = [] if kind is None else [card for card in node.cards if offered_as(card, need.gpus) == kind]
+def _fill_node(node: Node, need: Need, fitting: _Fitting, *, count: int, into: list[Replica]) -> Node:
+    cards: list[Card] = [card for card in node.cards if fitting[card]] if need.gpu_units else []
     left = list(node.cards)
     for index in range(count):
         mine = tuple(cards[index * need.gpu_units : (index + 1) * need.gpu_units])
