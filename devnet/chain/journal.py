@@ -28,23 +28,29 @@ class Journal:
             raise ValueError(f"{self._path} was written by another genesis; use an empty folder")
         if not self._path.exists():
             self._path.write_text(json.dumps({"genesis": digest}) + "\n")
+        self._drop_cut_line()
         self._file: TextIO = self._path.open("a")
 
     def _head(self) -> str:
         with self._path.open() as lines:
             return str(json.loads(lines.readline() or "{}").get("genesis", ""))
 
+    def _drop_cut_line(self) -> None:
+        """A crash may have cut the last line short; what comes next must not be glued to it."""
+        whole = self._path.read_bytes().rfind(b"\n") + 1
+        with self._path.open("r+b") as file:
+            file.truncate(whole)
+
     def blocks(self) -> Iterator[tuple[int, int, list[bytes]]]:
-        """What was appended; a last line cut short by a crash is dropped."""
+        """What was appended."""
         with self._path.open() as lines:
             next(lines)
             for line in lines:
-                if line.endswith("\n"):
-                    height, time_ns, txs = json.loads(line)
-                    yield height, time_ns, [base64.b64decode(tx) for tx in txs]
+                height, time_ns, txs = json.loads(line)
+                yield height, time_ns, [base64.b64decode(tx) for tx in txs]
 
     def append(self, height: int, time_ns: int, txs: Sequence[bytes]) -> None:
-        """Written through at once when there is a transaction in it."""
+        """Handed to the system at once."""
         self._file.write(json.dumps([height, time_ns, [base64.b64encode(tx).decode() for tx in txs]]) + "\n")
         self._file.flush()
 

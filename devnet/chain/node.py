@@ -35,7 +35,7 @@ class Node:
         self._journal = Journal(folder, genesis) if folder else None
         if self._journal:
             for height, time_ns, txs in self._journal.blocks():
-                self._commit(height, time_ns, txs)
+                self.replay(height, time_ns, txs)
 
     @property
     def height(self) -> int:
@@ -79,7 +79,7 @@ class Node:
         txs, self._mempool = self._mempool, []
         last = self.blocks.last
         now = max(self.genesis.time_ns or 0, time.time_ns(), last.time_ns + 1 if last else 0)
-        block = self._commit(self.height + 1, now, txs)
+        block = self.replay(self.height + 1, now, txs)
         if self._journal:
             self._journal.append(block.height, block.time_ns, block.txs)
         async with self._committed:
@@ -88,7 +88,8 @@ class Node:
             listener(block)
         return block
 
-    def _commit(self, height: int, time_ns: int, txs: list[bytes]) -> Block:
+    def replay(self, height: int, time_ns: int, txs: list[bytes]) -> Block:
+        """Commit this very block, without telling anybody."""
         last = self.blocks.last
         results = self.app.commit_block(height, time_ns, txs)
         block = Block(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from aiohttp import web
 from devnet.chain.node import Node
 from devnet.chain.rpc_methods import METHODS_BY_NAME
 from devnet.chain.rpc_params import RpcError, from_json, from_url
-from devnet.chain.websocket import Hub
+from devnet.chain.websocket import SUBSCRIPTION_METHODS, Hub
 
 __all__ = ["RpcServer"]
 
@@ -86,7 +87,7 @@ class RpcServer:
             return {"jsonrpc": "2.0", "error": RpcError("expected an object", code=-32600).json()}
         if "id" not in question:
             return None
-        envelope = {"jsonrpc": "2.0", "id": question["id"]}
+        envelope = {"jsonrpc": "2.0", "id": _identity(question["id"])}
         try:
             method = METHODS_BY_NAME.get(str(question.get("method", "")))
             if method is None:
@@ -102,6 +103,8 @@ class RpcServer:
             return self._listing()
         envelope = {"jsonrpc": "2.0", "id": -1}
         method = METHODS_BY_NAME.get(name)
+        if method is None and name in SUBSCRIPTION_METHODS:
+            return _reply({**envelope, "error": RpcError("", code=_NO_METHOD).json()}, status=404)
         if method is None:
             return web.Response(status=404, text="404 page not found\n")
         try:
@@ -115,6 +118,11 @@ class RpcServer:
         return web.Response(
             content_type="text/html", text=f"<html><body><br>Available endpoints:<br>{rows}</body></html>"
         )
+
+
+def _identity(value: Any) -> Any:
+    """A fraction loses its decimals, as in Go's integer ids."""
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _reply(body: Any, *, status: int = 200) -> web.Response:

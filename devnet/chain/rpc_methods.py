@@ -17,7 +17,7 @@ from devnet.chain.query import METHODS, Transport, answer
 from devnet.chain.query.akash import discovery_json
 from devnet.chain.rpc_params import Kind, RpcError
 
-__all__ = ["METHODS_BY_NAME", "RpcMethod", "tx_values"]
+__all__ = ["METHODS_BY_NAME", "AbciReply", "RpcMethod", "abci_query", "tx_values"]
 
 Handler: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Any]]
 _COMMIT_SECONDS = 10.0
@@ -139,43 +139,59 @@ async def _unconfirmed(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
     return {"n_txs": count, "total": count, "total_bytes": size, "txs": shown}
 
 
+async def _unconfirmed_count(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {**await _unconfirmed(node, params), "txs": None}
+
+
 async def _abci_query(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
-    code, log, value, height = _query(node, params.get("path", ""), params.get("data", b""), params.get("height", 0))
+    reply = abci_query(node, params.get("path", ""), params.get("data", b""), params.get("height", 0))
     response = {
-        "code": code,
-        "log": log,
+        "code": reply.code,
+        "log": reply.log,
         "info": "",
         "index": "0",
         "key": None,
-        "value": base64.b64encode(value).decode() if value else None,
+        "value": base64.b64encode(reply.value).decode() if reply.value else None,
         "proofOps": None,
-        "height": str(height),
-        "codespace": "sdk" if code else "",
+        "height": str(reply.height),
+        "codespace": "sdk" if reply.code else "",
     }
     return {"response": response}
 
 
-def _query(node: Node, path: str, data: bytes, height: int) -> tuple[int, str, bytes, int]:
-    """(code, log, value, height) of a query by gRPC path."""
+@dataclass(frozen=True, slots=True)
+class AbciReply:
+    """`height` is the one that was answered from, 0 when none could be."""
+
+    code: int = 0
+    log: str = ""
+    value: bytes = b""
+    height: int = 0
+
+
+def abci_query(node: Node, path: str, data: bytes, height: int) -> AbciReply:
+    """A query by gRPC path, errors as the application interface words them (recorded correction 5)."""
     if height < 0:
-        return 18, "cannot query with height < 0; please provide a valid height: invalid request", b"", 0
+        return AbciReply(18, "cannot query with height < 0; please provide a valid height: invalid request")
     if height > node.height:
-        return 26, "cannot query with height in the future; please provide a valid height: invalid height", b"", 0
+        return AbciReply(26, "cannot query with height in the future; please provide a valid height: invalid height")
     if height and height < node.blocks.earliest:
-        return 38, _PRUNED.format(height=height, latest=node.height), b"", 0
+        return AbciReply(38, _PRUNED.format(height=height, latest=node.height))
     if not path:
-        return 6, "no query path provided: unknown request", b"", 0
+        return AbciReply(6, "no query path provided: unknown request")
+    at = height or node.height
     if path == "/app/version":
-        return 0, "", NODE_VERSION.encode(), height or node.height
-    method = METHODS.get(path)
+        return AbciReply(value=NODE_VERSION.encode(), height=at)
     if path == "/cosmos.tx.v1beta1.Service/BroadcastTx":
-        return 18, "can't route a broadcast tx message: invalid request", b"", height or node.height
+        return AbciReply(18, "can't route a broadcast tx message: invalid request")
+    method = METHODS.get(path)
     if method is None or Transport.ABCI not in method.transports:
-        return 6, "unknown query path: unknown request", b"", height or node.height
+        return AbciReply(6, "unknown query path: unknown request")
     try:
-        return 0, "", answer(node.query(height), method, data), height or node.height
+        return AbciReply(value=answer(node.query(height), method, data), height=at)
     except QueryRefused as refused:
-        return (*refused.abci(), b"", height or node.height)
+        code, log = refused.abci()
+        return AbciReply(code, log, height=at)
 
 
 async def _broadcast_sync(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,7 +308,7 @@ METHODS_BY_NAME: dict[str, RpcMethod] = {
     "block_results": RpcMethod(_block_results, _AT),
     "validators": RpcMethod(_validators, _AT),
     "unconfirmed_txs": RpcMethod(_unconfirmed),
-    "num_unconfirmed_txs": RpcMethod(_unconfirmed),
+    "num_unconfirmed_txs": RpcMethod(_unconfirmed_count),
     "broadcast_tx_sync": RpcMethod(_broadcast_sync, _TX),
     "broadcast_tx_async": RpcMethod(_broadcast_async, _TX),
     "broadcast_tx_commit": RpcMethod(_broadcast_commit, _TX),

@@ -17,7 +17,7 @@ from devnet.chain.node import Node
 from devnet.chain.rpc_methods import tx_values
 from devnet.chain.rpc_params import RpcError
 
-__all__ = ["Hub"]
+__all__ = ["SUBSCRIPTION_METHODS", "Hub"]
 
 _MAX_SUBSCRIPTIONS = 5
 _BUFFER = 200
@@ -75,7 +75,7 @@ class Hub:
             await client.queue.put({"jsonrpc": "2.0", "error": error})
             return
         method = question.get("method") if isinstance(question, dict) else None
-        answered = _subscription(client, question) if method in _OWN else await self._call(question)
+        answered = _subscription(client, question) if method in SUBSCRIPTION_METHODS else await self._call(question)
         if answered is not None:
             await client.queue.put(answered)
 
@@ -90,7 +90,7 @@ def _subscription(client: _Client, question: dict[str, Any]) -> dict[str, Any]:
     params = question.get("params")
     query = params.get("query", "") if isinstance(params, dict) else ""
     try:
-        _OWN[question["method"]](client, question.get("id"), str(query))
+        SUBSCRIPTION_METHODS[question["method"]](client, question.get("id"), str(query))
     except RpcError as error:
         return {**envelope, "error": error.json()}
     return {**envelope, "result": {}}
@@ -116,7 +116,7 @@ def _unsubscribe_all(client: _Client, identity: Any, query: str) -> None:
     client.subscriptions.clear()
 
 
-_OWN: dict[str, Callable[[_Client, Any, str], None]] = {
+SUBSCRIPTION_METHODS: dict[str, Callable[[_Client, Any, str], None]] = {
     "subscribe": _subscribe,
     "unsubscribe": _unsubscribe,
     "unsubscribe_all": _unsubscribe_all,
@@ -129,8 +129,13 @@ def _happenings(block: Block) -> Iterator[tuple[str, dict[str, Any], dict[str, l
     yield "NewBlockHeader", {"header": block.header_json()}, {"tm.event": ["NewBlockHeader"]}
     for index, (tx, result) in enumerate(zip(block.txs, block.results, strict=True)):
         encoded = block.json()["data"]["txs"][index]
-        body = {"height": str(block.height), "index": index, "tx": encoded, "result": result_json(result)}
-        yield "Tx", {"TxResult": body}, tx_values(block.height, tx, result)
+        body = {"height": str(block.height), "index": index, "tx": encoded, "result": _set(result_json(result))}
+        yield "Tx", {"TxResult": _set(body)}, tx_values(block.height, tx, result)
+
+
+def _set(fields: dict[str, Any]) -> dict[str, Any]:
+    """Protobuf's JSON leaves out what is zero or empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _offer(client: _Client, kind: str, value: dict[str, Any], values: dict[str, list[str]]) -> None:
