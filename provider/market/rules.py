@@ -1,21 +1,14 @@
-"""The operator's rules out of the settings, and the `provider.yaml` that filters orders (bidding.md §1.4 row 2, §6)."""
+"""The operator's rules out of the settings."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import yaml
-
-from lease.attributes import attribute_keys_valid
-from lease.resources import Attribute
-from provider.errors import SettingsError
 from provider.inventory.capacity import Overcommit
 from provider.market.decision import Rules
+from provider.market.order_filter import load_order_filter
 from provider.market.pricing import scale_prices
 from provider.settings import Settings
 
-__all__ = ["order_filter", "rules_from"]
+__all__ = ["rules_from"]
 
 
 def rules_from(settings: Settings) -> Rules:
@@ -23,30 +16,5 @@ def rules_from(settings: Settings) -> Rules:
     return Rules(
         prices=scale_prices(settings),
         overcommit=Overcommit(settings.overcommit_cpu, settings.overcommit_memory, settings.overcommit_storage),
-        order_filter=order_filter(settings.provider_config) if settings.provider_config else (),
+        order_filter=load_order_filter(settings.provider_config),
     )
-
-
-def order_filter(path: Path) -> tuple[Attribute, ...]:
-    """The `attributes` of a provider configuration: an order must ask for each of them."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise SettingsError(f"AP_PROVIDER_CONFIG={path}: cannot be read: {error}") from None
-    items = document.get("attributes", []) if isinstance(document, dict) else None
-    if not isinstance(items, list):
-        raise SettingsError(
-            f"AP_PROVIDER_CONFIG={path}: must be a YAML mapping with host, info and a list of attributes"
-        )
-    found = tuple(_attribute(path, item) for item in items)
-    problem = attribute_keys_valid(found)
-    if problem:
-        raise SettingsError(f"AP_PROVIDER_CONFIG={path}: {problem}")
-    return found
-
-
-def _attribute(path: Path, item: Any) -> Attribute:
-    if not isinstance(item, dict) or not isinstance(item.get("key"), str) or isinstance(item.get("value"), dict | list):
-        raise SettingsError(f"AP_PROVIDER_CONFIG={path}: {str(item)[:80]!r} is not an attribute with key and value")
-    value = item.get("value")
-    return Attribute(item["key"], str(value).lower() if isinstance(value, bool) else str(value))

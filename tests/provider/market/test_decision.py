@@ -16,7 +16,8 @@ from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Bid, Declined, decide
-from provider.market.rules import order_filter, rules_from
+from provider.market.order_filter import load_order_filter
+from provider.market.rules import rules_from
 from provider.settings import Settings
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, make_inventory, make_order
 
@@ -137,9 +138,9 @@ def test_a_provider_configuration_that_is_none_is_refused_by_name(tmp_path: Path
     config = tmp_path / "provider.yaml"
     config.write_text(text)
     with pytest.raises(SettingsError, match="AP_PROVIDER_CONFIG"):
-        order_filter(config)
+        load_order_filter(config)
 
 
 def test_a_provider_configuration_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"AP_PROVIDER_CONFIG=.*gone"):
-        order_filter(tmp_path / "gone")
+        load_order_filter(tmp_path / "gone")
