@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from lease.ids import LeaseId, namespace_name
+from lease.spec import LeaseSpec
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
 from provider.bus.memory import MemoryBus
 from provider.chain.model import Block, LeaseState
@@ -16,9 +17,10 @@ from provider.errors import ChainError
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
+from provider.lifecycle.watching import Watcher
 from provider.operators.hostname.claims import host_object
-from provider.operators.objects import PROVIDER_HOST
-from stacks.results import Operation
+from provider.operators.objects import DEPLOYMENT, PROVIDER_HOST
+from stacks.results import Operation, StackResult
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import unreachable
 from tests.fakes.engine import Fault
@@ -126,12 +128,67 @@ async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
     world = World()
     world.engine.faults.extend([Fault(error="connection refused", objects=9)] * 3)
     await world.win(L, a_group())
+    times: list[float] = []
+    up = world.engine.up
+
+    async def timed(spec: LeaseSpec) -> StackResult:
+        times.append(world.clock.monotonic())
+        return await up(spec)
+
+    world.engine.up = timed  # type: ignore[method-assign]
     async with running(world):
-        await until(world, lambda: len(world.engine.calls) == 1)
-        begun = world.clock.time
         await until(world, lambda: phase(world) is Phase.RUNNING)
-    assert len(world.engine.calls) == 4
-    assert world.clock.time - begun > 0.5 + 1 + 2
+    assert len(times) == 4
+    assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], (0.5, 1, 2), strict=False))
+
+
+async def test_only_a_change_of_there_or_ready_is_worth_a_look() -> None:
+    world = World()
+    spec = await world.run(L, a_group())
+    looks: list[tuple[LeaseId, float]] = []
+    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append((lease, after)))
+    watcher.know(L)
+    task = asyncio.create_task(watcher.follow(DEPLOYMENT))
+    workload = world.cluster.workload(spec.namespace, spec.services[0])
+    assert workload is not None
+    key = ("apps/v1", "Deployment", spec.namespace, "web")
+    counts = []
+    for change in (
+        lambda: None,
+        lambda: world.cluster.put({**workload, "status": {"availableReplicas": 1, "note": "x"}}, status=True),
+        lambda: world.cluster.make_ready(workload, 0),
+        lambda: world.cluster.make_ready(workload, 1),
+        lambda: world.cluster.remove(key),
+    ):
+        looks.clear()
+        change()
+        await asyncio.sleep(0.01)
+        counts.append(len(looks))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert counts == [1, 0, 1, 1, 1]
+
+
+async def test_an_unreadable_object_in_a_watch_stops_nothing() -> None:
+    world = World()
+    broken = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "x", "labels": {"akash.network": "true"}},
+    }
+    world.cluster.put({**broken, "spec": {"replicas": "many"}})
+    looks: list[LeaseId] = []
+    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append(lease))
+    watcher.know(L)
+    task = asyncio.create_task(watcher.follow(DEPLOYMENT))
+    await asyncio.sleep(0)
+    await world.run(L, a_group())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert L in looks
 
 
 async def test_a_workload_that_gets_ready_or_not_is_noticed() -> None:
