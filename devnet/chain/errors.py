@@ -93,6 +93,6 @@ class QueryRefused(Exception):
         text = self.text if bare else f"rpc error: code = {_NAMES[self.status]} desc = {self.text}"
         return code, f"{text}: {suffix}"
 
-    def details(self) -> str:
-        """The details of the gRPC status."""
-        return self.module + self.text
+    def grpc(self) -> tuple[grpc.StatusCode, str]:
+        """(status, details) as the gRPC port reports it; a plain error has no status of its own there."""
+        return (grpc.StatusCode.UNKNOWN if self.plain else self.status), self.module + self.text

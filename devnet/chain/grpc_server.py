@@ -16,6 +16,12 @@ __all__ = ["GrpcServer"]
 
 _HEIGHT = "x-cosmos-block-height"
 _RECEIVE_LIMIT = 10 << 20
+_FUTURE_HEIGHT = (
+    "codespace sdk code 26: invalid height: cannot query with height in the future; please provide a valid height"
+)
+_BAD_HEIGHT = (
+    'codespace sdk code 18: invalid request: Baseapp.RegisterGRPCServer: invalid height header "x-cosmos-block-height"'
+)
 
 
 class GrpcServer:
@@ -46,10 +52,23 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # takes no ar
         self._node = node
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        method = METHODS.get(handler_call_details.method)
-        if method is None or Transport.GRPC not in method.transports:
-            return None
-        return grpc.unary_unary_rpc_method_handler(_behaviour(self._node, method))
+        path = handler_call_details.method
+        method = METHODS.get(path)
+        served = method is not None and Transport.GRPC in method.transports
+        behaviour = _behaviour(self._node, method) if method is not None and served else _unknown(path)
+        return grpc.unary_unary_rpc_method_handler(behaviour)
+
+
+def _unknown(path: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    service, _, name = path.lstrip("/").partition("/")
+    known = any(known.startswith(f"/{service}/") for known in METHODS)
+    text = f"unknown method {name} for service {service}" if known else f"unknown service {service}"
+
+    async def refuse(request: bytes, context: Any) -> bytes:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+        return b""
+
+    return refuse
 
 
 def _behaviour(node: Node, method: Method) -> Callable[[bytes, Any], Awaitable[bytes]]:
@@ -57,14 +76,14 @@ def _behaviour(node: Node, method: Method) -> Callable[[bytes, Any], Awaitable[b
         if node.faults.refuse:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "connection refused")
         await node.faults.before_answer()
-        height = await _asked_height(node, context)
-        query = node.query(height)
+        query = node.query(await _asked_height(node, context))
         try:
             reply = answer(query, method, request)
         except QueryRefused as refused:
-            await context.abort(refused.status, refused.details())
+            await context.abort(*refused.grpc())
             raise
-        await context.send_initial_metadata(tuple(query.extra().items()))
+        if Transport.ABCI in method.transports:
+            await context.send_initial_metadata(tuple(query.extra().items()))
         return reply
 
     return behave
@@ -72,9 +91,11 @@ def _behaviour(node: Node, method: Method) -> Callable[[bytes, Any], Awaitable[b
 
 async def _asked_height(node: Node, context: Any) -> int:
     """The height in the request's metadata, 0 for the latest."""
-    text = dict(context.invocation_metadata()).get(_HEIGHT, "0")
-    height = int(text) if str(text).isdigit() else -1
+    text = str(dict(context.invocation_metadata()).get(_HEIGHT, "0"))
+    if not text.removeprefix("-").isdigit():
+        reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        await context.abort(grpc.StatusCode.UNKNOWN, f"{_BAD_HEIGHT}: {reason}")
+    height = int(text)
     if height < 0 or height > node.height:
-        text = "cannot query with height in the future; please provide a valid height: invalid height"
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+        await context.abort(grpc.StatusCode.UNKNOWN, _FUTURE_HEIGHT)
     return height

@@ -17,7 +17,7 @@ from devnet.chain.store import View
 
 __all__ = ["Node"]
 
-_ALREADY = TxResult(19, "sdk", "tx already in mempool")
+_ALREADY = TxResult(19, "sdk")
 
 
 class Node:

@@ -180,6 +180,9 @@ def _tx_response(data: bytes, result: TxResult, height: int) -> Message:
 
 def broadcast(query: Query, request: Message) -> Message:
     """Sync and async alike: the check's result; what is in the mempool's memory already is `sdk` 19 here."""
+    if request.mode not in (txs.BROADCAST_MODE_SYNC, txs.BROADCAST_MODE_ASYNC):
+        text = "unsupported return type unspecified; supported types: sync, async"
+        raise QueryRefused(grpc.StatusCode.UNKNOWN, text)
     result = query.node.broadcast(request.tx_bytes)
     bare = TxResult(result.code, result.codespace, result.log)
     return txs.BroadcastTxResponse(tx_response=_tx_response(request.tx_bytes, bare, 0))

@@ -26,7 +26,7 @@ from devnet.chain.query import akash, cosmos, market
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message, fill
 
-__all__ = ["METHODS", "Method", "Query", "Transport", "answer"]
+__all__ = ["METHODS", "Method", "Query", "Transport", "Undecodable", "answer"]
 
 
 class Transport(Flag):
@@ -83,10 +83,21 @@ METHODS: dict[str, Method] = {
 }
 
 
+class Undecodable(QueryRefused):
+    """The bytes are not the method's request."""
+
+    def __init__(self) -> None:
+        super().__init__(grpc.StatusCode.INVALID_ARGUMENT, "unexpected EOF", plain=True)
+
+    def grpc(self) -> tuple[grpc.StatusCode, str]:
+        """Here the transport itself complains."""
+        return grpc.StatusCode.INTERNAL, f"grpc: error unmarshalling request: {self.text}"
+
+
 def answer(query: Query, method: Method, request: bytes) -> bytes:
     """The reply's bytes as Go would write them. Raises `QueryRefused`."""
     try:
         asked = method.request.FromString(request)
     except DecodeError:
-        raise QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, "unexpected EOF", plain=True) from None
+        raise Undecodable from None
     return bytes(fill(method.handle(query, asked)).SerializeToString())
