@@ -13,7 +13,8 @@ __all__ = ["LifecycleConfig"]
 class LifecycleConfig:
     """`records`: namespace of Manifests, claims and applied Secrets. Times in seconds.
 
-    `chain_id` empty: that of the first answer. `resync_s`: how often everything is looked at without an event.
+    `preview_updates`: run a preview before every update of a running lease, for the record. `chain_id` empty: that of
+    the first answer. `resync_s`: how often everything is looked at without an event.
     """
 
     provider: str
@@ -24,4 +25,5 @@ class LifecycleConfig:
     ip_ranges: tuple[AddressRange, ...] = ()
     confirmations: int = 2
     concurrency: int = 8
+    preview_updates: bool = False
     resync_s: float = 300.0

@@ -135,6 +135,8 @@ async def _up(look: _Lease, spec: LeaseSpec, *, repair: bool) -> Outcome:
         refreshed = await _refresh(look, spec)
         if refreshed is not None and not refreshed.ok:
             return Outcome(Phase.APPLYING, mask(refreshed.error, spec), retry=True)
+    elif look.parts.config.preview_updates and look.applied.spec is not None:
+        look.parts.report(look.lease, await look.parts.engine.preview(spec))
     result = look.parts.report(look.lease, await look.parts.engine.up(spec))
     error = mask(result.error, spec) or "the engine gave no reason"
     if result.ok:
@@ -167,7 +169,6 @@ async def _done(look: _Lease, spec: LeaseSpec) -> Outcome:
         await _write(look, replace(look.applied, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, look.refused, again_in=_UNREADY_S)
     await _write(look, Applied(spec, look.record.content_hash(), look.newest.withheld))
-    await look.parts.claims.keep_only(spec)
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)
 
 

@@ -48,6 +48,7 @@ class FakeEngine:
         """Image → error: a version with this image is refused by the cluster."""
 
     async def preview(self, spec: LeaseSpec) -> StackResult:
+        self.calls.append((Operation.PREVIEW, spec.namespace))
         return self._result(Operation.PREVIEW, spec.namespace)
 
     async def up(self, spec: LeaseSpec) -> StackResult:

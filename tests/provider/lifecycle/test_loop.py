@@ -125,8 +125,8 @@ async def test_a_stuck_lease_does_not_hold_up_the_others() -> None:
 
 
 async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
-    world = World()
-    world.engine.faults.extend([Fault(error="connection refused", objects=9)] * 3)
+    world = World(speed=20)
+    world.engine.faults.extend([Fault(error="connection refused", objects=number) for number in (1, 2, 3)])
     await world.win(L, a_group())
     times: list[float] = []
     up = world.engine.up

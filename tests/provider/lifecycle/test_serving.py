@@ -113,6 +113,39 @@ async def test_a_crash_between_a_refusal_and_the_way_back_goes_on_with_the_way_b
     assert world.applied(L).attempt is not None and world.applied(L).attempt.restored  # type: ignore[union-attr]
 
 
+async def test_a_way_back_that_is_refused_too_is_tried_again_and_never_takes_the_newest_version_instead() -> None:
+    world = World()
+    await world.run(L, a_group("nginx:1"))
+    world.engine.refused |= {"bad:1": "is invalid", "nginx:1": "exceeded quota"}
+    await world.send(L, a_group("bad:1"))
+    for _ in range(4):
+        outcome = await world.look(L)
+    assert outcome.retry and "could not be restored: exceeded quota" in outcome.reason
+    assert [spec.services[0].image for spec in world.engine.specs] == ["nginx:1", "bad:1", *["nginx:1"] * 3]
+    del world.engine.refused["nginx:1"]
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+
+
+async def test_a_tenant_who_takes_a_refused_update_back_has_a_clean_record_again() -> None:
+    world = World()
+    await world.run(L, a_group("nginx:1"))
+    world.engine.refused["bad:1"] = "is invalid"
+    await world.send(L, a_group("bad:1"))
+    await world.converge(L)
+    calls = len(world.engine.calls)
+    await world.send(L, a_group("nginx:1"))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert world.applied(L).attempt is None and len(world.engine.calls) == calls
+
+
+async def test_a_preview_before_each_update_is_a_setting() -> None:
+    world = World(preview_updates=True)
+    await world.run(L, a_group("nginx:1"))
+    await world.send(L, a_group("nginx:2"))
+    await world.converge(L)
+    assert [operation for operation, _ in world.engine.calls] == [Operation.UP, Operation.PREVIEW, Operation.UP]
+
+
 async def test_a_refused_first_version_says_so_and_leaves_the_lease_alone() -> None:
     world = World()
     world.engine.refused["bad:1"] = "is invalid"
