@@ -18,17 +18,17 @@ import structlog
 from lease.build import SpecSettings, lease_spec
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, LeaseSpec
-from provider.bus import CHAIN_BLOCK, MemoryBus
+from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
 from provider.chain.model import Head
+from provider.chain.pump import pump_blocks
 from provider.clock import SystemClock
 from provider.cluster import KubeCluster
 from provider.errors import SettingsError
-from provider.gateway.config import GatewayConfig
+from provider.gateway.config import gateway_config
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
-from provider.inventory.capacity import Overcommit
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
@@ -38,18 +38,14 @@ from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
 from provider.market.book import Market
-from provider.market.decision import Rules
 from provider.market.loop import run_market
-from provider.market.order_filter import load_order_filter
-from provider.market.pricing import scale_prices
-from provider.observe.metrics import CHAIN_HEIGHT
+from provider.market.rules import rules_from
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
-from provider.protocols import Chain, Clock
+from provider.protocols import Clock
 from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
 from provider.store import Database, open_database
-from provider.store.cursors import load_cursor, save_cursor
 from stacks.engine import EngineConfig, PulumiEngine
 
 __all__ = ["run_provider"]
@@ -129,7 +125,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         group.create_task(leases.run(), name="leases")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
-        group.create_task(_follow(world, head), name="chain")
+        group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")
         host, port = gateway.address
         _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}", height=head.height)
 
@@ -141,18 +137,8 @@ async def _stop_at_end(gateway: Gateway) -> None:
         await gateway.stop()
 
 
-async def _follow(world: _World, head: Head) -> None:
-    """Blocks onto the bus, from where we stopped last time; the first time from now on."""
-    cursor = await load_cursor(world.database, head.chain_id)
-    async for block in world.chain.follow(after=head.height if cursor is None else cursor):
-        world.bus.publish(CHAIN_BLOCK, block)
-        CHAIN_HEIGHT.set(block.height)
-        await save_cursor(world.database, head.chain_id, height=block.height, now=world.clock.now())
-
-
 def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Market:
     settings = world.settings
-    overcommit = Overcommit(settings.overcommit_cpu, settings.overcommit_memory, settings.overcommit_storage)
     return Market(
         provider=world.address,
         chain=world.chain,
@@ -161,7 +147,7 @@ def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Marke
         ledger=ledger,
         inventory=lambda: inventory.inventory,
         database=world.database,
-        rules=Rules(scale_prices(settings), overcommit, load_order_filter(settings.provider_config)),
+        rules=rules_from(settings),
         deposit=settings.bid_deposit,
         bid_timeout=settings.bid_timeout,
         interval=settings.market_interval,
@@ -178,6 +164,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         blocked_hostnames=settings.blocked_hostnames,
         ip_ranges=settings.ip_ranges,
         confirmations=settings.close_confirmations,
+        preview_updates=settings.preview_updates,
     )
     parts = Parts(
         cluster=world.cluster,
@@ -224,20 +211,6 @@ def _make_spec(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
 
 
 def _gateway(world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop) -> Gateway:
-    settings = world.settings
-    host, _, port = settings.gateway_listen.rpartition(":")
-    config = GatewayConfig(
-        provider=world.address,
-        data_dir=settings.home,
-        host=host.strip("[]"),
-        port=int(port),
-        manifest_namespace=settings.manifest_namespace,
-        public_hostname=settings.public_hostname,
-        blocked_hostnames=settings.blocked_hostnames,
-        static_hosts=settings.ingress_static_hosts,
-        leased_ips=bool(settings.ip_ranges),
-    )
-
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
         return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders)
@@ -246,10 +219,9 @@ def _gateway(world: _World, market: Market, ledger: Ledger, inventory: Inventory
         reservation = ledger.reservation(lease.order)
         return reservation.placements if reservation else None
 
-    chain: Chain = world.chain
     return Gateway(
-        config,
-        chain=chain,
+        gateway_config(world.settings, world.address),
+        chain=world.chain,
         cluster=world.cluster,
         bus=world.bus,
         clock=world.clock,

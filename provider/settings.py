@@ -120,9 +120,6 @@ class Settings(BaseSettings):
     # where we keep things
     home: Path = Field(Path.home() / ".lessor", validation_alias=_ap("HOME"))
     store_url: str = Field("", validation_alias=_ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home")
-    stack_backend: str = Field(
-        "", validation_alias=_ours("STACK_BACKEND"), description="Pulumi backend URL; empty: files in home"
-    )
     pulumi_home: Path | None = Field(
         None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
     )
@@ -178,6 +175,12 @@ class Settings(BaseSettings):
         (), validation_alias=_ours("IP_RANGES"), description="203.0.113.10-203.0.113.20,198.51.100.0/28"
     )
 
+    preview_updates: bool = Field(
+        False,
+        validation_alias=_ours("PREVIEW_UPDATES"),
+        description="preview each update of a lease before it is applied",
+    )
+
     # cluster
     kubeconfig: Path | None = Field(
         None, validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG")
@@ -186,7 +189,6 @@ class Settings(BaseSettings):
     metallb_namespace: str = Field("metallb-system", min_length=1, validation_alias=_ours("METALLB_NAMESPACE"))
     ingress_domain: str = Field("", validation_alias=_ap("DEPLOYMENT_INGRESS_DOMAIN"))
     ingress_static_hosts: bool = Field(False, validation_alias=_ap("DEPLOYMENT_INGRESS_STATIC_HOSTS"))
-    ingress_expose_lb_hosts: bool = Field(False, validation_alias=_ap("DEPLOYMENT_INGRESS_EXPOSE_LB_HOSTS"))
     ingress_mode: IngressMode = Field(IngressMode.INGRESS, validation_alias=_ap("INGRESS_MODE"))
     ingress_class: str = Field("akash-ingress-class", min_length=1, validation_alias=_ours("INGRESS_CLASS"))
     gateway_name: str = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAME"))
@@ -202,22 +204,10 @@ class Settings(BaseSettings):
 
     # gateway and leases
     gateway_listen: Listen = Field("0.0.0.0:8443", validation_alias=_ap("GATEWAY_LISTEN_ADDRESS"))
-    gateway_tls_cert: Path | None = Field(None, validation_alias=_ap("GATEWAY_TLS_CERT"))
-    gateway_tls_key: Path | None = Field(None, validation_alias=_ap("GATEWAY_TLS_KEY"))
-    metrics_listen: Listen | None = Field(None, validation_alias=_ap("METRICS_LISTENER"))
-    manifest_timeout: Duration = Field(300, validation_alias=_ap("MANIFEST_TIMEOUT"), description="0: wait for ever")
-    monitor_max_retries: int = Field(40, ge=0, validation_alias=_ap("MONITOR_MAX_RETRIES"))
-    monitor_retry_period: Duration = Field(4, ge=4, validation_alias=_ap("MONITOR_RETRY_PERIOD"))
-    monitor_healthcheck_period: Duration = Field(10, ge=4, validation_alias=_ap("MONITOR_HEALTHCHECK_PERIOD"))
 
     @property
     def database_url(self) -> str:
         return self.store_url or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
-
-    @property
-    def passphrase_file(self) -> Path:
-        """The key of the lease stacks, made at first start, mode 0600."""
-        return self.home / "stack.key"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:
@@ -225,8 +215,6 @@ class Settings(BaseSettings):
             raise ValueError(f"AP_FROM: {self.provider_address[:60]!r} is not an akash address (akash1…)")
         if self.ingress_static_hosts and not self.ingress_domain:
             raise ValueError("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS needs AP_DEPLOYMENT_INGRESS_DOMAIN")
-        if (self.gateway_tls_cert is None) != (self.gateway_tls_key is None):
-            raise ValueError("AP_GATEWAY_TLS_CERT and AP_GATEWAY_TLS_KEY go together: set both or neither")
         if self.bid_deposit.amount != int(self.bid_deposit.amount):
             raise ValueError(f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount")
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class ClusterStack:
     checkout: Path
     data: Path
     env: Mapping[str, str]
-    name: str = "devnet"
+    name: str
 
     async def up(self, line: Line) -> Mapping[str, str]:
         """Create or update it, each line of output to `line`; returns the stack's outputs."""
@@ -31,12 +32,19 @@ class ClusterStack:
         if not key.exists():
             key.write_text("devnet")
         config = ("--config-file", str(self.data / f"Pulumi.{self.name}.yaml"))
-        await self._pulumi("stack", "select", "--create", self.name, line=lambda _: None)
+        await self._create()
         await self._pulumi("up", "--yes", "--skip-preview", "--stack", self.name, *config, line=line)
         shown: list[str] = []
         await self._pulumi("stack", "output", "--json", "--stack", self.name, line=shown.append)
         outputs: Mapping[str, str] = json.loads("\n".join(shown))
         return outputs
+
+    async def _create(self) -> None:
+        """Make the stack. `stack init` takes no --config-file and writes into the checkout: the file is moved out."""
+        await self._pulumi("stack", "select", "--create", self.name, line=lambda _: None)
+        written = self.checkout / f"Pulumi.{self.name}.yaml"
+        if written.exists():
+            shutil.move(written, self.data / written.name)
 
     def _backend(self) -> dict[str, str]:
         key = str(self.data / "passphrase")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -48,8 +49,10 @@ class World:
         self.gateway_port = _free_port()
         self.provider = derive_key("provider").address
         self.tenant = Tenant(self.account("tenant"))
-        self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env())
+        self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), f"devnet-{secrets.token_hex(4)}")
         self.outputs: Mapping[str, str] = {}
+        self.records = "lease"
+        """Namespace of the durable records."""
 
     @classmethod
     @asynccontextmanager

@@ -1,11 +1,65 @@
-"""`lessor demo`."""
+"""`lessor demo`: a provider at work, from an SDL to nothing."""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import signal
+from pathlib import Path
+from typing import Annotated
+
 import typer
+from rich.console import Console
 
 __all__ = ["register"]
 
+_SDL = Path("examples/demo.yaml")
+_DATA = Path(".demo")
+
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
+    """Add `demo`."""
+    app.command()(demo)
+
+
+def demo(
+    sdl: Annotated[Path, typer.Option(help="The SDL that the tenant publishes.", exists=True, dir_okay=False)] = _SDL,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end, until Ctrl-C.")] = False,
+    denom: Annotated[str, typer.Option(help="Rewrite the SDL's prices to this denom, for example uact.")] = "",
+    data: Annotated[Path, typer.Option(help="Folder for everything; what an earlier demo left is removed.")] = _DATA,
+) -> None:
+    """Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease through its whole life.
+
+    Everything listens on loopback only and stops with this command. Needs a checkout; missing tools are built first.
+    """
+    from devnet.demo import DemoOptions, run_demo  # noqa: PLC0415  only this command needs the devnet
+    from devnet.errors import DevnetError  # noqa: PLC0415
+    from lease.errors import LeaseError  # noqa: PLC0415
+
+    console = Console()
+    _clear(data)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        asyncio.run(run_demo(DemoOptions(sdl, data.absolute(), keep, denom), console))
+    except (DevnetError, LeaseError) as error:
+        console.print(f"\n{error}", style="red", markup=False)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.print("\nstopped")
+        raise typer.Exit(130) from None
+
+
+def _clear(data: Path) -> None:
+    """Stop and remove what an earlier demo left in its folder; a folder that is none of ours is refused."""
+    from devnet.controlplane import stop_supervisor  # noqa: PLC0415
+
+    if not data.exists() or not any(data.iterdir()):
+        return
+    if not (data / "controlplane").is_dir():
+        raise typer.BadParameter(f"{data} holds something else than an earlier demo; name an empty folder")
+    stop_supervisor((data / "controlplane").absolute())
+    shutil.rmtree(data)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -10,11 +10,7 @@ from typing import Any
 import structlog
 import typer
 
-from provider.app import run_provider
 from provider.errors import ProviderError, SettingsError, WrongChain
-from provider.observe.logs import configure_logging
-from provider.settings import load_settings
-from stacks.engine import EngineError
 
 __all__ = ["register"]
 
@@ -33,6 +29,11 @@ def run() -> None:
     SIGTERM or Ctrl-C ends it; tenants' workloads keep running and open bids stay open. Start it again and it goes on.
     A node or an API server that does not answer is named in the log and waited for.
     """
+    from provider.app import run_provider  # noqa: PLC0415  other commands start without the daemon's parts
+    from provider.observe.logs import configure_logging  # noqa: PLC0415
+    from provider.settings import load_settings  # noqa: PLC0415
+    from stacks.engine import EngineError  # noqa: PLC0415
+
     try:
         settings = load_settings()
     except SettingsError as error:

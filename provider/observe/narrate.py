@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
+from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
 from provider.protocols import Bus, Clock
 from provider.store import Database
@@ -52,5 +52,5 @@ async def _keep(report: StackReport, database: Database, clock: Clock) -> None:
     started = clock.now() - report.result.seconds
     try:
         await record_update(database, report.lease, report.result, started_at=started)
-    except SQLAlchemyError as error:
+    except StoreError as error:
         _log.warning("store.unwritable", problem=str(error))

@@ -34,7 +34,7 @@ def test_what_is_not_set_has_the_go_providers_default() -> None:
     assert settings.node == "http://127.0.0.1:26657"
     assert settings.bid_deposit == Coin("uakt", Decimal(500000))
     assert settings.gas_prices == Coin("uakt", Decimal("0.025"))
-    assert (settings.bid_timeout, settings.manifest_timeout, settings.manifest_namespace) == (300, 300, "lease")
+    assert (settings.bid_timeout, settings.manifest_namespace) == (300, "lease")
     assert settings.database_url == f"sqlite+aiosqlite:///{Path.home()}/.lessor/lessor.db"
 
 
@@ -76,17 +76,14 @@ def test_the_ap_name_wins_over_the_akash_name_and_code_over_both(monkeypatch) ->
         ("AP_BID_PRICE_CPU_SCALE", "-1", ("0 or more",)),
         ("AP_BID_PRICE_CPU_SCALE", "nan", ("finite",)),
         ("AP_BID_PRICE_STRATEGY", "magic", ("scale",)),
-        ("AP_MANIFEST_TIMEOUT", "five", ("30s",)),
         ("AP_GAS_ADJUSTMENT", "0.5", ("greater than or equal to 1",)),
         ("AP_FROM", "cosmos1abc", ("akash1",)),
         ("AP_GATEWAY_LISTEN_ADDRESS", "0.0.0.0:99999", ("host:port",)),
-        ("AP_MONITOR_RETRY_PERIOD", "1s", ("greater than or equal to 4",)),
         ("LESSOR_IP_RANGES", "203.0.113.9-203.0.113.1", ("not be below",)),
         ("LESSOR_IP_RANGES", "203.0.113.0-2001:db8::1", ("one family",)),
         ("LESSOR_STORAGE_CLASSES", "beta2=lots", ("quantity",)),
         ("LESSOR_CLOSE_CONFIRMATIONS", "1", ("greater than or equal to 2",)),
         ("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS", "true", ("AP_DEPLOYMENT_INGRESS_DOMAIN",)),
-        ("AP_GATEWAY_TLS_CERT", "/x/cert.pem", ("AP_GATEWAY_TLS_KEY",)),
     ],
 )
 def test_a_wrong_value_names_the_variable_and_what_is_allowed(monkeypatch, variable: str, text: str, words) -> None:

@@ -1,0 +1,5 @@
+"""The demo: one lease from its SDL to nothing, over real parts, told step by step."""
+
+from devnet.demo.story import DemoOptions, run_demo
+
+__all__ = ["DemoOptions", "run_demo"]

@@ -1,0 +1,190 @@
+"""The eight steps of the demo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from devnet.demo.leftovers import leftovers
+from devnet.demo.processes import programs_started
+from devnet.demo.telling import Telling
+from devnet.errors import DevnetError
+from devnet.tools import ensure_tools
+from devnet.world import ProviderProcess, World
+from lease.groups import GroupSpec
+from lease.ids import DeploymentId, LeaseId
+from lease.manifest import Group, Service
+from lease.manifest_json import manifest_version
+from lease.sdl import Sdl, read_sdl
+
+__all__ = ["DemoOptions", "run_demo"]
+
+_WATCH_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`denom`: rewrite the SDL's prices to this denom. `keep`: leave everything running until Ctrl-C."""
+
+    sdl: Path
+    data: Path
+    keep: bool = False
+    denom: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rented:
+    deployment: DeploymentId
+    leases: Sequence[LeaseId]
+
+
+async def run_demo(options: DemoOptions, console: Console) -> None:
+    """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on."""
+    sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
+    telling = Telling(console)
+    toolbox = await asyncio.to_thread(ensure_tools, progress=telling.line)
+    async with AsyncExitStack() as stack:
+        with telling.step("The devnet: a Kubernetes control plane and a simulated chain, on loopback"):
+            world = await stack.enter_async_context(World.start(options.data, toolbox))
+            telling.line(f"API server {world.plane.api_server}, kubeconfig {world.plane.kubeconfig}")
+            telling.line(
+                f"chain {world.chain.chain_id}: RPC {world.chain.rpc_address}, gRPC {world.chain.grpc_address}"
+            )
+        provider = await _provider(world, telling)
+        stack.push_async_callback(provider.stop)
+        await _tell(world, provider, sdl, telling=telling)
+        if options.keep:
+            await _keep(world, telling)
+    telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")
+
+
+async def _provider(world: World, telling: Telling) -> ProviderProcess:
+    with telling.step("`pulumi up` on the top-level project: what a cluster needs once"):
+        await world.apply_cluster_stack(lambda line: telling.line(line, style="dim") if " created" in line else None)
+        telling.line(f"outputs: {dict(world.outputs)}")
+    with telling.step("A provider is registered on the chain, and `lessor run` starts"):
+        uri = await world.register_provider()
+        telling.line(f"{world.provider} at {uri}")
+        provider = await world.run_provider(LESSOR_PREVIEW_UPDATES="true")
+        telling.line(f"process {provider.pid}; its log is {world.data / 'provider.log'}")
+    provider.listen = telling.provider_event
+    return provider
+
+
+async def _tell(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: Telling) -> None:
+    with telling.step(
+        "A tenant publishes a deployment; the provider decides, reserves and bids; the tenant takes the bid"
+    ):
+        rented = await _rent(world, sdl, telling)
+    with telling.step("The tenant sends the manifest; the lease becomes a Pulumi stack; the workloads become ready"):
+        await _deploy(world, provider, rented, sdl, telling=telling)
+    with telling.step("The tenant changes an image; Pulumi previews the difference, then applies it"):
+        changed = _with_another_image(sdl)
+        await _update(world, provider, rented, changed, telling=telling)
+    with telling.step("The same manifest again: no Pulumi process starts"):
+        await _send_again(world, provider, rented, changed, telling=telling)
+    with telling.step("The tenant closes the deployment; nothing is left"):
+        await _close(world, provider, rented, telling=telling)
+    telling.line(f"memory of the provider's daemon: {provider.resident_mb():.0f} MB resident")
+
+
+async def _rent(world: World, sdl: Sdl, telling: Telling) -> _Rented:
+    deployment = await world.tenant.publish(sdl)
+    telling.line(f"tenant: deployment {deployment}, {len(sdl.groups)} group(s)")
+    bids = await world.tenant.wait_for_bids(deployment, groups=len(sdl.groups))
+    leases = await world.tenant.take(bids)
+    for bid in bids:
+        telling.line(f"tenant: took the bid of {bid.price.normalize():f}{bid.denom} a block for group {bid.id.gseq}")
+    return _Rented(deployment, leases)
+
+
+async def _deploy(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
+    mark = len(provider.events)
+    await _put(world, rented, sdl, telling)
+    await _running(provider, rented, after=mark)
+    gateway = await world.tenant.gateway(world.provider)
+    for lease in rented.leases:
+        answer = await gateway.lease_status(lease.dseq, gseq=lease.gseq, oseq=lease.oseq)
+        telling.line(f"tenant: lease status {answer.status}: {answer.body}")
+
+
+async def _put(world: World, rented: _Rented, sdl: Sdl, telling: Telling) -> None:
+    answer = await world.tenant.send_manifest(rented.leases[0], sdl)
+    telling.line(f"tenant: PUT /deployment/{rented.deployment.dseq}/manifest → {answer.status} {answer.body}".rstrip())
+    if answer.status != 200:
+        raise DevnetError(f"the provider refused the manifest: {answer.status} {answer.body}")
+
+
+async def _running(provider: ProviderProcess, rented: _Rented, *, after: int) -> None:
+    for lease in rented.leases:
+        await provider.wait_for("lease.state", after=after, lease=str(lease), phase="running")
+
+
+async def _update(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
+    await world.tenant.announce_update(rented.deployment, sdl)
+    mark = len(provider.events)
+    await _put(world, rented, sdl, telling)
+    await provider.wait_for("stack.result", after=mark, operation="preview")
+    await provider.wait_for("stack.result", after=mark, operation="up")
+    await _running(provider, rented, after=mark)
+
+
+async def _send_again(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
+    mark = len(provider.events)
+    watch = asyncio.create_task(programs_started(provider.pid, seconds=_WATCH_SECONDS))
+    await _put(world, rented, sdl, telling)
+    started = await watch
+    runs = [event for event in provider.events[mark:] if event.get("event") == "stack.result"]
+    if started or runs:
+        raise DevnetError(f"an identical manifest started {started or runs}")
+    telling.good(f"watched for {_WATCH_SECONDS:.0f} s: no process, no engine run")
+
+
+async def _close(world: World, provider: ProviderProcess, rented: _Rented, *, telling: Telling) -> None:
+    mark = len(provider.events)
+    await world.tenant.close_deployment(rented.deployment)
+    for lease in rented.leases:
+        await provider.wait_for("lease.state", after=mark, lease=str(lease), phase="closed")
+        left = await leftovers(world, lease)
+        if left:
+            raise DevnetError(f"lease {lease} left: {', '.join(left)}")
+    telling.good("API server: no namespace, claims, volumes, records, hostnames, addresses of it")
+    telling.good("Pulumi's backend: no stack of it")
+    telling.good("ledger: no reservation")
+
+
+async def _keep(world: World, telling: Telling) -> None:
+    telling.line("\n   KEEP: everything runs until Ctrl-C. Try for example:", style="bold")
+    telling.line(f"export KUBECONFIG={world.plane.kubeconfig}")
+    telling.line(f"curl -k https://127.0.0.1:{world.gateway_port}/status")
+    telling.line(f"curl {world.chain.rpc_address}/status")
+    await asyncio.Event().wait()
+
+
+def _with_another_image(sdl: Sdl) -> Sdl:
+    """The same with the first service's image under another tag: what a tenant's update usually is."""
+    first, *others = sdl.manifest
+    service, *siblings = first.services or ()
+    changed: Service = replace(service, image=_retagged(service.image, "updated"))
+    groups: tuple[Group, ...] = (replace(first, services=(changed, *siblings)), *others)
+    return replace(sdl, manifest=groups, version=manifest_version(groups))
+
+
+def _priced_in(sdl: Sdl, denom: str) -> Sdl:
+    """`sdl` with every price in `denom`, if one is given; the manifest and its hash do not depend on prices."""
+    return replace(sdl, groups=tuple(_repriced(group, denom) for group in sdl.groups)) if denom else sdl
+
+
+def _repriced(group: GroupSpec, denom: str) -> GroupSpec:
+    return replace(group, units=tuple(replace(unit, price=replace(unit.price, denom=denom)) for unit in group.units))
+
+
+def _retagged(image: str, tag: str) -> str:
+    """`image` with another tag; a colon before the last slash belongs to a registry's port."""
+    folder, slash, name = image.rpartition("/")
+    return f"{folder}{slash}{name.partition('@')[0].partition(':')[0]}:{tag}"
