@@ -1,1 +1,1 @@
-"""When, and why? The watcher: chain, market, inventory, lifecycle, operators, gateway, funds, bus, store, settings, command line."""
+"""When, and why? The watcher: chain, market, inventory, lifecycle, operators, gateway, bus, store, command line."""

@@ -46,7 +46,7 @@ class Clock(Protocol):
 
 
 class Chain(Protocol):
-    """A node of the chain: query, follow, broadcast. Every call is bounded in time and raises `ChainError` naming the address."""
+    """A node of the chain: query, follow, broadcast. Calls are bounded in time and raise `ChainError` naming it."""
 
     async def head(self) -> Head: ...
 
@@ -67,10 +67,12 @@ class Chain(Protocol):
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]: ...
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        """The lease with the height and chain id it was read at; `lease` None when the node does not know it (no proof of anything)."""
+        """The lease, and where that was read; `lease` None when the node does not know it, which proves nothing."""
         ...
 
-    async def leases(self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None) -> Sequence[Lease]: ...
+    async def leases(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
+    ) -> Sequence[Lease]: ...
 
     async def provider(self, address: str) -> ProviderRecord | None: ...
 
@@ -90,7 +92,7 @@ class Chain(Protocol):
 
 
 class Cluster(Protocol):
-    """The Kubernetes API: read, watch, small writes. Objects are plain manifests (dicts). Raises `ClusterError` naming the address."""
+    """The Kubernetes API: read, watch, small writes of plain manifests. Raises `ClusterError` naming the address."""
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None: ...
 
@@ -98,12 +100,14 @@ class Cluster(Protocol):
         self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]: ...
 
-    def watch(self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> AsyncIterator[WatchEvent]:
-        """What exists now, then every change, for ever; re-lists by itself after an expired version or a lost connection."""
+    def watch(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[WatchEvent]:
+        """What exists now, then every change, for ever; re-lists by itself where it must."""
         ...
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
-        """Server-side apply with our field manager (`status` writes the status subresource). Returns what is stored now."""
+        """Server-side apply with our field manager (`status`: the status subresource). Returns what is stored."""
         ...
 
     async def delete(
@@ -114,7 +118,7 @@ class Cluster(Protocol):
 
 
 class StackEngine(Protocol):
-    """What applies lease stacks. One operation a stack at a time; different stacks run side by side up to the pool's size."""
+    """What applies lease stacks: one operation a stack at a time, stacks side by side up to the pool's size."""
 
     async def preview(self, spec: LeaseSpec) -> StackResult: ...
 

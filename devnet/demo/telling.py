@@ -33,7 +33,7 @@ class Telling:
         """One step; its duration is printed at the end of it."""
         self._steps += 1
         began = time.monotonic()
-        self._console.print(f"\n[bold cyan]{self._steps}. {title}[/]")
+        self._console.print(f"\n{self._steps}. {title}", style="bold cyan", markup=False, soft_wrap=True)
         yield
         self._console.print(f"   [dim]({time.monotonic() - began:.1f} s)[/]")
 
@@ -47,10 +47,7 @@ class Telling:
         """What the provider's log says, as far as it belongs to the story."""
         match event.get("event"):
             case "market.decided":
-                nodes = ", ".join(sorted({name for names in event["nodes"].values() for name in names}))
-                self.line(
-                    f"lessor: bid {event['price']} a block, on {nodes} (decision {event['decision']} is on record)"
-                )
+                self._decision(event)
             case "market.declined":
                 self.line(f"lessor: declined: {'; '.join(event['reasons'])}", style="yellow")
             case "market.bid":
@@ -64,6 +61,11 @@ class Telling:
             case "lease.state":
                 reason = f": {event['reason']}" if event.get("reason") else ""
                 self.line(f"lessor: {event['phase']}{reason}", style="bold")
+
+    def _decision(self, event: Event) -> None:
+        nodes = ", ".join(sorted({name for names in event["nodes"].values() for name in names}))
+        self.line(f"lessor: decision {event['decision']}: bid {event['price']} a block, room reserved on {nodes}")
+        self.line(f"        the order pays up to {event['maximum']}; the price is {' + '.join(event['parts'])}")
 
     def _resource(self, event: Event) -> None:
         kind = str(event["type"]).removeprefix("kubernetes:")

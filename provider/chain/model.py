@@ -14,8 +14,23 @@ from lease.ids import DeploymentId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 
 __all__ = [
-    "Account", "Bid", "BidState", "Block", "Deployment", "DeploymentState", "Event", "Head", "Lease", "LeaseAnswer", "LeaseState", "MarketParams",
-    "Message", "Order", "OrderState", "ProviderRecord", "TxResult",
+    "Account",
+    "Bid",
+    "BidState",
+    "Block",
+    "Deployment",
+    "DeploymentState",
+    "Event",
+    "Head",
+    "Lease",
+    "LeaseAnswer",
+    "LeaseState",
+    "MarketParams",
+    "Message",
+    "Order",
+    "OrderState",
+    "ProviderRecord",
+    "TxResult",
 ]
 
 Message: TypeAlias = ProtobufMessage
@@ -63,7 +78,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A typed event: full message name and its fields as decoded JSON (chain.md §8). `deployment`-style ids stay dicts."""
+    """A typed event: full message name and its fields as decoded JSON (chain.md §8); ids stay dicts."""
 
     type: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -73,8 +88,9 @@ class Event:
 class Block:
     """The Akash events of one height in transaction order, failed transactions left out.
 
-    `missed_from` other than 0: the heights from there to this one could not be read (pruned, or results discarded) and whoever
-    lives by events reconciles from state. When `missed_from` equals `height` this height itself is unreadable and `events` empty.
+    `missed_from` other than 0: the heights from there to this one could not be read (pruned, or results discarded) and
+    whoever lives by events reconciles from state. When it equals `height`, this height itself is unreadable and
+    `events` is empty.
     """
 
     height: int

@@ -152,13 +152,16 @@ async def provider(rpc: RpcClient, address: str) -> ProviderRecord | None:
 
 
 async def audited_attributes(rpc: RpcClient, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
-    """What `auditor` signed for provider `owner`; empty when nothing (bidding.md §3.3)."""
+    """What `auditor` signed for provider `owner`; empty when nothing (bidding.md §3.3).
+
+    Tenants may name anything as an auditor; the chain takes it, and what is no address has signed nothing.
+    """
     request = audit_query.QueryProviderAuditorRequest(owner=owner, auditor=auditor)
     path = "/akash.audit.v1.Query/ProviderAuditorAttributes"
     try:
         reply, _ = await ask(rpc, path, request, audit_query.QueryProvidersResponse)
     except QueryError as refusal:
-        if "address not found" in refusal.log:
+        if "address not found" in refusal.log or "invalid address" in refusal.log:
             return ()
         raise
     return (

@@ -17,6 +17,7 @@ from provider.errors import ChainError, StoreError, TxRefused
 from provider.inventory.snapshot import Snapshot
 from provider.market.book import Market, Placed
 from provider.market.decision import Audits, Bid, Decision, Declined, decide
+from provider.market.pricing import maximum_price, price_lines
 from provider.observe.metrics import BIDS, DECISIONS
 from provider.store.decisions import DecisionInputs, record_decision, record_outcome
 
@@ -93,10 +94,25 @@ async def _record(market: Market, inputs: DecisionInputs, decision: Decision) ->
         _log.info("market.declined", order=str(order), reasons=list(decision.reasons))
     else:
         DECISIONS.labels("bid").inc()
-        nodes = {str(unit): list(names) for unit, names in decision.reservation.nodes.items()}
-        price = f"{decision.price.amount:f}{decision.price.denom}"
-        _log.info("market.decided", order=str(order), price=price, nodes=nodes, decision=number)
+        _tell(inputs, decision, number)
     return number
+
+
+def _tell(inputs: DecisionInputs, bid: Bid, number: int) -> None:
+    """One line: the price with what it is made of, and the node of every replica."""
+    spec = inputs.order.spec
+    most = maximum_price(spec)
+    lines = [line for line in price_lines(spec, inputs.rules.prices) if line.amount]
+    parts = [f"{line.quantity.normalize():f} {line.what} × {line.scale:f}" for line in lines]
+    _log.info(
+        "market.decided",
+        order=str(inputs.order.id),
+        price=f"{bid.price.amount.normalize():f}{bid.price.denom}",
+        maximum=f"{most.amount.normalize():f}{most.denom}",
+        parts=parts,
+        nodes={str(unit): list(names) for unit, names in bid.reservation.nodes.items()},
+        decision=number,
+    )
 
 
 async def _send(market: Market, order: OrderId, bid: Bid, number: int) -> None:

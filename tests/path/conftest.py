@@ -14,7 +14,6 @@ from devnet.world import ProviderProcess, World
 from lease.ids import DeploymentId, LeaseId
 from lease.sdl import Sdl, read_sdl
 
-
 MARKS = [pytest.mark.xdist_group("path"), pytest.mark.devnet, pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
 

@@ -19,7 +19,7 @@ pytestmark = MARKS
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 CORPUS = (
-    "base-simple-v2.0",  # a UDP port beside an HTTP one, two replicas
+    "edge-shared-profile-endpoints-v2.0",  # UDP beside TCP, three services, six replicas
     "base-port-ranges-v2.0",
     "persistent-beta2-accept-host",  # a volume and a hostname
     "ip-endpoint-two-ports",  # a leased IP

@@ -185,3 +185,10 @@ async def test_without_a_key_nothing_can_be_signed(node: SimulatedChain) -> None
     async with client(node.rpc_address) as us:
         with pytest.raises(ChainError, match="no key"):
             await us.broadcast([])
+
+
+@pytest.mark.parametrize("auditor", ["3", "", "akash1auditor", "../../etc", "é" * 200])
+async def test_what_is_no_address_has_audited_nothing(node: SimulatedChain, auditor: str) -> None:
+    async with client(node.rpc_address, index=PROVIDER) as us:
+        await register(us)
+        assert await us.audited_attributes(provider=US, auditor=auditor) == ()
