@@ -1,0 +1,98 @@
+"""The demo as a newcomer runs it: it tells the whole story, and whatever ends it leaves no process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from devnet.tools import Toolbox
+
+pytestmark = [pytest.mark.xdist_group("path"), pytest.mark.devnet]
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def start(data: Path, toolbox: Toolbox, *options: str) -> subprocess.Popen[str]:
+    command = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data), *options]
+    return subprocess.Popen(
+        command, cwd=CHECKOUT, env=toolbox.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """Output up to the line with `words`; fails when it ends before."""
+    said = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said += line
+        if words in line:
+            return said
+    pytest.fail(f"the demo ended before it said {words!r}:\n{said}")
+
+
+def processes_of(data: Path) -> list[str]:
+    """Living processes that name the demo's folder, in their command or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+            except OSError:
+                continue
+            if str(data).encode() in told and not dead:
+                found.append(f"{entry.name} {told[:200]!r}")
+    return found
+
+
+def wait_for_no_process(data: Path, *, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while processes_of(data) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_of(data) == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("RPC http", signal.SIGKILL),  # while the cluster program runs
+        ("PUT /deployment", signal.SIGKILL),  # while a lease stack is being created
+        ("PUT /deployment", signal.SIGINT),
+    ],
+)
+def test_whatever_ends_the_demo_leaves_no_process(
+    toolbox: Toolbox, tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    data = tmp_path / "demo"
+    process = start(data, toolbox)
+    read_until(process, moment)
+    time.sleep(1)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == (130 if number is signal.SIGINT else -number)
+    wait_for_no_process(data, seconds=30)
+
+
+def test_a_price_the_chain_does_not_take_is_told_in_its_words_with_a_remedy(toolbox: Toolbox, tmp_path: Path) -> None:
+    sdl = tmp_path / "uakt.yaml"
+    sdl.write_text((CHECKOUT / "examples" / "web.yaml").read_text().replace("uact", "uakt"))
+    process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "denom" in said
+    assert "DENOM=uact" in said
+
+
+def test_a_broken_sdl_is_told_before_anything_starts(toolbox: Toolbox, tmp_path: Path) -> None:
+    sdl = tmp_path / "broken.yaml"
+    sdl.write_text("version: '2.0'\nservices: 7\n")
+    process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "broken.yaml:2" in said
+    assert not (tmp_path / "demo").exists()
