@@ -57,7 +57,7 @@ def _in_backend(world: World, lease: LeaseId) -> Iterator[str]:
     folder = world.data / "provider" / "engine" / "stacks" / namespace_name(lease)
     if not folder.exists():
         return
-    env = {**world.plane.env(), "PULUMI_BACKEND_URL": f"file://{folder}"}
+    env = {**world.plane.env(), "PULUMI_BACKEND_URL": f"file://{folder}?metadata=skip"}
     pulumi = str(world.plane.toolbox.program("pulumi"))
     done = subprocess.run(
         [pulumi, "stack", "ls", "--all", "--json"], capture_output=True, text=True, env=env, cwd=folder, check=False

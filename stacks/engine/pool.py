@@ -10,7 +10,7 @@ from collections import deque
 
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import WorkerLost
-from stacks.engine.processes import DATA_MARK
+from stacks.engine.processes import DATA_MARK, alive
 from stacks.engine.wire import MAX_FRAME, Configure, Interrupt, Ready, Result, Task, decode, encode
 from stacks.results import StackResult
 
@@ -64,7 +64,8 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        """Asked of the kernel: asyncio learns of an end only some time later."""
+        return self._process.returncode is None and alive(self._process.pid)
 
     async def run(self, task: Task) -> StackResult:
         """Run it to its end. Raises `WorkerLost` if the process ends first."""

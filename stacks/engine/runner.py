@@ -146,7 +146,8 @@ class Runner:
     def _environment(self, stack: str) -> dict[str, str]:
         """Variables of the command line and its plugin (toolchain.md §3)."""
         return {
-            "PULUMI_BACKEND_URL": f"file://{self.config.folder(stack)}",
+            # without metadata: a kill can leave an empty .attrs file, and a state beside one is never read again
+            "PULUMI_BACKEND_URL": f"file://{self.config.folder(stack)}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.config.key_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",

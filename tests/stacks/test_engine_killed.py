@@ -184,3 +184,23 @@ async def until(probe: Callable[[], bool], *, seconds: float = 30) -> None:
     while not await asyncio.to_thread(probe):
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)
+
+
+async def test_a_worker_that_died_while_it_was_idle_is_replaced_before_it_is_used(engine, client):
+    spec = small()
+    assert (await engine.up(spec)).ok
+    for pid in engine.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    again = await engine.up(spec)
+    assert again.ok, again.error
+    assert (await engine.destroy(spec.namespace)).ok
+
+
+async def test_an_empty_metadata_file_that_a_kill_left_beside_the_state_does_no_harm(config, engine, client):
+    spec = small()
+    assert (await engine.up(spec)).ok
+    state = config.state_file(spec.namespace)
+    state.with_name(state.name + ".attrs").write_bytes(b"")
+    again = await engine.up(spec)
+    assert again.ok, again.error
+    assert (await engine.destroy(spec.namespace)).ok
