@@ -6,11 +6,11 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from lease.spec import LeaseSpec
 from stacks.engine.config import PROJECT, EngineConfig
-from stacks.engine.errors import EngineError, WorkerLost
+from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
 from stacks.engine.files import hold, place_kubeconfig, prepare_key
 from stacks.engine.pool import Pool, WorkerProcess
 from stacks.engine.processes import end, survivors
@@ -100,6 +100,13 @@ class PulumiEngine:
                 return StackResult(task.operation, task.stack, ok=False, seconds=seconds, error=str(error))
 
     async def _in_worker(self, task: Task) -> StackResult:
+        """A worker that died while it was idle is found out by using it; every idle one may have."""
+        for _ in range(self._config.workers):
+            with suppress(NeverBegun):
+                return await self._in_one(task)
+        return await self._in_one(task)
+
+    async def _in_one(self, task: Task) -> StackResult:
         worker = await self._pool.take()
         usable = False
         try:
@@ -126,7 +133,7 @@ class PulumiEngine:
         try:
             return running.result()
         except WorkerLost as error:
-            raise WorkerLost(f"{what} failed: {error}; {worker.last_words()}; the next one repairs it") from None
+            raise type(error)(f"{what} failed: {error}; {worker.last_words()}; the next one repairs it") from None
 
     async def _put_back(self, worker: WorkerProcess, stack: str, *, usable: bool) -> None:
         """Give the worker back; after an accident, first make sure that nothing of its run goes on."""

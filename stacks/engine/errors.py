@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DataInUse", "EngineError", "OperationRefused", "WorkerLost"]
+__all__ = ["DataInUse", "EngineError", "NeverBegun", "OperationRefused", "WorkerLost"]
 
 
 class EngineError(Exception):
@@ -15,6 +15,10 @@ class DataInUse(EngineError):
 
 class WorkerLost(EngineError):
     """A worker process ended in the middle of an operation."""
+
+
+class NeverBegun(WorkerLost):
+    """It ended before it took the task: another worker may have it as if nothing had happened."""
 
 
 class OperationRefused(EngineError):

@@ -9,9 +9,9 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 
 from stacks.engine.config import EngineConfig
-from stacks.engine.errors import WorkerLost
-from stacks.engine.processes import DATA_MARK, alive
-from stacks.engine.wire import MAX_FRAME, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.engine.errors import NeverBegun, WorkerLost
+from stacks.engine.processes import DATA_MARK
+from stacks.engine.wire import MAX_FRAME, Begun, Configure, Interrupt, Ready, Result, Task, decode, encode
 from stacks.results import StackResult
 
 __all__ = ["Pool", "WorkerProcess"]
@@ -64,15 +64,18 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Asked of the kernel: asyncio learns of an end only some time later."""
-        return self._process.returncode is None and alive(self._process.pid)
+        return self._process.returncode is None
 
     async def run(self, task: Task) -> StackResult:
-        """Run it to its end. Raises `WorkerLost` if the process ends first."""
+        """Run it to its end. Raises `WorkerLost` if the process ends first, `NeverBegun` if before it took the task."""
         self.operations += 1
-        await self._send(task)
+        try:
+            await self._send(task)
+            begun = await self._receive()
+        except WorkerLost as error:
+            raise NeverBegun(str(error)) from None
         frame = await self._receive()
-        if not isinstance(frame, Result):
+        if not isinstance(begun, Begun) or not isinstance(frame, Result):
             raise WorkerLost("the worker answered out of turn")
         return frame.result
 
@@ -104,7 +107,7 @@ class WorkerProcess:
         except (ConnectionError, RuntimeError) as error:
             raise WorkerLost(f"the worker's pipe is closed ({error})") from None
 
-    async def _receive(self) -> Ready | Result:
+    async def _receive(self) -> Ready | Begun | Result:
         assert self._process.stdout is not None  # noqa: S101
         try:
             size = int.from_bytes(await self._process.stdout.readexactly(4), "big")
@@ -113,7 +116,7 @@ class WorkerProcess:
             frame = decode(await self._process.stdout.readexactly(size), to_worker=False)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
             raise WorkerLost(f"the worker ended ({type(error).__name__})") from None
-        if not isinstance(frame, Ready | Result):
+        if not isinstance(frame, Ready | Begun | Result):
             raise WorkerLost("the worker sent a frame that is not a worker's")
         return frame
 

@@ -15,6 +15,7 @@ from stacks.results import Operation, StackResult
 
 __all__ = [
     "MAX_FRAME",
+    "Begun",
     "Configure",
     "FromWorker",
     "Interrupt",
@@ -64,6 +65,12 @@ class Ready(_Frame):
     pid: int
 
 
+class Begun(_Frame):
+    """The worker has taken the task: from now on its death may have left something."""
+
+    kind: Literal["begun"] = "begun"
+
+
 class Result(_Frame):
     """The answer to a task."""
 
@@ -72,9 +79,9 @@ class Result(_Frame):
 
 
 ToWorker = Annotated[Configure | Task | Interrupt, Field(discriminator="kind")]
-FromWorker = Annotated[Ready | Result, Field(discriminator="kind")]
+FromWorker = Annotated[Ready | Begun | Result, Field(discriminator="kind")]
 _TO: TypeAdapter[Configure | Task | Interrupt] = TypeAdapter(ToWorker)
-_FROM: TypeAdapter[Ready | Result] = TypeAdapter(FromWorker)
+_FROM: TypeAdapter[Ready | Begun | Result] = TypeAdapter(FromWorker)
 
 
 def encode(frame: BaseModel) -> bytes:
@@ -83,6 +90,6 @@ def encode(frame: BaseModel) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Interrupt | Ready | Result:
+def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Interrupt | Ready | Begun | Result:
     """The frame in `body`. Raises pydantic's ValidationError, which does not repeat the body."""
     return _TO.validate_json(body) if to_worker else _FROM.validate_json(body)

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from stacks.engine.config import EngineConfig
 from stacks.engine.processes import command_name, end, survivors
 from stacks.engine.runner import Runner
-from stacks.engine.wire import MAX_FRAME, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.engine.wire import MAX_FRAME, Begun, Configure, Interrupt, Ready, Result, Task, decode, encode
 
 __all__ = ["main"]
 
@@ -49,6 +49,7 @@ class Worker:
             task = self._tasks.get()
             self._interrupted.clear()
             self._running = task.stack
+            self._write(Begun())
             result = runner.run(task)
             self._running = None
             self._write(Result(result=result))
@@ -87,7 +88,7 @@ class Worker:
                         os.kill(pid, signal.SIGINT)
             time.sleep(0.1)
 
-    def _read(self) -> Configure | Task | Interrupt | Ready | Result | None:
+    def _read(self) -> Configure | Task | Interrupt | Ready | Begun | Result | None:
         head = self._source.read(4)
         size = int.from_bytes(head, "big")
         if len(head) < 4 or size > MAX_FRAME:
@@ -95,7 +96,7 @@ class Worker:
         body = self._source.read(size)
         return decode(body, to_worker=True) if len(body) == size else None
 
-    def _write(self, frame: Ready | Result) -> None:
+    def _write(self, frame: Ready | Begun | Result) -> None:
         self._sink.write(encode(frame))
         self._sink.flush()
 
