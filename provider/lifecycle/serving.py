@@ -130,6 +130,8 @@ async def _keep(look: _Lease, spec: LeaseSpec) -> Outcome:
 
 async def _up(look: _Lease, spec: LeaseSpec, *, repair: bool) -> Outcome:
     """Run the engine once. `repair`: the stack believes in objects that are gone, so let it look first."""
+    if recalled := await _recall(look, spec):
+        return recalled
     await _begin(look, spec)
     if repair or (look.applied.spec is not None and look.namespace is NamespaceState.ABSENT):
         refreshed = await _refresh(look, spec)
@@ -147,6 +149,24 @@ async def _up(look: _Lease, spec: LeaseSpec, *, repair: bool) -> Outcome:
         return Outcome(Phase.UPDATE_FAILED, f"the previous version could not be restored: {error}", retry=True)
     await _write(look, replace(look.applied, attempt=Attempt(spec.content_hash(), error)))
     return Outcome(Phase.FAILED if look.applied.spec is None else Phase.UPDATE_FAILED, error, again_in=0.0)
+
+
+async def _recall(look: _Lease, spec: LeaseSpec) -> Outcome | None:
+    """Let a stack whose state is lost take over what the last complete version made: nothing else would remove it.
+
+    The attempt says so meanwhile: a stack that exists after a kill may have taken over only a part.
+    """
+    before, attempt = look.applied.spec, look.applied.attempt
+    if before is None or _same(spec, before) or look.namespace is not NamespaceState.ACTIVE:
+        return None
+    recalling = Attempt(before.content_hash())
+    if attempt != recalling and spec.namespace in await look.parts.engine.stacks():
+        return None
+    await _write(look, replace(look.applied, attempt=recalling))
+    result = look.parts.report(look.lease, await look.parts.engine.up(before))
+    if not result.ok and ours(result):
+        return Outcome(Phase.APPLYING, mask(result.error, before), retry=True)
+    return None
 
 
 async def _refresh(look: _Lease, spec: LeaseSpec) -> StackResult | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from provider.lifecycle.state import Phase
 from provider.operators.objects import NAMESPACE
 from stacks.results import Operation
 from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault
+from tests.fakes.engine import Fault, Killed
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 
 L = a_lease()
@@ -116,6 +117,22 @@ async def test_rule_3_losing_the_local_disk_loses_no_lease() -> None:
     after = world.applied(L).spec
     assert after is not None and after.first_resource_version == before.first_resource_version
     assert after.leased_ips == before.leased_ips
+
+
+@pytest.mark.parametrize("fault", [None, Fault(kill=True, objects=2), Fault(error="connection refused", objects=2)])
+async def test_rule_3_an_update_after_the_loss_removes_what_it_drops(fault: Fault | None) -> None:
+    world = World()
+    await world.run(L, a_group("nginx:1", hosts=["old.example.com"]))
+    world.engine.lose_state()
+    world.restart()
+    await world.send(L, a_group("nginx:2", hosts=["new.example.com"]))
+    world.engine.faults.append(fault)
+    with suppress(Killed):
+        await world.look(L)
+    world.restart()
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert world.image(L) == "nginx:2"
+    assert [key[3] for key in world.cluster.objects if key[1] == "Ingress"] == ["new.example.com"]
 
 
 async def test_rule_5_a_failed_update_leaves_the_previous_version_running_and_says_why() -> None:
