@@ -12,7 +12,8 @@ from provider.chain.model import Block, Event
 __all__ = [
     "BID_CLOSED", "BID_CREATED", "DEPLOYMENT_CLOSED", "DEPLOYMENT_UPDATED", "GROUP_CLOSED", "GROUP_PAUSED",
     "LEASE_CLOSED",
-    "LEASE_CREATED", "LEASE_RECLAIM_STARTED", "ORDER_CLOSED", "ORDER_CREATED", "PROVIDER_UPDATED", "block_from_results",
+    "LEASE_CREATED", "LEASE_RECLAIM_STARTED", "ORDER_CLOSED", "ORDER_CREATED", "PROVIDER_CREATED", "PROVIDER_UPDATED",
+    "block_from_results",
     "deployment_id", "group_id", "lease_id", "order_id",
 ]  # fmt: skip
 
@@ -27,6 +28,7 @@ DEPLOYMENT_UPDATED = "akash.deployment.v1.EventDeploymentUpdated"
 DEPLOYMENT_CLOSED = "akash.deployment.v1.EventDeploymentClosed"
 GROUP_CLOSED = "akash.deployment.v1.EventGroupClosed"
 GROUP_PAUSED = "akash.deployment.v1.EventGroupPaused"
+PROVIDER_CREATED = "akash.provider.v1beta4.EventProviderCreated"
 PROVIDER_UPDATED = "akash.provider.v1beta4.EventProviderUpdated"
 
 _NOT_FIELDS = frozenset({"msg_index", "mode"})

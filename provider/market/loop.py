@@ -104,7 +104,7 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
         case events.DEPLOYMENT_CLOSED:
             deployment = events.deployment_id(event)
             _end(market, lambda order: order.deployment == deployment, "the deployment was closed", spawn=spawn)
-        case events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
+        case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
             market.look_again.set()
 
 

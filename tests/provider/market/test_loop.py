@@ -276,7 +276,8 @@ async def test_nothing_is_decided_while_the_node_is_behind(tmp_path: Path) -> No
         assert chain.sent_kinds() == ["MsgCreateBid"]
 
 
-async def test_a_provider_that_is_not_registered_bids_as_soon_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told_by", [events.PROVIDER_CREATED, events.PROVIDER_UPDATED])
+async def test_a_provider_that_is_not_registered_bids_as_soon_as_it_is(tmp_path: Path, told_by: str) -> None:
     chain = FakeChain()
     chain.add_order(make_order())
     async with running(tmp_path, chain=chain) as world:
@@ -287,7 +288,7 @@ async def test_a_provider_that_is_not_registered_bids_as_soon_as_it_is(tmp_path:
         await world.block()
         assert chain.sent == []
         chain.providers[US] = record
-        await world.block(Event(events.PROVIDER_UPDATED, {"owner": US}))
+        await world.block(Event(told_by, {"owner": US}))
         await world.later(5)
         assert chain.sent_kinds() == ["MsgCreateBid"]
 
