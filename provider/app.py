@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ async def run_provider(settings: Settings) -> None:
 
 @asynccontextmanager
 async def _world(settings: Settings) -> AsyncIterator[_World]:
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_home(settings.home)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
         engine = PulumiEngine(_engine_config(settings))
@@ -93,6 +94,15 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
         stack.push_async_callback(cluster.aclose)
         chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key))
         yield _World(settings, key.address, clock, MemoryBus(), database, chain, cluster, engine)
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        raise SettingsError(f"AP_HOME={home}: {error.strerror}; it must be a folder that can be written") from error
 
 
 def _engine_config(settings: Settings) -> EngineConfig:

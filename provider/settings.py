@@ -8,22 +8,37 @@ secret's value is not.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from lease.spec import IngressMode
 from provider.errors import SettingsError
-from provider.units import AddressRange, Coin, parse_address_range, parse_coin, parse_duration, parse_quantity
+from provider.units import (
+    AddressRange,
+    Coin,
+    parse_address_range,
+    parse_coin,
+    parse_duration,
+    parse_endpoint,
+    parse_hostname,
+    parse_object_name,
+    parse_quantity,
+)
 
-__all__ = ["LogFormat", "Settings", "load_settings"]
+__all__ = ["LogFormat", "Settings", "load_settings", "unknown_variables"]
 
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")
+_PREFIXES = ("AP_", "AKASH_", "LESSOR_")
+_NOT_SETTINGS = frozenset({"LESSOR_CACHE", "LESSOR_GO_CACHE", "LESSOR_PYTHON", "LESSOR_SHARED"})
+"""Read by the build of the tools, the language host and the tests."""
 
 
 class LogFormat(StrEnum):
@@ -80,7 +95,18 @@ def _classes(value: object) -> object:
     if not isinstance(value, str):
         return value
     pairs = (part.partition("=") for part in value.split(",") if part.strip())
-    return {name.strip(): int(parse_quantity(size)) for name, _, size in pairs}
+    return {name.strip(): _size(name.strip(), size) for name, _, size in pairs}
+
+
+def _size(name: str, text: str) -> int:
+    size = int(parse_quantity(text))
+    if not name or size < 0:
+        raise ValueError(f"{name}={text}: needs a class and a size of 0 or more")
+    return size
+
+
+def _endpoints(value: object) -> object:
+    return tuple(parse_endpoint(item) for item in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
 
 
 def _listen(value: object) -> object:
@@ -100,6 +126,8 @@ def _node(value: object) -> object:
 
 Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0)]
+Hostname = Annotated[str, AfterValidator(parse_hostname)]
+ObjectName = Annotated[str, AfterValidator(parse_object_name)]
 CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
 Scale = Annotated[Decimal, BeforeValidator(_scale)]
 Listen = Annotated[str, BeforeValidator(_listen)]
@@ -185,19 +213,21 @@ class Settings(BaseSettings):
     kubeconfig: Path | None = Field(
         None, validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG")
     )
-    manifest_namespace: str = Field("lease", min_length=1, max_length=63, validation_alias=_ap("K8S_MANIFEST_NS"))
-    metallb_namespace: str = Field("metallb-system", min_length=1, validation_alias=_ours("METALLB_NAMESPACE"))
-    ingress_domain: str = Field("", validation_alias=_ap("DEPLOYMENT_INGRESS_DOMAIN"))
+    manifest_namespace: ObjectName = Field(
+        "lease", min_length=1, max_length=63, validation_alias=_ap("K8S_MANIFEST_NS")
+    )
+    metallb_namespace: ObjectName = Field("metallb-system", min_length=1, validation_alias=_ours("METALLB_NAMESPACE"))
+    ingress_domain: Hostname = Field("", validation_alias=_ap("DEPLOYMENT_INGRESS_DOMAIN"))
     ingress_static_hosts: bool = Field(False, validation_alias=_ap("DEPLOYMENT_INGRESS_STATIC_HOSTS"))
     ingress_mode: IngressMode = Field(IngressMode.INGRESS, validation_alias=_ap("INGRESS_MODE"))
-    ingress_class: str = Field("akash-ingress-class", min_length=1, validation_alias=_ours("INGRESS_CLASS"))
-    gateway_name: str = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAME"))
-    gateway_namespace: str = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAMESPACE"))
+    ingress_class: ObjectName = Field("akash-ingress-class", min_length=1, validation_alias=_ours("INGRESS_CLASS"))
+    gateway_name: ObjectName = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAME"))
+    gateway_namespace: ObjectName = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAMESPACE"))
     proxy_buffer_size: str = Field("16k", validation_alias=_ap("PROXY_BUFFER_SIZE"))
-    public_hostname: str = Field("", validation_alias=_ap("CLUSTER_PUBLIC_HOSTNAME"))
+    public_hostname: Hostname = Field("", validation_alias=_ap("CLUSTER_PUBLIC_HOSTNAME"))
     blocked_hostnames: Items = Field((), validation_alias=_ap("DEPLOYMENT_BLOCKED_HOSTNAMES"))
     network_policies: bool = Field(True, validation_alias=_ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"))
-    api_server_endpoints: Items = Field(
+    api_server_endpoints: Annotated[Items, BeforeValidator(_endpoints)] = Field(
         (), validation_alias=_ours("API_SERVER_ENDPOINTS"), description="address:port, for network policies"
     )
     pull_secret: str = Field("", validation_alias=_ap("DOCKER_IMAGE_PULL_SECRETS_NAME"))
@@ -230,6 +260,13 @@ def load_settings(**overrides: Any) -> Settings:
         raise SettingsError("; ".join(_explain(problem) for problem in error.errors())) from None
 
 
+def unknown_variables(environment: Iterable[str]) -> dict[str, str]:
+    """Variables that look like settings and are none, each with the setting that was probably meant (or nothing)."""
+    known = {name for field in Settings.model_fields.values() for name in _choices(field)}
+    strangers = (name for name in environment if name.startswith(_PREFIXES) and name not in known | _NOT_SETTINGS)
+    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.85)), "") for name in sorted(strangers)}
+
+
 def _explain(problem: Any) -> str:
     location = str(problem["loc"][0]) if problem["loc"] else ""
     field = next((item for name, item in Settings.model_fields.items() if location in _names(name, item)), None)
@@ -242,7 +279,11 @@ def _explain(problem: Any) -> str:
 
 
 def _names(name: str, field: Any) -> tuple[str, ...]:
-    return (name, *field.validation_alias.choices)
+    return (name, *_choices(field))
+
+
+def _choices(field: Any) -> tuple[str, ...]:
+    return tuple(field.validation_alias.choices)
 
 
 def _variable(field: Any) -> str:

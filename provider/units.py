@@ -9,7 +9,17 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-__all__ = ["AddressRange", "Coin", "parse_address_range", "parse_coin", "parse_duration", "parse_quantity"]
+__all__ = [
+    "AddressRange",
+    "Coin",
+    "parse_address_range",
+    "parse_coin",
+    "parse_duration",
+    "parse_endpoint",
+    "parse_hostname",
+    "parse_object_name",
+    "parse_quantity",
+]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -20,6 +30,9 @@ _QUANTITY = re.compile(
 _SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
 _DECIMAL = {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
 _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-fA-F:]+", re.ASCII)
+_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _SUFFIX = _SMALL | _DECIMAL | _BINARY
 
 
@@ -98,3 +111,29 @@ def parse_address_range(text: str) -> AddressRange:
     if low.version != high.version or int(high) < int(low):
         raise ValueError("the last address must not be below the first, and both of one family")
     return AddressRange(low, high)
+
+
+def parse_hostname(text: str) -> str:
+    """A DNS name or an IP address, as it is; empty stays empty."""
+    if text and not (_HOSTNAME.fullmatch(text) and len(text) <= 253):
+        raise ValueError("not a hostname; letters, digits, - and . are allowed, for example provider.example.com")
+    return text
+
+
+def parse_object_name(text: str) -> str:
+    """What Kubernetes takes as the name of a namespace or class."""
+    if not _OBJECT_NAME.fullmatch(text):
+        raise ValueError("not a Kubernetes name; lower-case letters, digits, - and . are allowed")
+    return text
+
+
+def parse_endpoint(text: str) -> str:
+    """`192.0.2.1:6443` or `[2001:db8::1]:6443`, as it is."""
+    host, _, port = text.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        raise ValueError(f"{text[:60]!r} is not address:port with an IP address") from None
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+        raise ValueError(f"{text[:60]!r}: the port must be 1 to 65535")
+    return text

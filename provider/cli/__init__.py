@@ -12,14 +12,26 @@ _COMMANDS = ("doctor", "sdl", "render", "run", "devnet", "demo")
 """Modules of this package with a `register(app)`; imported only when the command line starts, none imports Pulumi."""
 
 
+_HELP = """An Akash Network provider in which every lease is a Pulumi stack.
+
+Start with `lessor doctor` (are the tools there?), `lessor demo` (a whole world on this machine) and `lessor sdl check`.
+"""
+
+
 def build_app() -> typer.Typer:
     """The whole command tree."""
-    app = typer.Typer(name="lessor", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help=__doc__)
+    app = typer.Typer(name="lessor", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help=_HELP)
     for name in _COMMANDS:
         importlib.import_module(f"provider.cli.{name}").register(app)
     return app
 
 
 def main() -> None:
-    """Entry point of the installed command."""
-    build_app()()
+    """Entry point of the installed command. A file or folder that cannot be used is a line, not a traceback."""
+    try:
+        build_app()()
+    except OSError as error:
+        if error.filename is None:
+            raise
+        typer.secho(f"lessor: {error.filename}: {error.strerror}", err=True, fg=typer.colors.RED)
+        raise SystemExit(1) from None

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    sdl: Annotated[Path, typer.Option(help="The SDL that the tenant publishes.", exists=True, dir_okay=False)] = _SDL,
+    sdl: Annotated[Path, typer.Option(help="The SDL that the tenant publishes.")] = _SDL,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end, until Ctrl-C.")] = False,
     denom: Annotated[str, typer.Option(help="Rewrite the SDL's prices to this denom, for example uact.")] = "",
     data: Annotated[Path, typer.Option(help="Folder for everything; what an earlier demo left is removed.")] = _DATA,
@@ -35,25 +35,42 @@ def demo(
     from devnet.demo import DemoOptions, run_demo  # noqa: PLC0415  only this command needs the devnet
     from devnet.errors import DevnetError  # noqa: PLC0415
     from lease.errors import LeaseError  # noqa: PLC0415
+    from lease.printable import printable  # noqa: PLC0415
 
     console = Console()
+    _check(sdl)
     _clear(data)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         asyncio.run(run_demo(DemoOptions(sdl, data.absolute(), keep, denom), console))
     except (DevnetError, LeaseError) as error:
-        console.print(f"\n{error}", style="red", markup=False)
+        console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         console.print("\nstopped")
         raise typer.Exit(130) from None
 
 
+def _check(sdl: Path) -> None:
+    """A missing file is told with what is wrong: often it is only the folder that the command was started in."""
+    if sdl.is_file():
+        return
+    if sdl == _SDL:
+        raise typer.BadParameter(
+            f"{sdl} is not in {Path.cwd()}: start the demo in a checkout of the repository, or name an SDL by --sdl"
+        )
+    raise typer.BadParameter(f"{sdl} is no file; --sdl names the SDL that the tenant publishes")
+
+
 def _clear(data: Path) -> None:
     """Stop and remove what an earlier demo left in its folder; a folder that is none of ours is refused."""
     from devnet.controlplane import stop_supervisor  # noqa: PLC0415
 
-    if not data.exists() or not any(data.iterdir()):
+    if not data.exists():
+        return
+    if not data.is_dir():
+        raise typer.BadParameter(f"{data} is no folder; name an empty one by --data, or one that can be made")
+    if not any(data.iterdir()):
         return
     if not (data / "controlplane").is_dir():
         raise typer.BadParameter(f"{data} holds something else than an earlier demo; name an empty folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from provider.errors import SettingsError
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
@@ -69,7 +70,7 @@ class Gateway:
         return self._certificate
 
     async def start(self) -> None:
-        """Listen. Raises `SettingsError` for a damaged certificate file, `OSError` when the address is taken."""
+        """Listen. Raises `SettingsError` for a damaged certificate file and an address that cannot be had."""
         config = self._config
         self._certificate = ensure_certificate(
             config.provider, config.data_dir, now=self._clock.now(), hostname=config.public_hostname
@@ -80,9 +81,12 @@ class Gateway:
         site = web.TCPSite(self._runner, config.host, config.port, ssl_context=server_context(self._certificate))
         try:
             await site.start()
-        except OSError:
+        except OSError as error:
             await self.stop()
-            raise
+            raise SettingsError(
+                f"AP_GATEWAY_LISTEN_ADDRESS={config.host}:{config.port}: {error.strerror or error}; "
+                "stop what listens there, or name another address of this machine"
+            ) from error
 
     async def stop(self) -> None:
         """Stop listening; requests under way get a few seconds to end."""

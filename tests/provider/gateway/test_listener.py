@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from provider.errors import SettingsError
 from provider.gateway.config import Limits
 from provider.gateway.errors import RequestError
 from provider.gateway.rest.paths import clean_path, go_quote, parse_uint
@@ -230,7 +231,7 @@ async def test_a_migration_is_read_before_it_is_declined(world: World, data: byt
 async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
     assert world.gateway is not None
     second = new_world(tmp_path / "second", port=world.gateway.address[1])
-    with pytest.raises(OSError):
+    with pytest.raises(SettingsError, match=r"AP_GATEWAY_LISTEN_ADDRESS=.*in use"):
         async with second.running():
             pass
     with pytest.raises(RuntimeError, match="not started"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.errors import SettingsError
-from provider.settings import load_settings
+from provider.settings import load_settings, unknown_variables
 from provider.units import (
     Coin,
     parse_address_range,
@@ -153,3 +153,38 @@ def test_a_range_counts_its_addresses() -> None:
     assert found.size == 12
     assert (found.at(0), found.at(11)) == ("203.0.113.250", "203.0.114.5")
     assert parse_address_range("2001:db8::/120").size == 256
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("LESSOR_STORAGE_CLASSES", "beta2=-1Gi"),
+        ("LESSOR_STORAGE_CLASSES", "=1Gi"),
+        ("LESSOR_API_SERVER_ENDPOINTS", "kubernetes.example.com"),
+        ("LESSOR_API_SERVER_ENDPOINTS", "192.0.2.1:6443,192.0.2.2:99999"),
+        ("AP_DEPLOYMENT_INGRESS_DOMAIN", "two words"),
+        ("AP_CLUSTER_PUBLIC_HOSTNAME", "provider\x1b.example.com"),
+        ("AP_CLUSTER_PUBLIC_HOSTNAME", "https://provider.example.com"),
+        ("AP_K8S_MANIFEST_NS", "Lease NS"),
+        ("LESSOR_INGRESS_CLASS", "a_b"),
+    ],
+)
+def test_what_only_leases_would_stumble_over_is_refused_at_the_start(monkeypatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=f"^{variable}="):
+        load_settings()
+
+
+@pytest.mark.parametrize("value", ["192.0.2.1:6443", "[2001:db8::1]:6443,192.0.2.1:443"])
+def test_api_server_endpoints_are_addresses_with_ports(monkeypatch, value: str) -> None:
+    monkeypatch.setenv("LESSOR_API_SERVER_ENDPOINTS", value)
+    assert load_settings().api_server_endpoints == tuple(value.split(","))
+
+
+def test_a_misspelt_variable_is_told_with_what_was_meant() -> None:
+    names = ["PATH", "AP_NODE", "LESSOR_CACHE", "LESSOR_MNEMONICFILE", "AP_BID_PRICE_CPU_SCAL", "AP_SOMETHING_ELSE"]
+    assert unknown_variables(names) == {
+        "AP_BID_PRICE_CPU_SCAL": "AP_BID_PRICE_CPU_SCALE",
+        "AP_SOMETHING_ELSE": "",
+        "LESSOR_MNEMONICFILE": "LESSOR_MNEMONIC_FILE",
+    }

@@ -1,0 +1,94 @@
+"""What the command line says to wrong input: one line that says what to do, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from provider.cli.run import _ending
+from provider.errors import ChainError, SettingsError, StoreError
+
+LESSOR = Path(sys.executable).with_name("lessor")
+
+
+@pytest.fixture
+def checkout() -> Path:
+    return Path(__file__).resolve().parents[3]
+
+
+def lessor(*arguments: str, cwd: Path, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("AP_", "AKASH_", "LESSOR_"))}
+    return subprocess.run(
+        [str(LESSOR), *arguments], cwd=cwd, env=plain | env, input=stdin, capture_output=True, timeout=120, check=False
+    )
+
+
+def said(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Both streams with the boxes' line breaks taken out."""
+    text = (done.stdout + done.stderr).decode()
+    assert "Traceback" not in text
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_an_sdl_comes_from_standard_input_too(tmp_path: Path, checkout: Path) -> None:
+    sdl = (checkout / "examples" / "web.yaml").read_bytes()
+    done = lessor("sdl", "hash", "-", cwd=tmp_path, stdin=sdl)
+    assert (done.returncode, len(done.stdout.strip())) == (0, 64)
+
+
+def test_the_demo_outside_a_checkout_says_where_to_start_it(tmp_path: Path) -> None:
+    done = lessor("demo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "checkout" in said(done)
+
+
+@pytest.mark.parametrize("command", [["demo", "--sdl", "web.yaml"], ["devnet", "up"]])
+@pytest.mark.parametrize("folder", ["/proc/nothing", "a-file"])
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, checkout: Path, command: list[str], folder: str) -> None:
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "web.yaml").write_bytes((checkout / "examples" / "web.yaml").read_bytes())
+    done = lessor(*command, "--data", folder, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert folder in said(done)
+
+
+@pytest.mark.parametrize("home", ["/proc/nothing", "a-file/below"])
+def test_a_home_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path, home: str) -> None:
+    (tmp_path / "a-file").write_text("")
+    done = lessor("run", cwd=tmp_path, AP_HOME=home)
+    assert done.returncode == 2
+    assert f"AP_HOME={home}" in said(done)
+
+
+@pytest.mark.parametrize("error", [SettingsError("AP_X: wrong"), StoreError("database x: gone")])
+def test_what_the_operator_can_put_right_is_one_line_however_deep_in_task_groups(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def loop() -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(inner())
+
+    async def inner() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+
+    async def fails() -> None:
+        raise error
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(loop())
+    end = _ending(raised.value)
+    assert isinstance(end, typer.Exit)
+    assert end.exit_code == 2
+    assert capsys.readouterr().err.strip() == f"lessor: {error}"
+
+
+def test_a_defect_of_ours_keeps_its_traceback() -> None:
+    defect = ExceptionGroup("loops", [ChainError("node", "gone"), KeyError("x")])
+    assert _ending(defect) is defect
