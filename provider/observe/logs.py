@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import structlog
 from pydantic import SecretBytes, SecretStr
 
+from lease.printable import printable
 from provider.settings import LogFormat
 
 __all__ = ["configure_logging", "hide_secrets"]
@@ -32,6 +33,7 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if form is LogFormat.JSON else _pass,
             hide_secrets,
+            _pass if form is LogFormat.JSON else _tame,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -47,6 +49,22 @@ def hide_secrets(_logger: object, _method: str, event: Any) -> Any:
 
 def _pass(_logger: object, _method: str, event: Any) -> Any:
     return event
+
+
+def _tame(_logger: object, _method: str, event: Any) -> Any:
+    """What tenants and nodes wrote must not steer the operator's terminal; JSON escapes it by itself."""
+    return {name: _tamed(value) for name, value in event.items()}
+
+
+def _tamed(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(value)
+        case list() | tuple():
+            return [_tamed(item) for item in value]
+        case Mapping():
+            return {printable(str(key)): _tamed(item) for key, item in value.items()}
+    return value
 
 
 def _hidden(name: str, value: Any, depth: int) -> Any:

@@ -64,3 +64,16 @@ def test_the_registry_is_served_as_open_metrics() -> None:
     assert 'lessor_decisions_total{verdict="declined"}' in text
     assert text.endswith("# EOF\n")
     assert REGISTRY
+
+
+def test_a_tenants_text_does_not_steer_the_operators_terminal() -> None:
+    stream = io.StringIO()
+    configure_logging(form=LogFormat.CONSOLE, stream=stream)
+    evil = "\x1b[2Jgone\u202e"
+    structlog.get_logger().info("an.event", plain=evil, reasons=[evil], nodes={evil: [evil]})
+    structlog.get_logger().info("lines", text="one\ntwo")
+    said = stream.getvalue()
+    assert "\x1b[2J" not in said
+    assert "\u202e" not in said
+    assert "gone" in said
+    assert len(said.splitlines()) == 2
