@@ -14,8 +14,9 @@ from devnet.demo.leftovers import leftovers
 from devnet.demo.processes import programs_started
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
+from devnet.tenant import OpenBid
 from devnet.tools import ensure_tools
-from devnet.world import ProviderProcess, World
+from devnet.world import Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
 from lease.manifest import Group, Service
@@ -80,7 +81,7 @@ async def _tell(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: T
     with telling.step(
         "A tenant publishes a deployment; the provider decides, reserves and bids; the tenant takes the bid"
     ):
-        rented = await _rent(world, sdl, telling)
+        rented = await _rent(world, provider, sdl, telling=telling)
     with telling.step("The tenant sends the manifest; the lease becomes a Pulumi stack; the workloads become ready"):
         await _deploy(world, provider, rented, sdl, telling=telling)
     with telling.step("The tenant changes an image; Pulumi previews the difference, then applies it"):
@@ -93,14 +94,40 @@ async def _tell(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: T
     telling.line(f"memory of the provider's daemon: {provider.resident_mb():.0f} MB resident")
 
 
-async def _rent(world: World, sdl: Sdl, telling: Telling) -> _Rented:
+async def _rent(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: Telling) -> _Rented:
+    mark = len(provider.events)
     deployment = await world.tenant.publish(sdl)
     telling.line(f"tenant: deployment {deployment}, {len(sdl.groups)} group(s)")
-    bids = await world.tenant.wait_for_bids(deployment, groups=len(sdl.groups))
+    bids = await _bids(world, provider, deployment, groups=len(sdl.groups), after=mark)
     leases = await world.tenant.take(bids)
     for bid in bids:
         telling.line(f"tenant: took the bid of {bid.price.normalize():f}{bid.denom} a block for group {bid.id.gseq}")
     return _Rented(deployment, leases)
+
+
+async def _bids(
+    world: World, provider: ProviderProcess, deployment: DeploymentId, *, groups: int, after: int
+) -> Sequence[OpenBid]:
+    """One bid a group. A group that was declined ends the wait, with the provider's reasons: nobody else bids here."""
+    bids = asyncio.create_task(world.tenant.wait_for_bids(deployment, groups=groups))
+    try:
+        while not bids.done():
+            for event in provider.events[after:]:
+                if event.get("event") in ("market.declined", "market.bid_refused"):
+                    raise DevnetError(_no_bid(event))
+            await asyncio.sleep(0.1)
+        return await bids
+    finally:
+        bids.cancel()
+
+
+def _no_bid(event: Event) -> str:
+    reasons = event.get("reasons") or [event.get("log", "")]
+    told = "\n".join(f"  - {reason}" for reason in reasons)
+    return (
+        f"there will be no bid for order {event['order']}:\n{told}\n"
+        "The simulated nodes and their cards are in devnet/controlplane, the provider's prices in devnet/world."
+    )
 
 
 async def _deploy(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from devnet.world.provider_process import Event
+from lease.printable import printable
 
 __all__ = ["Telling"]
 
@@ -16,7 +17,7 @@ _OPS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "create-re
 
 
 class Telling:
-    """Prints to `console`; tenants' texts are never read as markup."""
+    """Prints to `console`; tenants' texts are never read as markup, and never steer the terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -38,7 +39,7 @@ class Telling:
         self._console.print(f"   [dim]({time.monotonic() - began:.1f} s)[/]")
 
     def line(self, text: str, *, style: str = "") -> None:
-        self._console.print(f"   {text}", style=style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(f"   {printable(text)}", style=style, markup=False, highlight=False, soft_wrap=True)
 
     def good(self, text: str) -> None:
         self.line(f"✓ {text}", style="green")

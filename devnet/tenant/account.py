@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import grpc
 from cosmpy.aerial.client import LedgerClient, NetworkConfig
 from cosmpy.aerial.client.utils import prepare_and_broadcast_basic_transaction
 from cosmpy.aerial.exceptions import BroadcastError
@@ -58,8 +59,14 @@ class Account:
             done = sent.wait_to_complete(timeout=30, poll_period=0.1)
         except (BroadcastError, RuntimeError) as refused:
             raise ChainRefused(str(refused)) from refused
+        except grpc.RpcError as refused:  # what the simulation of the transaction says comes as it is
+            raise ChainRefused(_details(refused)) from refused
         return int(done.response.height) if done.response else 0
 
     async def balance(self, denom: str) -> int:
         """Spendable amount of `denom`."""
         return int(await asyncio.to_thread(self._ledger.query_bank_balance, self._wallet.address(), denom))
+
+
+def _details(error: grpc.RpcError) -> str:
+    return str(error.details()) if isinstance(error, grpc.Call) else str(error)

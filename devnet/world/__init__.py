@@ -6,7 +6,7 @@
 Everything is on loopback, in one folder, and ends with the process that started it.
 """
 
-from devnet.world.provider_process import ProviderProcess
+from devnet.world.provider_process import Event, ProviderProcess
 from devnet.world.world import World
 
-__all__ = ["ProviderProcess", "World"]
+__all__ = ["Event", "ProviderProcess", "World"]
