@@ -16,7 +16,9 @@ class ChainRefused(DevnetError):
 
 
 def _remedy(log: str) -> str:
-    if "denom" in log or "deposit" in log.lower():
+    if (
+        "denom" in log or "denonim" in log or "deposit" in log.lower()
+    ):  # "multi-denonimation" is the chain's own spelling
         return (
             "\nGroups must be priced in uact on this chain. Change the SDL, "
             "or let `make demo DENOM=uact SDL=…` rewrite its prices."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from lease.ids import LeaseId
 from lease.manifest import Group, Manifest
 from lease.sdl import read_sdl
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
+from provider.units import parse_endpoint, parse_hostname, parse_object_name
 
 __all__ = ["register"]
 
@@ -45,23 +46,46 @@ def _account(value: str) -> str:
     return value
 
 
+def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], list[str] | str | None]:
+    """A callback that has `parse` look at each value; what it refuses is the option's error."""
+
+    def check(value: list[str] | str | None) -> list[str] | str | None:
+        try:
+            for text in [value] if isinstance(value, str) else value or []:
+                if text:
+                    parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        return value
+
+    return check
+
+
 def render(
     file: Annotated[str, typer.Argument(help="An SDL file, or - for standard input.")],
     *,
     owner: Annotated[str, typer.Option(help="Tenant's address.", callback=_account)] = _OWNER,
-    dseq: Annotated[int, typer.Option(min=1, help="Deployment sequence.")] = 1,
+    dseq: Annotated[int, typer.Option(min=1, max=2**64 - 1, help="Deployment sequence.")] = 1,
     provider: Annotated[str, typer.Option(help="Provider's address.", callback=_account)] = _PROVIDER,
     group: Annotated[str, typer.Option(help="Only this placement; otherwise all of them.")] = "",
     mode: Annotated[IngressMode, typer.Option(help="How hostnames are served.")] = IngressMode.INGRESS,
-    domain: Annotated[str, typer.Option(help="Ingress domain; empty: no hostnames of the provider's own.")] = "",
-    public_hostname: Annotated[str, typer.Option(help="Where node ports are reached.")] = "provider.example.com",
+    domain: Annotated[
+        str,
+        typer.Option(help="Ingress domain; empty: no hostnames of the provider's own.", callback=_each(parse_hostname)),
+    ] = "",
+    public_hostname: Annotated[
+        str, typer.Option(help="Where node ports are reached.", callback=_each(parse_hostname))
+    ] = "provider.example.com",
     address: Annotated[
         list[str] | None, typer.Option(help="Leased addresses in the order of their endpoints; repeatable.")
     ] = None,
-    runtime_class: Annotated[str, typer.Option(help="For services without an NVIDIA card.")] = "",
+    runtime_class: Annotated[
+        str, typer.Option(help="For services without an NVIDIA card.", callback=_each(parse_object_name))
+    ] = "",
     policies: Annotated[bool, typer.Option(help="Network policies.")] = True,
     api_server_endpoint: Annotated[
-        list[str] | None, typer.Option(help="address:port, for services that read the API; repeatable.")
+        list[str] | None,
+        typer.Option(help="address:port, for services that read the API; repeatable.", callback=_each(parse_endpoint)),
     ] = None,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Environment and credentials in clear.")] = False,
 ) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from provider.cli import build_app
 from provider.cli.run import _ending
 from provider.errors import ChainError, SettingsError, StoreError
 
@@ -46,6 +48,23 @@ def test_the_demo_outside_a_checkout_says_where_to_start_it(tmp_path: Path) -> N
     done = lessor("demo", cwd=tmp_path)
     assert done.returncode == 2
     assert "checkout" in said(done)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--api-server-endpoint", "kubernetes"),
+        ("--api-server-endpoint", "192.0.2.1:99999"),
+        ("--runtime-class", "a\nb"),
+        ("--public-hostname", "two words"),
+        ("--domain", "a b..c_"),
+        ("--dseq", str(2**64)),
+    ],
+)
+def test_render_refuses_what_no_cluster_would_have(checkout: Path, option: str, value: str) -> None:
+    done = CliRunner().invoke(build_app(), ["render", str(checkout / "examples" / "web.yaml"), option, value])
+    assert done.exit_code == 2
+    assert option in done.output
 
 
 @pytest.mark.parametrize("command", [["demo", "--sdl", "web.yaml"], ["devnet", "up"]])
