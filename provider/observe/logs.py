@@ -25,7 +25,9 @@ _DEPTH = 6
 
 def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | None = None) -> None:
     """Set structlog up for the whole process; `level` is debug, info, warning or error."""
-    renderer: Any = structlog.processors.JSONRenderer() if form is LogFormat.JSON else structlog.dev.ConsoleRenderer()
+    output = stream or sys.stderr
+    console = structlog.dev.ConsoleRenderer(colors=output.isatty())
+    renderer: Any = structlog.processors.JSONRenderer() if form is LogFormat.JSON else console
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -37,7 +39,7 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(output),
         cache_logger_on_first_use=stream is None,
     )
 
