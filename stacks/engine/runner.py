@@ -22,7 +22,7 @@ from stacks.engine.masking import mask
 from stacks.engine.processes import DATA_MARK, STACK_MARK
 from stacks.engine.program import check, lease_program
 from stacks.engine.stack import FileStack, FileWorkspace
-from stacks.engine.state import prune_history, recover
+from stacks.engine.state import doubted, prune_history, recover, trust
 from stacks.engine.wire import Task
 from stacks.results import Operation, ResourceChange, StackResult
 
@@ -86,6 +86,8 @@ class Runner:
     def _up(self, task: Task, recorder: Recorder) -> dict[str, str]:
         program = self._program(task)
         refuse_terminating(self.config, task.stack)
+        if doubted(self.config, task.stack):
+            self._refresh(task.stack, Recorder())
         try:
             result = self._open(task.stack, program).up(on_event=recorder.on_event, show_secrets=False, **QUIET)
         finally:
@@ -107,12 +109,15 @@ class Runner:
             raise OperationRefused(f"there is no stack {stack}")
         try:
             self._open(stack, _nothing).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            trust(self.config, stack)
         finally:
             prune_history(self.config, stack)
         return {}
 
     def _destroy(self, stack: str, recorder: Recorder) -> dict[str, str]:
         """Everything the stack holds, then what its state has forgotten, then the stack itself with its folder."""
+        if doubted(self.config, stack):
+            self._refresh(stack, recorder)
         if self.config.state_file(stack).exists():
             self._open(stack, _nothing).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
         if sweep_namespace(self.config, stack):
@@ -146,7 +151,7 @@ class Runner:
     def _environment(self, stack: str) -> dict[str, str]:
         """Variables of the command line and its plugin (toolchain.md §3)."""
         return {
-            # without metadata: a kill can leave an empty .attrs file, and a state beside one is never read again
+            # without metadata: a kill can leave an empty .attrs file, which makes the state beside it unreadable
             "PULUMI_BACKEND_URL": f"file://{self.config.folder(stack)}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.config.key_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

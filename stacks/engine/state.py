@@ -14,17 +14,34 @@ from stacks.engine.errors import OperationRefused
 from stacks.engine.files import write_private
 from stacks.engine.processes import alive, command_name, end, survivors
 
-__all__ = ["prune_history", "recover"]
+__all__ = ["doubted", "prune_history", "recover", "trust"]
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
     """Make the stack usable after any crash; returns what was done, in words. Raises `OperationRefused`.
 
-    A lock left by a dead run is removed, processes of that run are ended, pending operations are forgotten (the next
-    `up` takes over objects that exist: the plugin creates by server-side apply), an unreadable checkpoint gives way to
-    its backup.
+    A lock left by a dead run is removed, processes of that run are ended, an unreadable checkpoint gives way to its
+    backup. Nobody knows whether a pending operation has happened: objects in creation are taken into the state as if it
+    had, and the state is `doubted` until the cluster was asked.
     """
+    for metadata in (config.folder(stack) / ".pulumi").glob("**/*.attrs"):
+        metadata.unlink()  # of a backend URL without metadata=skip: useless, and an empty one makes its file unreadable
     return [*_unlock(config, stack), *_repair(config.state_file(stack))]
+
+
+def doubted(config: EngineConfig, stack: str) -> bool:
+    """Whether the state may say what the cluster does not: then the next operation has to refresh it first."""
+    return _doubt(config.state_file(stack)).exists()
+
+
+def trust(config: EngineConfig, stack: str) -> None:
+    """The state was refreshed, every object of it."""
+    _doubt(config.state_file(stack)).unlink(missing_ok=True)
+
+
+def _doubt(state: Path) -> Path:
+    """A mark beside the state, not in it: it outlives a kill before or within the refresh."""
+    return state.with_name(state.name + ".doubted")
 
 
 def _unlock(config: EngineConfig, stack: str) -> list[str]:
@@ -67,10 +84,44 @@ def _repair(state: Path) -> list[str]:
     latest: dict[str, Any] = document["checkpoint"].get("latest") or {}
     pending = latest.pop("pending_operations", None) or []
     if pending:
-        done.append(f"forgot {len(pending)} pending operation(s)")
+        _doubt(state).touch()
+        _adopt(latest, pending)
+        done.append(f"{len(pending)} pending operation(s) are looked for in the cluster")
     if done:
         write_private(state, json.dumps(document))
     return done
+
+
+def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:
+    """Take objects in creation into the state: a refresh then reads them, or drops those that were never made."""
+    known = {item["urn"] for item in latest.get("resources") or ()}
+    for operation in pending:
+        resource = operation.get("resource") or {}
+        identity = _identity(resource)
+        if (
+            operation.get("type") == "creating"
+            and identity
+            and resource["urn"] not in known
+            and _needs(resource) <= known
+        ):
+            latest.setdefault("resources", []).append({**resource, "id": identity})
+            known.add(resource["urn"])
+
+
+def _needs(resource: dict[str, Any]) -> set[str]:
+    """URNs a state must have before this resource: with one missing it would be refused as a whole."""
+    provider = str(resource.get("provider", "")).rpartition("::")[0]
+    several = [urn for urns in (resource.get("propertyDependencies") or {}).values() for urn in urns or ()]
+    named = (resource.get("parent"), resource.get("deletedWith"), provider)
+    return {urn for urn in (*named, *several, *(resource.get("dependencies") or ())) if urn}
+
+
+def _identity(resource: dict[str, Any]) -> str:
+    """What the plugin calls an object: namespace/name, or the name alone; empty for what is no object of Kubernetes."""
+    metadata = (resource.get("inputs") or {}).get("metadata") or {}
+    if not str(resource.get("type", "")).startswith("kubernetes:") or not metadata.get("name"):
+        return ""
+    return "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
 
 
 def _checkpoint(path: Path) -> dict[str, Any] | None:
