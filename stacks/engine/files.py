@@ -33,19 +33,14 @@ def hold(data: Path) -> int:
 
 
 def prepare_key(path: Path) -> None:
-    """Make the passphrase of the stacks' secrets if there is none. An existing one is never touched."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        if not path.stat().st_size:
-            raise EngineError(
-                f"the key {path} is empty: restore it, or delete it together with {path.parent / 'stacks'}"
-            ) from None
-        return
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32))
-        file.flush()
-        os.fsync(file.fileno())
+    """Make the passphrase of the stacks' secrets if there is none. An existing one is never touched.
+
+    It appears whole or not at all: a kill in its making leaves a start that makes it again.
+    """
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32))
+    elif not path.stat().st_size:
+        raise EngineError(f"the key {path} is empty: restore it, or delete it together with {path.parent / 'stacks'}")
 
 
 def place_kubeconfig(source: Path, target: Path) -> None:
@@ -67,6 +62,8 @@ def write_private(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     fresh.replace(path)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import DataInUse, EngineError, OperationRefused
 from stacks.engine.files import hold, place_kubeconfig, prepare_key
-from stacks.engine.state import prune_history, recover
+from stacks.engine.state import doubted, prune_history, recover, trust
 
 CHECKPOINT = {"version": 3, "checkpoint": {"stack": "organization/lease/s", "latest": {"resources": [{"urn": "u"}]}}}
 
@@ -40,6 +40,18 @@ def test_the_key_is_made_once_and_only_its_owner_may_read_it(tmp_path):
 
     assert len(first) >= 32 and (tmp_path / "key").read_text() == first
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_a_start_that_dies_while_it_makes_the_key_is_made_good_by_the_next(tmp_path, monkeypatch):
+    def die(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(os, "fsync", die)
+        prepare_key(tmp_path / "key")
+    prepare_key(tmp_path / "key")
+
+    assert len((tmp_path / "key").read_text()) >= 32
 
 
 def test_an_empty_key_is_not_replaced_in_silence(tmp_path):
@@ -88,13 +100,16 @@ def test_only_a_plain_name_is_a_stack(config, name):
         config.folder(name)
 
 
-def test_pending_operations_are_forgotten_and_the_rest_of_the_state_is_kept(config, state):
+def test_pending_operations_leave_a_doubt_and_the_rest_of_the_state_is_kept(config, state):
     pending = json.loads(json.dumps(CHECKPOINT))
     pending["checkpoint"]["latest"]["pending_operations"] = [{"type": "creating"}, {"type": "creating"}]
     state.write_text(json.dumps(pending))
 
-    assert recover(config, "s") == ["forgot 2 pending operation(s)"]
+    assert recover(config, "s") == ["2 pending operation(s) are looked for in the cluster"]
     assert json.loads(state.read_text()) == CHECKPOINT
+    assert recover(config, "s") == [] and doubted(config, "s"), "a second kill does not remove the doubt"
+    trust(config, "s")
+    assert not doubted(config, "s")
 
 
 def test_a_state_that_needs_nothing_is_not_written(config, state):
