@@ -133,7 +133,7 @@ def _no_bid(event: Event) -> str:
 async def _deploy(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
     mark = len(provider.events)
     await _put(world, rented, sdl, telling)
-    await _running(provider, rented, after=mark)
+    await _running(provider, rented.leases, after=mark)
     gateway = await world.tenant.gateway(world.provider)
     for lease in rented.leases:
         answer = await gateway.lease_status(lease.dseq, gseq=lease.gseq, oseq=lease.oseq)
@@ -147,18 +147,20 @@ async def _put(world: World, rented: _Rented, sdl: Sdl, telling: Telling) -> Non
         raise DevnetError(f"the provider refused the manifest: {answer.status} {answer.body}")
 
 
-async def _running(provider: ProviderProcess, rented: _Rented, *, after: int) -> None:
-    for lease in rented.leases:
+async def _running(provider: ProviderProcess, leases: Sequence[LeaseId], *, after: int) -> None:
+    for lease in leases:
         await provider.wait_for("lease.state", after=after, lease=str(lease), phase="running")
 
 
 async def _update(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
+    """The first manifest group changed: its lease is previewed and applied, those of other groups are left alone."""
     await world.tenant.announce_update(rented.deployment, sdl)
     mark = len(provider.events)
     await _put(world, rented, sdl, telling)
-    await provider.wait_for("stack.result", after=mark, operation="preview")
-    await provider.wait_for("stack.result", after=mark, operation="up")
-    await _running(provider, rented, after=mark)
+    changed = rented.leases[[group.name for group in sdl.groups].index(sdl.manifest[0].name)]
+    for operation in ("preview", "up"):
+        await provider.wait_for("stack.result", after=mark, lease=str(changed), operation=operation)
+    await _running(provider, [changed], after=mark)
 
 
 async def _send_again(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:

@@ -16,6 +16,22 @@ from devnet.tools import Toolbox
 pytestmark = [pytest.mark.xdist_group("path"), pytest.mark.devnet]
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+TWO_GROUPS = """
+version: "2.0"
+services:
+  web: {image: "nginx:1", expose: [{port: 80, to: [{global: true}]}]}
+  api: {image: "nginx:1", expose: [{port: 80, to: [{global: true}]}]}
+profiles:
+  compute:
+    small: {resources: {cpu: {units: 0.1}, memory: {size: 128Mi}, storage: {size: 128Mi}}}
+  placement:
+    west: {pricing: {small: {denom: uact, amount: 1000}}}
+    east: {pricing: {small: {denom: uact, amount: 1000}}}
+deployment:
+  web: {west: {profile: small, count: 1}}
+  api: {east: {profile: small, count: 1}}
+"""
+
 
 def start(data: Path, toolbox: Toolbox, *options: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data), *options]
@@ -96,3 +112,25 @@ def test_a_broken_sdl_is_told_before_anything_starts(toolbox: Toolbox, tmp_path:
     assert process.returncode == 1
     assert "broken.yaml:2" in said
     assert not (tmp_path / "demo").exists()
+
+
+def test_an_order_that_gets_no_bid_is_told_with_the_providers_reasons(toolbox: Toolbox, tmp_path: Path) -> None:
+    sdl = tmp_path / "h200.yaml"
+    sdl.write_text((CHECKOUT / "examples" / "gpu.yaml").read_text().replace("model: h100", "model: h200"))
+    sdl.write_text(sdl.read_text().replace("model: a100", "model: b200"))
+    process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "there will be no bid for order" in said
+    assert "too little gpu" in said
+    wait_for_no_process(tmp_path / "demo", seconds=30)
+
+
+def test_a_deployment_of_two_groups_goes_through_the_whole_story(toolbox: Toolbox, tmp_path: Path) -> None:
+    """Only the first group changes in the update: the other one's lease has nothing to say."""
+    sdl = tmp_path / "two.yaml"
+    sdl.write_text(TWO_GROUPS)
+    process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
+    said, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    assert "ledger: no reservation" in said
