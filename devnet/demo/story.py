@@ -179,6 +179,7 @@ async def _close(world: World, provider: ProviderProcess, rented: _Rented, *, te
     await world.tenant.close_deployment(rented.deployment)
     for lease in rented.leases:
         await provider.wait_for("lease.state", after=mark, lease=str(lease), phase="closed")
+    for lease in rented.leases:
         left = await leftovers(world, lease)
         if left:
             raise DevnetError(f"lease {lease} left: {', '.join(left)}")
