@@ -23,8 +23,8 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.chain.model import Deployment, Lease, LeaseState
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
-from provider.gateway.hostnames import check_hostnames
 from provider.lifecycle.records import BadRecordError, ManifestRecord, read_manifest, write_manifest
+from provider.operators.hostname.claims import HostnameRefusedError, check_hostnames, host_claims
 from provider.operators.objects import MANIFEST, PROVIDER_HOST
 from provider.protocols import Bus, Chain, Cluster
 
@@ -96,13 +96,13 @@ class ManifestIntake:
         for group in groups:
             check_for_provider(group, require_hosts=not self._config.static_hosts)
         wanted = [host for group in groups for host in group_hostnames(group)]
-        if wanted:
-            holders = await self._hostname_holders()
-            check_hostnames(wanted, owner, blocked=self._config.blocked_hostnames, holders=holders)
-
-    async def _hostname_holders(self) -> dict[str, str]:
-        claims = await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace)
-        return {str(claim["spec"]["hostname"]).lower(): str(claim["spec"]["owner"]) for claim in claims}
+        if not wanted:
+            return
+        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace))
+        try:
+            check_hostnames(wanted, owner, claims=claims, blocked=self._config.blocked_hostnames)
+        except HostnameRefusedError as refused:
+            raise RequestError(422, str(refused)) from None
 
 
 def _check_document(manifest: Manifest, deployment: Deployment) -> None:

@@ -16,6 +16,7 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.chain.model import LeaseState
 from provider.gateway.config import Limits
 from provider.lifecycle.records import read_manifest
+from provider.operators.labels import managed_labels
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
 from tests.provider.gateway.world import Answer, World, new_world
@@ -133,8 +134,9 @@ def _blocked(world: World) -> bytes:
 
 
 def _taken(world: World) -> bytes:
-    spec = {"hostname": "Www.example.org", "owner": OTHER.address, "service_name": "web"}
-    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", spec=spec)
+    spec = {"hostname": "Www.example.org", "service_name": "web"}
+    labels = managed_labels(replace(lease(), owner=OTHER.address))
+    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", labels=labels, spec=spec)
     data = body(hosts=["www.example.org"])
     rent(world, data, lease())
     return data
@@ -242,8 +244,9 @@ async def test_without_static_hosts_an_http_service_must_name_its_host(tmp_path:
 
 
 async def test_the_owner_may_use_a_hostname_it_already_holds(world: World) -> None:
-    spec = {"hostname": "www.example.org", "owner": TENANT.address, "service_name": "old"}
-    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", spec=spec)
+    spec = {"hostname": "www.example.org", "service_name": "old"}
+    labels = managed_labels(replace(lease(), dseq=DSEQ + 7))
+    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", labels=labels, spec=spec)
     data = body(hosts=["www.example.org"])
     rent(world, data, lease())
     assert (await put(world, data)).status == 200
