@@ -48,7 +48,8 @@ class ClusterStack:
 
     def _backend(self) -> dict[str, str]:
         key = str(self.data / "passphrase")
-        return {"PULUMI_BACKEND_URL": f"file://{self.data}", "PULUMI_CONFIG_PASSPHRASE_FILE": key}
+        own = {"PULUMI_BACKEND_URL": f"file://{self.data}", "PULUMI_CONFIG_PASSPHRASE_FILE": key}
+        return own | {"TMPDIR": str(self.data)}  # the Kubernetes plugin leaves a kubeconfig at every start
 
     async def _pulumi(self, *arguments: str, line: Line) -> None:
         process = await asyncio.create_subprocess_exec(

@@ -3,6 +3,7 @@
 <data>/key                      passphrase of every stack's secrets, mode 0600, made at the first start
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
+<data>/tmp/<namespace>/         temporary files of a running operation
 <data>/stacks/<namespace>/      one lease: Pulumi.yaml, Pulumi.<namespace>.yaml and the file backend's .pulumi/
 """
 
@@ -54,6 +55,10 @@ class EngineConfig(BaseModel):
         if not stack or not stack.replace("-", "").isalnum() or not stack.isascii() or len(stack) > 63:
             raise ValueError(f"{stack!r} is not the name of a lease stack (a namespace name)")
         return self.stacks / stack
+
+    def scratch(self, stack: str) -> Path:
+        """Temporary files of the stack's running operation; the plugin leaves a kubeconfig at every start."""
+        return self.data / "tmp" / stack
 
     def state_file(self, stack: str) -> Path:
         """The file backend's checkpoint; it exists exactly when the stack does."""

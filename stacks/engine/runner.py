@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ class Runner:
         try:
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
-            outputs = self._perform(task, recorder)
+            with _scratch(self.config.scratch(task.stack)):
+                outputs = self._perform(task, recorder)
             outputs |= {"recovered": "; ".join(notes)} if notes else {}
         except (EngineError, BuildError, OSError, subprocess.SubprocessError) as problem:
             error = str(problem)
@@ -160,9 +162,21 @@ class Runner:
             "PULUMI_LOG_ROTATION_MAX_TOTAL_MB": "5",
             "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS": "true",
             "KUBECONFIG": str(self.config.kubeconfig_copy),
+            "TMPDIR": str(self.config.scratch(stack)),
             DATA_MARK: str(self.config.data),
             STACK_MARK: stack,
         }
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[None]:
+    """An empty private folder that is gone afterwards, with whatever a killed run before has left in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _nothing() -> None:

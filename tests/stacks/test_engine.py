@@ -282,3 +282,16 @@ def everything_about_processes() -> list[bytes]:
             except OSError:
                 continue
     return texts
+
+
+async def test_no_temporary_file_is_left_though_the_plugin_never_removes_its_own(
+    config, engine, client, tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+    spec = small()
+    assert (await engine.up(spec)).ok
+    assert (await engine.destroy(spec.namespace)).ok
+    assert [path.name for path in elsewhere.iterdir() if path.name.startswith("kubeconfig")] == []
+    assert list((config.data / "tmp").iterdir()) == []
