@@ -5,14 +5,13 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
-__all__ = ["BIDS", "CHAIN_HEIGHT", "DECISIONS", "LEASES", "REGISTRY", "STACK_OPERATIONS", "exposition"]
+__all__ = ["BIDS", "CHAIN_HEIGHT", "DECISIONS", "REGISTRY", "STACK_OPERATIONS", "exposition"]
 
 REGISTRY = CollectorRegistry()
 
 DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], registry=REGISTRY)
 BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
 CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were handed on", registry=REGISTRY)
-LEASES = Gauge("provider_deployment_manager", "Leases managed", registry=REGISTRY)
 STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["operation", "result"], registry=REGISTRY)
 
 

@@ -8,6 +8,7 @@ import structlog
 
 from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
+from provider.observe.metrics import STACK_OPERATIONS
 from provider.protocols import Bus, Clock
 from provider.store import Database
 from provider.store.updates import record_update
@@ -35,6 +36,7 @@ async def _tell(events: AsyncIterator[object], database: Database, clock: Clock)
 
 def _tell_run(report: StackReport) -> None:
     result, lease = report.result, str(report.lease)
+    STACK_OPERATIONS.labels(result.operation.value, "ok" if result.ok else "failed").inc()
     for change in result.changes:
         diff = {"diff": list(change.diff)} if change.diff else {}
         _log.info(
