@@ -61,11 +61,13 @@ def _check_tee(
         return
     node = reader.entries(service.params.node).get("tee", service.params.node)
     if tee not in _TEE_TYPES:
-        reader.problem(node, "unsupported tee type", allowed="cpu, cpu-gpu")
+        reader.problem(node, f'unsupported tee type: "{tee[:40]}"', allowed="cpu, cpu-gpu")
     elif tee == "cpu-gpu" and compute is not None and not compute.gpu_units:
-        reader.problem(node, "tee type requires gpu resources")
+        text = 'tee type requires gpu resources: "cpu-gpu" specified but no gpu resources defined'
+        reader.problem(node, text, found="")
     elif tees.setdefault(placement, tee) != tee:
-        reader.problem(node, f'tee type mismatch in placement "{placement}"', allowed=tees[placement])
+        text = f'conflicting tee types in the same placement group: group "{placement}" has'
+        reader.problem(node, f'{text} "{tees[placement]}" and "{tee}"', allowed=tees[placement])
 
 
 def _check_exposes(reader: Reader, service: RawService) -> None:
@@ -160,7 +162,9 @@ def _check_addresses(
             reader.problem(node, text, found="", allowed=", ".join(document.endpoints))
         key = (to.ip, expose.as_, expose.proto)
         if key in used_ports:
-            text = f'IP endpoint "{to.ip}" port: {expose.as_} protocol: {expose.proto} specified by service "{service}"'
+            text = (
+                f'IP endpoint "{to.ip}" port: {expose.port} protocol: {expose.proto} specified by service "{service}"'
+            )
             reader.problem(expose.node, f'{text} already in use by "{used_ports[key]}"', found="")
         used_ports.setdefault(key, service)
 
@@ -178,7 +182,7 @@ def _check_storage(reader: Reader, name: str, service: RawService, compute: Comp
             text = f'invalid value for "service.{name}.params.{volume_name}.mount" parameter. expected absolute path'
             reader.problem(mount.node, text, found=mount.mount or "nothing", suffix="mount")
         elif mount.mount in taken:
-            text = f'mount "{mount.mount}" already in use by volume "{taken[mount.mount]}"'
+            text = f'duplicated mount point: mount "{mount.mount}" already in use by volume "{taken[mount.mount]}"'
             reader.problem(mount.node, text, found="", suffix="mount")
         taken.setdefault(mount.mount, volume_name)
         if merges_units and mount.read_only and volume is not None and volume.storage_class == "ram":

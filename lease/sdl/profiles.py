@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import Node, ScalarNode
 
 from lease.attributes import attribute_keys_valid
 from lease.gpus import GpuRequest, gpu_key, whole_gibibytes
 from lease.groups import SignedBy
 from lease.resources import Attribute, Price, Volume
 from lease.sdl.quantities import cpu_milli, price
-from lease.sdl.reader import Reader, is_null
+from lease.sdl.reader import Reader, is_null, scalar_text
 from lease.sdl.storage import quantity, read_storage
 
 __all__ = ["Compute", "Placement", "read_compute", "read_placement"]
@@ -47,17 +47,22 @@ class Placement(NamedTuple):
     pricing_nodes: dict[str, Node]
 
 
+def _pairs(node: Node) -> bool:
+    """Whether there is anything in it: Go walks over the content, and a scalar or [] has none."""
+    return type(node) is not ScalarNode and bool(node.value)
+
+
 def _cpu(reader: Reader, node: Node | None) -> tuple[int, tuple[Attribute, ...]]:
     found = reader.entries(node)
     attributes: tuple[Attribute, ...] = ()
-    if "attributes" in found:
-        given = reader.strict(found["attributes"], ("arch",), "cpu attribute")
+    if "attributes" in found and _pairs(found["attributes"]):
+        given = reader.strict(found["attributes"], ("arch",), 'unsupported cpu attribute "{}"')
         attributes = tuple([Attribute(name, reader.text(value)) for name, value in given.items()])
     units = found.get("units")
     if units is None or is_null(units):
         return 0, attributes
     try:
-        return cpu_milli(reader.text(units)), attributes
+        return cpu_milli(scalar_text(units)), attributes
     except ValueError as error:
         reader.problem(units, str(error), allowed="cores (0.5, 2) or thousandths (500m)")
         return 0, attributes
@@ -73,13 +78,16 @@ def _gpu_item(reader: Reader, node: Node) -> Attribute:
             found["ram"], f'parsing "{memory[:40]}": invalid syntax', allowed="a number with Ki Mi Gi Ti Pi Ei"
         )
     if interface not in ("", *_INTERFACES):
-        reader.problem(found["interface"], "invalid GPU interface", allowed=", ".join(_INTERFACES))
+        text = f'invalid GPU interface {interface[:40]}. expected "pcie|sxm"'
+        reader.problem(found["interface"], text, allowed=", ".join(_INTERFACES))
     return Attribute(gpu_key(GpuRequest("nvidia", reader.text(found.get("model")), size or "", interface)), "true")
 
 
 def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
     """Only `vendor.nvidia` counts; without a model in it, any nvidia card will do."""
-    vendor = reader.strict(node, ("vendor",), "GPU attributes").get("vendor")
+    before = reader.noted
+    given = reader.strict(node, ("vendor",), "unsupported attribute ({}) for GPU resource") if _pairs(node) else {}
+    vendor = given.get("vendor")
     if vendor is None or is_null(vendor):
         reader.problem(
             vendor or node, "invalid GPU attributes. at least one vendor must be set", allowed="vendor: {nvidia: ...}"
@@ -88,7 +96,8 @@ def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
     models = reader.items(reader.entries(vendor).get("nvidia"))
     found = [_gpu_item(reader, item) for item in models or () if not is_null(item)]
     attributes = tuple(sorted(found)) or (_WILDCARD,)
-    if problem := attribute_keys_valid(attributes):
+    problem = attribute_keys_valid(attributes)
+    if problem and reader.noted == before:
         reader.problem(vendor, f"invalid GPU attributes: {problem}")
     return attributes
 
@@ -96,7 +105,7 @@ def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
 def _gpu_units(reader: Reader, node: Node | None) -> int:
     if node is None or is_null(node):
         return 0
-    text = reader.text(node)
+    text = scalar_text(node)
     if not (text.isascii() and text.isdigit()) or len(text) > 20 or int(text) >= 2**64:
         reader.problem(node, f'parsing "{text[:40]}": invalid syntax', allowed="a whole number")
         return 0
@@ -104,11 +113,9 @@ def _gpu_units(reader: Reader, node: Node | None) -> int:
 
 
 def _gpu(reader: Reader, node: Node | None) -> tuple[int, tuple[Attribute, ...]]:
-    if type(node) is not MappingNode:
-        if node is not None and type(node) is not ScalarNode:
-            reader.problem(node, "must be a mapping")
+    if node is None or not _pairs(node):
         return 0, ()
-    found = reader.strict(node, ("units", "attributes"), "GPU resource")
+    found = reader.strict(node, ("units", "attributes"), "unsupported field ({}) for GPU resource")
     units = _gpu_units(reader, found.get("units"))
     given = found.get("attributes")
     attributes = () if given is None or is_null(given) else _gpu_attributes(reader, given)
@@ -143,8 +150,11 @@ def _price(reader: Reader, node: Node) -> Price | None:
     if is_null(node):
         reader.problem(node, "pricing entry is empty", allowed="denom and amount")
         return None
+    before = reader.noted
     found = reader.entries(node)
     denom, amount = reader.text(found.get("denom")), reader.text(found.get("amount"))
+    if reader.noted != before:
+        return None
     try:
         return price(denom, amount)
     except ValueError as error:

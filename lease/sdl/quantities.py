@@ -7,7 +7,7 @@ what does not fit 32 bits (CPU) or 64 bits (sizes) is refused.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 from lease.resources import Price
@@ -17,6 +17,8 @@ __all__ = ["byte_size", "cpu_milli", "decimal_amount", "denom_valid", "duration_
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]{1,20}")
 _AMOUNT = re.compile(r"([-+]?)[0-9]{1,60}(?:\.[0-9]+)?")
+_PRECISION = 18
+_WIDE = Context(prec=100)
 _DENOM = re.compile(r"[a-zA-Z][a-zA-Z0-9/:._-]{2,127}")
 _SUFFIXES = {
     **{letter: 10 ** (3 * power) for power, letter in enumerate("kMGTPE", 1)},
@@ -68,20 +70,32 @@ def byte_size(text: str) -> int:
     return int(value)
 
 
+def _decimals(text: str) -> str:
+    """Digits and sign as Go puts them together: without the point, 18 decimals. Raises ValueError with its words."""
+    whole, point, decimals = text.removeprefix("-").partition(".")
+    if "." in decimals:
+        raise ValueError("invalid decimal string")
+    if point and not (whole and decimals):
+        raise ValueError("invalid decimal length")
+    if len(decimals) > _PRECISION:
+        excess = f"exceeds max precision by {_PRECISION - len(decimals)} decimal places: max precision {_PRECISION}"
+        raise ValueError(f"value '{text[:40]}' {excess}")
+    return whole + decimals.ljust(_PRECISION, "0")
+
+
 def decimal_amount(text: str) -> Decimal:
     """Digits with at most 18 decimals; no exponent. Above zero."""
     if not text:
         raise ValueError("decimal string cannot be empty")
-    match = _AMOUNT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"failed to set decimal string with base 10: {text[:40]}")
-    if len(text.partition(".")[2]) > 18:
-        raise ValueError(f"value '{text[:40]}' exceeds max precision 18")
+    combined = _decimals(text)
+    if not _AMOUNT.fullmatch(text):
+        raise ValueError(f"failed to set decimal string with base 10: {combined[:40]}")
     value = Decimal(text)
     if value == 0:
         raise ValueError("invalid coin amount: amount is zero")
     if value < 0:
-        raise ValueError(f'invalid: negative value not allowed: amount "{text[:40]}" is negative')
+        shown = f"{value.quantize(Decimal(10) ** -_PRECISION, context=_WIDE):f}"
+        raise ValueError(f'invalid: negative value not allowed: amount "{shown}" is negative')
     return value
 
 

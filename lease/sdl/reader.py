@@ -12,7 +12,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from lease.errors import Finding, SdlInvalid
 
-__all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32"]
+__all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
 
 MAX_VISITS = 100_000
 """Values read with every alias expanded: "billion laughs" ends here."""
@@ -47,6 +47,11 @@ def is_null(node: Node | None) -> bool:
     return node is None or (type(node) is ScalarNode and node.value in _NULLS and _plain(node))
 
 
+def scalar_text(node: Node) -> str:
+    """The text of a value that Go's own unmarshallers look at: "" for a mapping or a list."""
+    return node.value if type(node) is ScalarNode else ""
+
+
 def parse_uint32(text: str) -> int | None:
     """A plain scalar as Go resolves it for an unsigned field; floats are cut off, None when it does not fit."""
     text = text.replace("_", "") if text[:1] in "+-.0123456789" else text
@@ -66,11 +71,14 @@ def parse_uint32(text: str) -> int | None:
 
 
 class _Problem(NamedTuple):
+    """`rank` 0 ends Go's decoding at once, 1 is collected while it goes on, 2 is something Go would not get to."""
+
     node: Node
     message: str
     found: str
     allowed: str
     suffix: str
+    rank: int = 0
 
 
 class Reader:
@@ -96,28 +104,34 @@ class Reader:
             found = _shown(node) if not suffix else ""
         self._problems.append(_Problem(node, message, found, allowed, suffix))
 
-    def check(self, *, in_order_of_place: bool = False) -> None:
-        """Raise `SdlInvalid` with all problems noted so far, if there are any."""
+    def mismatch(self, node: Node, message: str, *, allowed: str = "") -> None:
+        """Note a value of the wrong kind. Go collects these, and tells them only if nothing worse follows."""
+        if len(self._problems) < MAX_FINDINGS:
+            self._problems.append(_Problem(node, message, _shown(node), allowed, "", 1))
+
+    @property
+    def noted(self) -> int:
+        """How many problems there are so far; to see whether a part of the document had any."""
+        return len(self._problems)
+
+    def out_of_reach(self, since: int) -> None:
+        """Go stops reading a part at its first problem: what was noted from number `since` on is never its first."""
+        self._problems[since:] = [item._replace(rank=2) for item in self._problems[since:]]
+
+    def check(self, *, decoding: bool = False) -> None:
+        """Raise `SdlInvalid` with all problems noted so far, if there are any; while `decoding` in the order of
+        their places, except that the first is the one Go's decoder would tell.
+        """
         if not self._problems:
             return
         paths = _paths(self.root)
-        findings = [
-            Finding(
-                self.file,
-                item.node.start_mark.line + 1,
-                item.node.start_mark.column + 1,
-                f"{paths.get(id(item.node), '')}.{item.suffix}".strip(".")
-                if item.suffix
-                else paths.get(id(item.node), ""),
-                item.message,
-                item.found,
-                item.allowed,
-            )
-            for item in self._problems
-        ]
-        if in_order_of_place:
-            findings.sort(key=lambda finding: (finding.line, finding.column))
-        raise SdlInvalid(list(dict.fromkeys(findings)))
+        placed = [(_finding(item, paths, self.file), item.rank) for item in self._problems]
+        if decoding:
+            placed.sort(key=lambda pair: (pair[0].line, pair[0].column))
+            first = _told_by_go(placed)
+            placed.remove(first)
+            placed.insert(0, first)
+        raise SdlInvalid(list(dict.fromkeys(finding for finding, _ in placed)))
 
     def _count(self, node: Node, amount: int) -> None:
         self._visits += amount
@@ -132,7 +146,7 @@ class Reader:
         """
         if type(node) is not MappingNode:
             if not is_null(node):
-                self.problem(node, "must be a mapping")  # type: ignore[arg-type]
+                self.mismatch(node, "must be a mapping")  # type: ignore[arg-type]
             return {}
         self._count(node, len(node.value))
         found: dict[str, Node] = {}
@@ -140,9 +154,9 @@ class Reader:
         for key, value in node.value:
             name = key.value
             if type(key) is not ScalarNode:
-                self.problem(key, "a key must be text")
+                self.mismatch(key, "a key must be text")
             elif name in found or (name == "<<" and merged is not None):
-                self.problem(key, f'mapping key "{name}" already defined')
+                self._repeated(node, key)
             elif name == "<<" and not key.style:
                 merged = value
             else:
@@ -150,6 +164,10 @@ class Reader:
         if merged is not None:
             self._merge(found, merged, [node])
         return found
+
+    def _repeated(self, node: Node, key: Node) -> None:
+        first = next(other for other, _ in node.value if other.value == key.value)
+        self.mismatch(key, f'mapping key "{key.value}" already defined at line {first.start_mark.line + 1}')
 
     def _merge(self, found: dict[str, Node], source: Node, seen: list[Node]) -> None:
         """Add what `source` (a mapping, or a list of them: earlier ones win) has and `found` has not."""
@@ -170,8 +188,10 @@ class Reader:
         else:
             self.problem(source, "map merge requires map or sequence of maps as the value")
 
-    def strict(self, node: Node | None, allowed: Collection[str], what: str) -> dict[str, Node]:
-        """Like `entries` for the places where Go refuses unknown keys, merge keys among them."""
+    def strict(self, node: Node | None, allowed: Collection[str], refusal: str) -> dict[str, Node]:
+        """Like `entries` for the places where Go refuses unknown keys, merge keys among them. `refusal` is its text
+        for one, {} for the key.
+        """
         if type(node) is not MappingNode:
             return self.entries(node)
         self._count(node, len(node.value))
@@ -179,9 +199,9 @@ class Reader:
         for key, value in node.value:
             name = key.value
             if type(key) is not ScalarNode or name not in allowed:
-                self.problem(key, f"unsupported field for {what}", allowed=", ".join(allowed))
+                self.problem(key, refusal.format(_shown(key)), allowed=", ".join(allowed))
             elif name in found:
-                self.problem(key, f'mapping key "{name}" already defined')
+                self._repeated(node, key)
             else:
                 found[name] = value
         return found
@@ -193,7 +213,7 @@ class Reader:
             value: list[Node] = node.value
             return value
         if not is_null(node):
-            self.problem(node, "must be a list")  # type: ignore[arg-type]
+            self.mismatch(node, "must be a list")  # type: ignore[arg-type]
         return None
 
     def text(self, node: Node | None) -> str:
@@ -202,7 +222,7 @@ class Reader:
             value: str = node.value
             return "" if value in _NULLS and _plain(node) else value
         if node is not None:
-            self.problem(node, "must be text")
+            self.mismatch(node, "must be text")
         return ""
 
     def texts(self, node: Node | None) -> tuple[str, ...] | None:
@@ -220,7 +240,7 @@ class Reader:
             if value is not None and value <= _UINT32:
                 return value
         if not is_null(node):
-            self.problem(node, "must be a number", allowed=_UINT32_ALLOWED)  # type: ignore[arg-type]
+            self.mismatch(node, "must be a number", allowed=_UINT32_ALLOWED)  # type: ignore[arg-type]
         return 0
 
     def flag(self, node: Node | None) -> bool:
@@ -232,7 +252,7 @@ class Reader:
             if text in _OLD_FALSE or (text in _FALSE and _plain(node)):
                 return False
         if not is_null(node):
-            self.problem(node, "must be a boolean", allowed="true or false, not quoted")  # type: ignore[arg-type]
+            self.mismatch(node, "must be a boolean", allowed="true or false, not quoted")  # type: ignore[arg-type]
         return False
 
     def mapping_of(self, node: Node | None, decode: Callable[[Reader, Node], T]) -> dict[str, T]:
@@ -245,6 +265,28 @@ def _shown(node: Node) -> str:
         text = node.value if len(node.value) <= 60 else node.value[:57] + "..."
         return f'"{text}"' if node.style in ("'", '"') or not text.strip() else text
     return "a mapping" if type(node) is MappingNode else "a list"
+
+
+def _finding(item: _Problem, paths: dict[int, str], file: str) -> Finding:
+    path = paths.get(id(item.node), "")
+    path = f"{path}.{item.suffix}".strip(".") if item.suffix else path
+    mark = item.node.start_mark
+    return Finding(file, mark.line + 1, mark.column + 1, path, item.message, item.found, item.allowed)
+
+
+def _told_by_go(placed: list[tuple[Finding, int]]) -> tuple[Finding, int]:
+    """Sections are decoded one after the other; in the first that has problems, one that ends the decoding comes
+    before those that are collected, and what stands in a mapping with a repeated key is not looked at.
+    """
+    section = re.split(r"[.\[]", placed[0][0].path)[0]
+    same = [pair for pair in placed if re.split(r"[.\[]", pair[0].path)[0] == section]
+    skipped = [f"{item.path.rpartition('.')[0]}." for item, _ in same if item.message.startswith("mapping key ")]
+    reached = [
+        pair
+        for pair in same
+        if pair[0].message.startswith("mapping key ") or not any(pair[0].path.startswith(path) for path in skipped)
+    ]
+    return min(reached or same, key=lambda pair: pair[1])
 
 
 def _children(node: Node, path: str) -> Iterator[tuple[Node, str]]:

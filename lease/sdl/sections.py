@@ -56,7 +56,8 @@ def _read_version(reader: Reader, top: dict[str, Node]) -> bool:
     numbers = tuple(int(part or 0) for part in match.group(1, 2, 3))
     newer = numbers > (2, 1, 0) or (numbers == (2, 1, 0) and not match[4])
     if not newer and (numbers != (2, 0, 0) or match[4]):
-        reader.problem(node, "unsupported version", allowed=allowed)  # type: ignore[arg-type]
+        shown = ".".join(map(str, numbers)) + (match[4] or "")
+        reader.problem(node, f'unsupported version "{shown}"', allowed=allowed)  # type: ignore[arg-type]
         reader.check()
     return newer
 
@@ -79,11 +80,11 @@ def read_document(reader: Reader) -> Document:
         reader.problem(root, "uninitialized: the document is empty", found="")
         reader.check()
     if type(root) is not MappingNode:
-        reader.problem(root, "an SDL is a mapping", allowed=", ".join(_TOP))
+        reader.problem(root, "no version found: an SDL is a mapping", allowed=", ".join(_TOP))
         reader.check()
     version = {key.value: value for key, value in root.value if type(key) is ScalarNode and key.value == "version"}
     merges_units = _read_version(reader, version)
-    top = reader.strict(root, _TOP, "the document")
+    top = reader.strict(root, _TOP, "unexpected field {}")
     profiles = reader.entries(top.get("profiles"))
     reader.texts(top.get("include"))
     reclamation = top.get("reclamation")
@@ -96,5 +97,5 @@ def read_document(reader: Reader) -> Document:
         reader.entries(top.get("endpoints")),
         None if is_null(reclamation) else reclamation,
     )
-    reader.check(in_order_of_place=True)
+    reader.check(decoding=True)
     return document

@@ -106,10 +106,14 @@ def _to(reader: Reader, node: Node) -> To:
 
 
 def _accept(reader: Reader, node: Node) -> tuple[str, ...] | None:
+    before = reader.noted
     hosts = reader.texts(node)
-    for host in hosts or ():
+    if hosts is None or reader.noted != before or all(_PLAIN_HOST.fullmatch(host) for host in hosts):
+        return hosts
+    for item in reader.items(node) or ():
+        host = reader.text(item)
         if not _PLAIN_HOST.fullmatch(host) and not _is_request_host(host):
-            reader.problem(node, f'parse "http://{host[:100]}": not a host name', found=f'"{host[:100]}"')
+            reader.problem(item, f'parse "http://{host[:100]}": invalid character in host name')
     return hosts
 
 

@@ -8,7 +8,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from lease.resources import Attribute, Volume
 from lease.sdl.quantities import byte_size
-from lease.sdl.reader import Reader, is_null
+from lease.sdl.reader import Reader, is_null, scalar_text
 
 __all__ = ["CLASSES", "quantity", "read_storage", "sorted_volumes"]
 
@@ -23,7 +23,7 @@ def quantity(reader: Reader, node: Node | None) -> int:
     if node is None or is_null(node):
         return 0
     try:
-        return byte_size(reader.text(node))
+        return byte_size(scalar_text(node))
     except ValueError as error:
         reader.problem(node, str(error), allowed="bytes, or a number with k M G T P E Ki Mi Gi Ti Pi Ei")
         return 0
@@ -39,21 +39,36 @@ def _class_problem(storage_class: str, persistent: str) -> str:
 
 
 def _attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
+    """A mapping of texts in Go, so merge keys count here; the rules between the two keys come before unknown keys."""
     if is_null(node):
         return ()
-    found = reader.strict(node, _KEYS, "storage attributes")
+    before = reader.noted
+    found = reader.entries(node)
     texts = {name: reader.text(value) for name, value in found.items()}
+    if reader.noted != before:
+        return ()
     persistent = texts.setdefault("persistent", "false")
     if not texts.get("class") and persistent == "true":
         texts["class"] = "default"
     if problem := _class_problem(texts.get("class", ""), persistent):
         reader.problem(found.get("class", node), problem)
-    elif persistent not in _TRUE + _FALSE:
-        reader.problem(found.get("persistent", node), "invalid value for attribute persistent", allowed="true, false")
-    elif "class" in texts and texts["class"] not in CLASSES:
-        reader.problem(found.get("class", node), "invalid value for attribute class", allowed=", ".join(CLASSES))
+    else:
+        _check_values(reader, node, found, texts)
     texts["persistent"] = "true" if persistent in _TRUE else "false"
     return tuple([Attribute(name, texts[name]) for name in ("class", "persistent") if name in texts])
+
+
+def _check_values(reader: Reader, node: Node, found: dict[str, Node], texts: dict[str, str]) -> None:
+    """Go looks in no fixed order; here in that of the document."""
+    for name, text in texts.items():
+        where = found.get(name, node)
+        if name not in _KEYS:
+            reader.problem(where, f"unsupported storage attribute: {name[:60]}", allowed=", ".join(_KEYS))
+        elif name == "persistent" and text not in _TRUE + _FALSE:
+            refusal = 'invalid value for attribute "persistent". expected bool'
+            reader.problem(where, refusal, allowed="true, false")
+        elif name == "class" and text not in CLASSES:
+            reader.problem(where, "invalid value for attribute class", allowed=", ".join(CLASSES))
 
 
 def _volume(reader: Reader, node: Node, *, name: str = "") -> Volume:
@@ -75,12 +90,18 @@ def read_storage(reader: Reader, node: Node | None) -> tuple[Volume, ...] | None
         return None
     volumes: list[Volume] = []
     names: set[str] = set()
+    before = reader.noted
+    first_wrong = 0
     for item in reader.items(node) or ():
         volume = _volume(reader, item)
+        first_wrong = first_wrong or (reader.noted if reader.noted != before else 0)
+        volumes.append(volume)
+    for item, volume in zip(node.value, volumes, strict=True):
         if volume.name in names:
             reader.problem(item, f'duplicated volume name "{volume.name}"', found=volume.name)
         names.add(volume.name)
-        volumes.append(volume)
+    if first_wrong:
+        reader.out_of_reach(first_wrong)
     return tuple(sorted_volumes(volumes))
 
 

@@ -20,6 +20,7 @@ MAX_GROUP_CPU_MILLI = 19_200_000
 MAX_GROUP_GPU_UNITS = 1_200
 MAX_GROUP_MEMORY_BYTES = 100 * _TIB
 MAX_PRICE = 10_000_000
+_SHOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 
 
 def _outside(name: str, value: int, limits: tuple[int, int]) -> str:
@@ -52,7 +53,7 @@ def _unit_problems(group: GroupSpec, unit: ResourceUnit) -> Iterator[GroupsInval
     for field in ("cpu", "gpu", "memory"):
         if field in resources.absent:
             yield GroupsInvalid(
-                f"invalid unit {field}, cannot be nil", group=group.name, unit=resources.id, field=field
+                f"invalid unit {_SHOWN[field]}, cannot be nil", group=group.name, unit=resources.id, field=field
             )
     for field, problem in _measures(resources):
         if problem and field not in resources.absent:
@@ -69,7 +70,7 @@ def _total_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
         ("memory", memory, 1, MAX_GROUP_MEMORY_BYTES),
     ):
         if not low <= value <= high:
-            text = f"group total {field} out of range: {value} is not within {low} and {high}"
+            text = f"group total {_SHOWN[field]} out of range: {value} is not within {low} and {high}"
             yield GroupsInvalid(text, group=group.name, field=field)
 
 
@@ -77,7 +78,7 @@ def _price_problems(group: GroupSpec, denom: str) -> Iterator[GroupsInvalid]:
     for unit in group.units:
         price = unit.price
         if price.denom != denom:
-            text = f"inconsistent group denomination: {price.denom} != {denom}: invalid price"
+            text = f"inconsistent group denomination: {denom} != {price.denom}: invalid price"
             yield GroupsInvalid(text, group=group.name, unit=unit.resources.id, field="price")
         if not 0 < price.amount <= MAX_PRICE:
             text = f"invalid price {price.amount}: it must be above 0 and at most {MAX_PRICE}"

@@ -42,8 +42,8 @@ def http_option_problems(options: HttpOptions) -> Iterator[str]:
     for case in options.next_cases:
         if case not in NEXT_CASES:
             yield f'http option not allowed: next case "{case}" is unknown; known are {", ".join(NEXT_CASES)}'
-    if "off" in options.next_cases and len(options.next_cases) > 1:
-        yield 'http option not allowed: next case "off" must stand alone'
+        elif case == "off" and len(options.next_cases) > 1:
+            yield 'http option not allowed: next case "off" must stand alone'
 
 
 def _label_problem(what: str, part: str, label: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import pytest
@@ -37,6 +38,31 @@ def test_an_invalid_sdl_is_refused_with_a_place_for_every_finding(invalid_sdl: D
         assert 1 <= finding.line <= len(lines) + 1
         assert finding.column >= 1
         assert finding.message
+
+
+GO_WORDS = {
+    r"cannot unmarshal .* into uint32": "must be a number",
+    r"cannot unmarshal .* into bool": "must be a boolean",
+    r"cannot unmarshal .* into string": "must be text",
+    r"cannot unmarshal .* into (\[\]string|the expected type)": "must be a list",
+    r"cannot unmarshal .* into map\[string\]string": "must be a mapping",
+    r"(?:config: |yaml: )(.*)": r"\1",
+    r"(invalid character) .* (in host name)": r"\1 \2",
+    r"(already in use by) another volume": r'\1 volume "config"',
+    r" \(allowed: cpu, cpu-gpu\)": "",
+}
+"""Where our text of the first finding says the same in other words; the rest of the corpus' gists stand in it."""
+
+
+def test_the_first_finding_of_an_invalid_sdl_is_the_cause_the_go_parser_tells(invalid_sdl: Document) -> None:
+    """sdl-and-manifest.md §1.15; the corpus has the gist of Go's error, sometimes cut off by dots."""
+    name, text, expected = invalid_sdl
+    gist = expected["error"].rstrip(".")
+    for theirs, ours in GO_WORDS.items():
+        gist = re.sub(theirs, ours, gist)
+    with pytest.raises(SdlInvalid) as caught:
+        read_sdl(text, file=name)
+    assert gist in caught.value.findings[0].message
 
 
 def test_what_a_document_derives_passes_every_check_of_chain_and_gateway(valid_sdl: Document) -> None:

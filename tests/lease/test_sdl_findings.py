@@ -124,7 +124,7 @@ def test_the_only_unknown_keys_that_matter_are_those_of_strict_places() -> None:
         read_sdl(TEXT.replace("    image: nginx", "    image: nginx\n    zzz: {a: 1}")).version
         == read_sdl(TEXT).version
     )
-    assert "unsupported field" in findings(("units: 1", "units: 1\n          attributes: {zzz: 1}"))[0].message
+    assert "unsupported cpu attribute" in findings(("units: 1", "units: 1\n          attributes: {zzz: 1}"))[0].message
 
 
 def test_merge_keys_give_way_to_explicit_ones_and_the_first_of_several_wins() -> None:

@@ -303,13 +303,13 @@ def test_storage_attributes(attributes: str, expected: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("storage", "gist"),
     [
-        ("[{size: 1Gi, attributes: {foo: bar}}]", "unsupported field"),
+        ("[{size: 1Gi, attributes: {foo: bar}}]", "unsupported storage attribute: foo"),
         ("[{size: 1Gi}, {size: 1Gi}]", "duplicated volume name"),
         ("[{size: 1Gi, attributes: {class: beta1}}]", "ephemeral storage"),
         ("[{size: 1Gi, attributes: {class: beta1, persistent: false}}]", "ephemeral storage"),
         ("[{size: 1Gi, attributes: {class: ram, persistent: true}}]", "ram storage class"),
         ("[{size: 1Gi, attributes: {class: ram, persistent: no}}]", "ram storage class"),
-        ("[{size: 1Gi, attributes: {persistent: True}}]", "attribute persistent"),
+        ("[{size: 1Gi, attributes: {persistent: True}}]", "invalid value for attribute"),
         ("[{size: 1Gi, attributes: {persistent: true, class: fast}}]", "attribute class"),
         ("[]", "storage"),
         ("5Gi", "storage"),
@@ -440,8 +440,8 @@ def test_tee_adds_a_requirement_and_needs_a_gpu_when_it_says_so() -> None:
     assert params.tee == Tee("cpu", True)
     attributes = sdl.groups[0].requirements.attributes
     assert [item.key for item in attributes or ()] == ["region", "tee/type", "zone"]
-    assert problems(service="params: {tee: CPU},") == "unsupported tee type"
-    assert problems(service="params: {tee: cpu-gpu},") == "tee type requires gpu resources"
+    assert problems(service="params: {tee: CPU},") == 'unsupported tee type: "CPU"'
+    assert "tee type requires gpu resources" in problems(service="params: {tee: cpu-gpu},")
     gpu = "{units: 1, attributes: {vendor: {nvidia: null}}}"
     assert read(service="params: {tee: cpu-gpu},", gpu=gpu)
 
