@@ -1,0 +1,80 @@
+"""The broker's process. The first line of stdin is its settings, its end is the parent's; answers go to stdout.
+
+Each further line asks something: `{"ask": "status"}` or `{"ask": "settle", "stack": NAME, "seconds": N}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from stacks.broker.fleet import Fleet
+from stacks.broker.server import Serving, serving
+from stacks.broker.settings import BrokerSettings
+
+_PR_SET_PDEATHSIG = 1
+_QUIET_SECONDS = 0.5
+
+
+async def serve() -> None:
+    """Until stdin ends or a SIGTERM comes; running calls then have `leave_seconds` to finish."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, over.set)
+    lines = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    settings = BrokerSettings.model_validate_json(await lines.readline())
+    async with serving(settings) as broker:
+        _say({"port": broker.port})
+        await _listen(lines, over, broker)
+        await _quiet(broker.fleet, settings.leave_seconds)
+
+
+async def _listen(lines: asyncio.StreamReader, over: asyncio.Event, broker: Serving) -> None:
+    """Answer what the parent asks, until it is gone or says so."""
+    ending = asyncio.create_task(over.wait())
+    while True:
+        reading = asyncio.create_task(lines.readline())
+        await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done() or not (line := reading.result()):
+            reading.cancel()
+            ending.cancel()
+            return
+        question = json.loads(line)
+        if question["ask"] == "settle":
+            _say({"settled": await broker.service.settled(question["stack"], question["seconds"])})
+        else:
+            _say(broker.status().model_dump())
+
+
+async def _quiet(fleet: Fleet, seconds: float) -> None:
+    """Command lines that were interrupted finish the step they are in: wait until no call has run for a moment."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        plugins = fleet.plugins()
+        last = max((plugin.used_at for plugin in plugins), default=0.0)
+        if not any(plugin.running for plugin in plugins) and time.monotonic() - last > _QUIET_SECONDS:
+            return
+        await asyncio.sleep(0.05)
+
+
+def _say(answer: dict[str, object]) -> None:
+    with suppress(BrokenPipeError):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Besides the end of stdin, the kernel tells of the parent's death, should something hold the pipe open."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the daemon's to hear
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
