@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     from yaml.cyaml import CParser
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "compose"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "compose", "source_lines"]
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 50_000
@@ -44,6 +44,7 @@ MAX_DEPTH = 64
 
 _SMALL = 64 * 1024
 _FEW_BRACKETS = 200
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _LONG_INDICATOR_RUN = re.compile(r"(?:[-?:][ \t]+){16,}")
 
 
@@ -82,18 +83,38 @@ def compose(text: str | bytes, *, file: str) -> Node | None:
         raise SdlInvalid([finding]) from None
 
 
+def source_lines(text: bytes) -> list[str]:
+    """The lines of a document as findings count them; [] for what is no text."""
+    try:
+        return _LINE_BREAK.split(_unicode(text)) if b"\0" not in text[2:] or _is_utf16(text) else []
+    except UnicodeError:
+        return []
+
+
+def _is_utf16(text: bytes) -> bool:
+    return text[:2] in (b"\xff\xfe", b"\xfe\xff")
+
+
+def _unicode(text: str | bytes) -> str:
+    if isinstance(text, str):
+        text.encode()
+        return text.removeprefix("\ufeff")
+    return text.decode("utf-16" if _is_utf16(text) else "utf-8-sig")
+
+
 def _decoded(text: str | bytes, file: str) -> str:
     if len(text) > MAX_BYTES:
         _refuse(
             file, None, "the document is too large", found=f"{len(text)} bytes", allowed=f"at most {MAX_BYTES} bytes"
         )
     try:
-        if isinstance(text, str):
-            text.encode()
-            return text.removeprefix("\ufeff")
-        return text.decode("utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        return _unicode(text)
     except UnicodeError as error:
-        _refuse(file, None, f"the document is not Unicode text: {error}")
+        start = getattr(error, "start", 0)
+        good = text[:start].encode() if isinstance(text, str) else text[:start]
+        line, column = good.count(b"\n") + 1, len(good[good.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
+        reason = getattr(error, "reason", str(error))
+        raise SdlInvalid([Finding(file, line, column, "", f"the document is not Unicode text: {reason}")]) from None
 
 
 def _harmless(source: str) -> bool:

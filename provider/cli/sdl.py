@@ -1,4 +1,7 @@
-"""`lessor sdl`: check a document, and print what becomes of it. Reads one file, asks nobody."""
+"""`lessor sdl`: check documents, and print what becomes of one. Reads files, asks nobody.
+
+Exit code 0: all is well; 1: a document cannot be deployed; 2: a file cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -15,11 +19,14 @@ from lease.groups_json import groups_json
 from lease.manifest_json import manifest_json
 from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
-from lease.sdl.document import MAX_BYTES
+from lease.sdl.document import MAX_BYTES, source_lines
 
 __all__ = ["register"]
 
-_File = Annotated[Path, typer.Argument(help="An SDL of version 2.0 or 2.1, or - for standard input.", metavar="FILE")]
+_HELP = "An SDL of version 2.0 or 2.1, or - for standard input."
+_File = Annotated[Path, typer.Argument(help=_HELP, metavar="FILE")]
+_Files = Annotated[list[Path], typer.Argument(help=_HELP, metavar="FILE...")]
+_INVALID, _UNREADABLE = 1, 2
 
 sdl = typer.Typer(no_args_is_help=True, help="Check an SDL; print its hash, manifest or group specs.")
 
@@ -30,14 +37,22 @@ def register(app: typer.Typer) -> None:
 
 
 @sdl.command()
-def check(file: _File) -> None:
-    """Show everything that is wrong, with the line it is in; exit 1 if anything is."""
-    document = _read(file)
+def check(files: _Files) -> None:
+    """Show everything that is wrong in each file, with the line it is in."""
+    worst = 0
+    for file in files:
+        try:
+            _praise(file, _read(file))
+        except typer.Exit as refused:
+            worst = max(worst, refused.exit_code)
+    raise typer.Exit(worst)
+
+
+def _praise(file: Path, document: Sdl) -> None:
     groups = ", ".join(group.name for group in document.groups)
     services = sum(len(group.services or ()) for group in document.manifest)
-    Console(soft_wrap=True, highlight=False).print(
-        f"{file}: valid; {services} services in {groups}", style="green", markup=False
-    )
+    text = printable(f"{file}: valid; {services} services in {groups}")
+    Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
 
 
 @sdl.command(name="hash")
@@ -59,33 +74,35 @@ def groups(file: _File) -> None:
 
 
 def _read(file: Path) -> Sdl:
-    """The document, or its findings on standard error and exit code 1."""
-    try:
-        content = _content(file)
-    except OSError as error:
-        typer.echo(f"{file}: {error.strerror}; give an SDL file, or - for standard input", err=True)
-        raise typer.Exit(1) from None
+    """The document, or what is wrong on standard error and an exit code."""
+    content = _content(file)
+    if len(content) > MAX_BYTES:
+        typer.echo(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long", err=True)
+        raise typer.Exit(_INVALID)
     try:
         return read_sdl(content, file=str(file))
     except SdlInvalid as error:
-        _show(error.findings, content)
-        raise typer.Exit(1) from None
+        _show(error.findings, source_lines(content))
+        raise typer.Exit(_INVALID) from None
 
 
 def _content(file: Path) -> bytes:
-    """One byte more than a document may have tells that it is too long."""
-    if str(file) == "-":
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+    """At most one byte more than a document may have, which tells that it is too long."""
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        typer.echo(printable(f"{file}: {error.strerror}; give an SDL file, or - for standard input"), err=True)
+        raise typer.Exit(_UNREADABLE) from None
 
 
-def _show(findings: tuple[Finding, ...], content: bytes) -> None:
+def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
     """Each finding as compilers show them: place and problem, the line, a caret below the column."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    lines = content.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
     for finding in findings:
-        head = Text(f"{finding.file}:{finding.line}:{finding.column}: ", style="bold")
+        head = Text(printable(f"{finding.file}:{finding.line}:{finding.column}: "), style="bold")
         head.append("error: ", style="bold red").append(printable(finding.message))
         console.print(head)
         if finding.line <= len(lines):
@@ -98,10 +115,13 @@ def _show(findings: tuple[Finding, ...], content: bytes) -> None:
 
 
 def _show_line(console: Console, line: str, finding: Finding) -> None:
-    """The line, cut to what is around the column, tabs kept so that the caret stands right."""
+    """The line, cut to what is around the column; tabs are kept and wide characters counted, so that the caret
+    stands right.
+    """
     start = max(0, finding.column - 81)
-    shown = line[start : start + 160]
+    shown = printable(line[start : start + 160])
     number = f"{finding.line:>5} | "
-    blanks = "".join("\t" if char == "\t" else " " for char in shown[: finding.column - 1 - start])
-    console.print(Text(number, style="dim").append(printable(shown), style=""))
+    before = shown[: finding.column - 1 - start]
+    blanks = "".join("\t" if char == "\t" else " " * cell_len(char) for char in before)
+    console.print(Text(number, style="dim").append(shown, style=""))
     console.print(Text(" " * (len(number) - 2) + "| " + blanks).append("^", style="bold red"))

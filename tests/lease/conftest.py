@@ -34,7 +34,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _expected(name: str) -> dict[str, Any]:
-    return json.loads((SHARED / "sdl" / f"{name}.expected.json").read_text())
+    expected: dict[str, Any] = json.loads((SHARED / "sdl" / f"{name}.expected.json").read_text())
+    return expected
 
 
 def _is_running_lease(recorded: dict[str, Any]) -> bool:
@@ -93,3 +94,12 @@ def recorded_manifest_puts() -> list[dict[str, Any]]:
 @pytest.fixture
 def checkout() -> Path:
     return CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def corpus() -> dict[str, bool]:
+    """Every document's name and whether it is valid."""
+    names = _names("sdl", "*.yaml")
+    if not names:
+        _missing("the SDL corpus (sdl/)")
+    return {name: _expected(name)["valid"] for name in names}

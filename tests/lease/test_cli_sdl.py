@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
+from typer.main import get_command
 
 from lease.sdl import read_sdl
 from provider.cli import build_app
 
+_COMMAND = get_command(build_app())
+"""Built once: that takes longer than any document."""
+
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(build_app(), ["sdl", *map(str, arguments)])
+    return CliRunner().invoke(_COMMAND, ["sdl", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -64,8 +70,90 @@ def test_a_tenants_text_cannot_steer_the_terminal(tmp_path: Path, example: Path)
     assert "\x9b" not in result.stderr
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    result = run("check", tmp_path / "absent.yaml")
+@pytest.mark.parametrize("command", ["check", "hash", "manifest", "groups"])
+def test_a_file_that_cannot_be_read_is_named_in_one_line_with_code_2(command: str, tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "absent.yaml", "No such file"), (tmp_path, "Is a directory")):
+        result = run(command, path)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert why in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_several_files_are_checked_and_the_worst_decides_the_code(tmp_path: Path, example: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("version: '1.0'")
+    assert run("check", example, example).exit_code == 0
+    result = run("check", example, wrong, example)
     assert result.exit_code == 1
-    assert "absent.yaml: No such file" in result.stderr
-    assert run("check", tmp_path).exit_code == 1
+    assert result.stdout.count("valid;") == 2
+    assert f'{wrong}:1:10: error: unsupported version "1.0.0"' in result.stderr
+    assert run("check", wrong, tmp_path, example).exit_code == 2
+    assert run("check").exit_code == 2
+
+
+def test_a_document_comes_from_standard_input(example: Path) -> None:
+    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=example.read_bytes())
+    assert (result.exit_code, result.stdout) == (0, "-: valid; 1 services in cluster\n")
+    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=b"")
+    assert result.exit_code == 1
+    assert "-:1:1: error: uninitialized" in result.stderr
+
+
+def test_a_hundred_megabytes_are_refused_without_being_read(tmp_path: Path) -> None:
+    path = tmp_path / "big.yaml"
+    with path.open("wb") as stream:
+        stream.truncate(100 * 1024 * 1024)
+    tracemalloc.start()
+    result = run("check", path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.exit_code == 1
+    assert result.stderr == f"{path}: more than 1048576 bytes; no SDL is that long\n"
+    assert peak < 20 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "text"),
+    [
+        (b"\x7fELF\x02\x01\0\0\xff", "1:9", "not Unicode"),
+        (b"version: '2.0'\nservices: \0\n", "2:11", "not YAML: "),
+        (b"a: b\nversion: caf\xe9\n", "2:13", "not Unicode"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), "1:1", "not Unicode"),
+    ],
+)
+def test_a_binary_file_is_one_clear_error(tmp_path: Path, content: bytes, where: str, text: str) -> None:
+    path = tmp_path / "binary"
+    path.write_bytes(content)
+    result = run("check", path)
+    lines = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert lines[0].startswith(f"{path}:{where}: error: the document is " if "Unicode" in text else f"{path}:{where}: ")
+    assert text in lines[0]
+    assert lines[-1] == "1 finding"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_line_is_shown_whatever_the_encoding_and_the_line_breaks(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "wide.yaml"
+    path.write_bytes('version: "2.0"\r\nservices: {\u4f60\u597d: [x]}\r\n'.encode(encoding))
+    lines = run("check", path).stderr.splitlines()
+    shown = next(index for index, line in enumerate(lines) if "\u4f60" in line)
+    before = lines[shown][: lines[shown].index("[x]")]
+    assert lines[shown + 1].index("^") == len(before) + 2, "two characters take two cells each"
+
+
+def test_every_corpus_document_prints_its_expected_hash_manifest_and_groups(
+    any_sdl: tuple[str, bytes, dict[str, Any]],
+) -> None:
+    name, text, expected = any_sdl
+    results = {
+        command: CliRunner().invoke(_COMMAND, ["sdl", command, "-"], input=text)
+        for command in ("hash", "manifest", "groups")
+    }
+    if not expected["valid"]:
+        assert {result.exit_code for result in results.values()} == {1}, name
+        assert {result.stdout for result in results.values()} == {""}
+        return
+    assert results["hash"].stdout == f"{expected['version']}\n"
+    assert json.loads(results["manifest"].stdout) == expected["manifest"]
+    assert json.loads(results["groups"].stdout) == expected["groups"]

@@ -9,56 +9,13 @@ import pytest
 
 from lease.errors import SdlInvalid
 from lease.groups import GroupSpec
-from lease.manifest import Expose, HttpOptions, Service, StorageMount, Tee
+from lease.manifest import HttpOptions, StorageMount, Tee
 from lease.resources import Attribute, EndpointKind, Volume
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.quantities import byte_size, cpu_milli, decimal_amount, duration_seconds
 from lease.sdl.reader import parse_uint32
 from lease.sdl.storage import sorted_volumes
-
-BASE = """version: "{version}"
-{top}
-services: {{web: {{image: nginx, {service} expose: [{{port: 80, {expose} to: [{{{to}}}]}}]}}}}
-profiles:
-  compute: {{web: {{resources: {{cpu: {{units: {cpu}}}, memory: {{size: {memory}}}, storage: {storage}, gpu: {gpu}}}}}}}
-  placement: {{dc: {{attributes: {attributes}, pricing: {{web: {{denom: uact, amount: {amount}}}}}}}}}
-deployment: {{web: {{dc: {{profile: web, count: 1}}}}}}
-"""
-DEFAULTS = {
-    "version": "2.0",
-    "top": "",
-    "service": "",
-    "expose": "",
-    "to": "global: true",
-    "cpu": "1",
-    "memory": "128Mi",
-    "storage": "{size: 1Gi}",
-    "gpu": "null",
-    "attributes": "null",
-    "amount": "1",
-}
-
-
-def read(**changes: str) -> Sdl:
-    return read_sdl(BASE.format(**{**DEFAULTS, **changes}))
-
-
-def service_of(sdl: Sdl) -> Service:
-    services = sdl.manifest[0].services
-    assert services is not None
-    return services[0]
-
-
-def expose_of(sdl: Sdl) -> Expose:
-    exposes = service_of(sdl).expose
-    assert exposes is not None
-    return exposes[0]
-
-
-def problems(**changes: str) -> str:
-    with pytest.raises(SdlInvalid) as caught:
-        read(**changes)
-    return caught.value.findings[0].message
+from tests.lease.documents import BASE, DEFAULTS, expose_of, problems, read, service_of
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_a_plain_manifest_is_fine() -> None:
     ],
 )
 def test_a_manifest_against_the_rules_is_refused_in_the_recorded_words(wrong: Manifest, text: str) -> None:
+    """sdl-and-manifest.md §6 35."""
     with pytest.raises(ManifestRefused) as caught:
         validate_manifest(wrong)
     assert str(caught.value) == text
@@ -97,6 +98,7 @@ def test_a_manifest_against_the_rules_is_refused_in_the_recorded_words(wrong: Ma
 
 
 def test_absent_resources_are_told_in_order_and_without_the_sentinel() -> None:
+    """sdl-and-manifest.md §6 38."""
     absent: dict[str, Any] = {"absent": frozenset(("cpu", "gpu", "memory")), "storage": None, "endpoints": None}
     for changes, text in (
         ({"id": 0}, "resources ID must be > 0"),
@@ -120,6 +122,7 @@ def unit(count: int = 1, **changes: Any) -> ResourceUnit:
 
 
 def test_a_manifest_that_uses_exactly_what_is_rented_passes() -> None:
+    """sdl-and-manifest.md §6 37."""
     for count in range(1, 21):
         cross_validate(manifest(replace(SERVICE, count=count)), [spec(unit(count))])
     names = ("c", "b", "a")
@@ -130,6 +133,7 @@ def test_a_manifest_that_uses_exactly_what_is_rented_passes() -> None:
 
 
 def test_more_volumes_on_chain_pass_and_fewer_are_a_mismatch() -> None:
+    """sdl-and-manifest.md §6 38."""
     more = (*(RESOURCES.storage or ()), Volume("extra", 2**30))
     cross_validate(manifest(SERVICE), [spec(unit(storage=more))])
     with pytest.raises(ManifestRefused, match="Storage resources mismatch for ID 1"):
@@ -161,6 +165,7 @@ IN_WEB = f'{CROSS}service "web": '
 def test_a_manifest_that_uses_more_or_other_than_is_rented_is_refused(
     service: Service, group: GroupSpec, text: str
 ) -> None:
+    """sdl-and-manifest.md §6 37."""
     with pytest.raises(ManifestRefused) as caught:
         cross_validate(manifest(service), [group])
     assert (str(caught.value), caught.value.kind) == (text, ManifestErrorKind.CROSS)
@@ -176,6 +181,7 @@ def test_a_manifest_that_uses_more_or_other_than_is_rented_is_refused(
     ],
 )
 def test_a_manifest_that_leaves_something_unused_is_refused(group: GroupSpec, what: str) -> None:
+    """sdl-and-manifest.md §6 37."""
     with pytest.raises(ManifestRefused) as caught:
         cross_validate(manifest(SERVICE), [group])
     assert str(caught.value).startswith("manifest cross-validation error: ")
@@ -183,6 +189,7 @@ def test_a_manifest_that_leaves_something_unused_is_refused(group: GroupSpec, wh
 
 
 def test_other_groups_than_those_on_chain_are_refused_without_the_sentinel() -> None:
+    """sdl-and-manifest.md §6 37."""
     for groups, text in (
         ((), "invalid manifest: group count mismatch (1 != 0)"),
         ([spec(name="zz")], "invalid manifest: unknown deployment group ('dc')"),
@@ -253,11 +260,13 @@ def test_groups_need_names_of_their_own_and_one_denom() -> None:
 
 @pytest.mark.parametrize("key", ["key1", "key1*", "key1/*"])
 def test_attribute_keys_that_are_taken(key: str) -> None:
+    """sdl-and-manifest.md §6 39."""
     validate_groups((spec(unit(cpu_attributes=(Attribute(key, "v"),))),))
 
 
 @pytest.mark.parametrize("key", ["*key1", "key1**", "key1*/", "key1/*/", "$", "", "k" * 130, "k", "key\n", "kéy"])
 def test_attribute_keys_that_are_refused(key: str) -> None:
+    """sdl-and-manifest.md §6 39."""
     with pytest.raises(GroupsInvalid):
         validate_groups((spec(unit(cpu_attributes=(Attribute(key, "v"),))),))
 
@@ -360,4 +369,5 @@ def test_a_groups_hostnames_are_lower_case_and_listed_once() -> None:
     ],
 )
 def test_global_tcp_on_external_port_80_is_the_shared_edge(expose: Expose, ingress: bool) -> None:
+    """sdl-and-manifest.md §6 36."""
     assert expose.is_ingress is ingress
