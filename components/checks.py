@@ -10,17 +10,43 @@ import re
 
 from components.errors import BuildError
 
-__all__ = ["label_part", "service_name", "subdomain", "within"]
+__all__ = ["label_key", "label_part", "label_value", "one_line", "service_name", "subdomain", "text", "within"]
 
 _LABEL_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+_ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 
 def label_part(place: str, value: str) -> str:
     """`value` as one part of a label key: at most 63 of letters, digits, `-`, `_`, `.`, alphanumeric at both ends."""
     if not _LABEL_PART.fullmatch(value):
         raise BuildError(place, value, "1 to 63 letters, digits, '-', '_' or '.', alphanumeric at both ends")
+    return value
+
+
+def label_key(place: str, value: str) -> str:
+    """`value`, a `prefix/name`, as the key of a node label: its name has at most 63 characters."""
+    label_part(place, value.partition("/")[2])
+    return value
+
+
+def label_value(place: str, value: str) -> str:
+    """`value` as a label's value: as one part of a key, or empty."""
+    return label_part(place, value) if value else value
+
+
+def text(place: str, value: str) -> str:
+    """`value` as text that a container may be given: Unicode without NUL and without halves of surrogate pairs."""
+    if "\0" in value or not _encodes(value):
+        raise BuildError(place, value, "Unicode text without NUL")
+    return value
+
+
+def one_line(place: str, value: str) -> str:
+    """`value` as one line of printable text, as everything in an annotation is: nothing can end or hide a line."""
+    if not value.isprintable():
+        raise BuildError(place, value, "printable text of one line")
     return value
 
 
@@ -32,9 +58,11 @@ def service_name(place: str, value: str) -> str:
 
 
 def subdomain(place: str, value: str) -> str:
-    """`value` as a hostname: RFC 1123 subdomain, at most 253 characters, no wildcard (kubernetes-objects.md §6)."""
-    if len(value) > 253 or not _SUBDOMAIN.fullmatch(value):
-        raise BuildError(place, value, "a lower-case RFC 1123 subdomain of at most 253 characters")
+    """`value` as a hostname: RFC 1123 subdomain, at most 253 characters, no wildcard (kubernetes-objects.md §6), and
+    no IPv4 address, which the API server takes for no host.
+    """
+    if len(value) > 253 or not _SUBDOMAIN.fullmatch(value) or _ADDRESS.fullmatch(value):
+        raise BuildError(place, value, "a lower-case RFC 1123 subdomain of at most 253 characters, no IP address")
     return value
 
 
@@ -43,3 +71,11 @@ def within(place: str, value: int, maximum: int) -> int:
     if not 0 <= value <= maximum:
         raise BuildError(place, value, f"0 to {maximum}")
     return value
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,6 +6,8 @@ A value that is not in the lists below is refused: annotations become lines of t
 
 from __future__ import annotations
 
+import re
+
 from components.checks import within
 from components.errors import BuildError
 from lease.spec import HostnameSpec
@@ -16,11 +18,15 @@ NEXT_CASES = ("error", "timeout", "500", "502", "503", "504", "403", "404", "429
 
 _MAX_BODY_BYTES = 104_857_600
 _MAX_TIMEOUT_MS = 60_000
+_MAX_BUFFER_BYTES = 1_048_576
 _UINT32 = 2**32 - 1
+_SIZE = re.compile(r"[0-9]{1,9}[kKmM]?")
 
 
 def ingress_annotations(hostname: HostnameSpec) -> dict[str, str]:
-    """For Ingress-NGINX: seconds rounded up, bytes, everything always present."""
+    """For Ingress-NGINX (and whoever reads its annotations, as Traefik can): seconds rounded up, bytes. All of them
+    always, but for the buffer, which only a tenant who asked for one gets (sdl-and-manifest.md §1.5).
+    """
     options = _checked(hostname)
     values = {
         "proxy-read-timeout": str(_seconds(options.read_timeout)),
@@ -30,11 +36,16 @@ def ingress_annotations(hostname: HostnameSpec) -> dict[str, str]:
         "proxy-next-upstream-timeout": str(_seconds(options.next_timeout)),
         "proxy-next-upstream": _cases(options),
     }
+    if options.proxy_buffer_size:
+        values["proxy-buffer-size"] = str(options.proxy_buffer_size)
     return {f"nginx.ingress.kubernetes.io/{key}": value for key, value in values.items()}
 
 
 def route_annotations(hostname: HostnameSpec, proxy_buffer_size: str) -> dict[str, str]:
-    """For NGINX behind the Gateway API: a waiting time with its unit, and nothing where there is nothing to say."""
+    """For NGINX behind the Gateway API: a waiting time with its unit, and nothing where there is nothing to say.
+
+    `proxy_buffer_size` is the cluster's, for tenants who ask for none of their own (§2.10).
+    """
     options = _checked(hostname)
     values = {
         "client-max-body-size": str(options.max_body_size),
@@ -43,7 +54,7 @@ def route_annotations(hostname: HostnameSpec, proxy_buffer_size: str) -> dict[st
         "proxy-next-upstream-timeout": f"{_seconds(options.next_timeout)}s" if options.next_timeout else "",
         "proxy-next-upstream-tries": str(options.next_tries),
         "proxy-next-upstream": _cases(options),
-        "proxy-buffer-size": proxy_buffer_size,
+        "proxy-buffer-size": str(options.proxy_buffer_size or _size(proxy_buffer_size)),
     }
     return {f"nginx.org/{key}": value for key, value in values.items() if value}
 
@@ -56,9 +67,12 @@ def _checked(hostname: HostnameSpec) -> HostnameSpec:
     within(f"{place}: send_timeout", hostname.send_timeout, _MAX_TIMEOUT_MS)
     within(f"{place}: next_tries", hostname.next_tries, _UINT32)
     within(f"{place}: next_timeout", hostname.next_timeout, _UINT32)
+    within(f"{place}: proxy_buffer_size", hostname.proxy_buffer_size, _MAX_BUFFER_BYTES)
     for case in hostname.next_cases:
         if case not in NEXT_CASES:
             raise BuildError(f"{place}: next_cases", case, ", ".join(NEXT_CASES))
+    if "off" in hostname.next_cases and len(hostname.next_cases) > 1:
+        raise BuildError(f"{place}: next_cases", hostname.next_cases, '"off" alone, or the others')
     return hostname if hostname.max_body_size else _defaults(hostname)
 
 
@@ -71,6 +85,7 @@ def _defaults(hostname: HostnameSpec) -> HostnameSpec:
             "next_timeout": 60_000,
             "next_tries": 3,
             "next_cases": ("error", "timeout"),
+            "proxy_buffer_size": 0,
         }
     )
 
@@ -79,6 +94,13 @@ def _seconds(milliseconds: int) -> int:
     return -(-milliseconds // 1000)
 
 
+def _size(setting: str) -> str:
+    """The cluster's buffer size, as NGINX writes sizes; "" says nothing."""
+    if setting and not _SIZE.fullmatch(setting):
+        raise BuildError("setting proxy-buffer-size", setting, 'digits and perhaps "k" or "m", such as 16k')
+    return setting
+
+
 def _cases(hostname: HostnameSpec) -> str:
-    """NGINX's words: status codes are spelt `http_502`."""
-    return " ".join(f"http_{case}" if case.isdigit() else case for case in hostname.next_cases)
+    """NGINX's words: status codes are spelt `http_502`; each once, NGINX warns of repeats."""
+    return " ".join(f"http_{case}" if case.isdigit() else case for case in dict.fromkeys(hostname.next_cases))

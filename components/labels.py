@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from components.checks import label_part, label_value, one_line
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec, ServiceSpec
 
@@ -18,6 +19,7 @@ __all__ = [
     "SHARING_KEY",
     "SHARING_KEY_HASH",
     "Object",
+    "checked_labels",
     "lease_labels",
     "metadata",
     "namespace_labels",
@@ -74,8 +76,15 @@ def selector(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
 def metadata(
     name: str, namespace: str, *, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Object:
-    """Metadata of a namespaced object."""
-    result: Object = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    """Metadata of a namespaced object. Every object's metadata is made here, so that no value gets into a label or an
+    annotation unseen: annotations are lines of the shared edge's configuration.
+    """
+    result: Object = {"name": name, "namespace": label_part("namespace", namespace), "labels": checked_labels(labels)}
     if annotations:
-        result["annotations"] = dict(annotations)
+        result["annotations"] = {key: one_line(f"annotation {key}", value) for key, value in annotations.items()}
     return result
+
+
+def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """`labels`, each value one that the API server takes. Raises `BuildError`."""
+    return {key: label_value(f"label {key}", value) for key, value in labels.items()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from components.access import access_objects
 from components.credentials import credentials_objects
 from components.errors import BuildError
+from components.guard import check_spec
 from components.hostname import hostname_object
 from components.isolation import isolation_objects
 from components.labels import Object
@@ -53,6 +54,7 @@ class LeaseParts:
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
     """Build everything. Raises `BuildError` for a value that may not reach a cluster; nothing is half built."""
+    check_spec(spec)
     parts = LeaseParts(
         namespace=namespace_object(spec),
         credentials=credentials_objects(spec),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.labels import Object, lease_labels, namespace_labels
+from components.labels import Object, checked_labels, lease_labels, namespace_labels
 from lease.spec import LeaseSpec
 
 __all__ = ["namespace_object"]
@@ -10,5 +10,5 @@ __all__ = ["namespace_object"]
 
 def namespace_object(spec: LeaseSpec) -> Object:
     """The Namespace: labels BASE and LEASE, no quota, no admission labels."""
-    labels = namespace_labels(spec) | lease_labels(spec.lease)
+    labels = checked_labels(namespace_labels(spec) | lease_labels(spec.lease))
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.namespace, "labels": labels}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.checks import label_part
+from components.checks import label_key, label_part
 from components.errors import BuildError
 from components.labels import AKASH, Object
 from components.volumes import storage_classes
@@ -19,7 +19,8 @@ def affinity(service: ServiceSpec) -> Object:
     expressions: list[Object] = [{"key": AKASH, "operator": "In", "values": ["true"]}]
     keys = _gpu_keys(service.gpu) if service.gpu else []
     keys += [f"{_CAPABILITIES}.storage.class.{name}" for name in storage_classes(service.volumes)]
-    expressions += [{"key": key, "operator": "Gt", "values": ["0"]} for key in keys]
+    place = f"node label of service {service.name!r}"
+    expressions += [{"key": label_key(place, key), "operator": "Gt", "values": ["0"]} for key in keys]
     terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from components.checks import label_part
+from components.checks import label_part, subdomain
 from components.labels import Object
 from components.quantity import decimal
 from lease.spec import ServiceSpec, VolumeKind, VolumeSpec
@@ -57,7 +57,7 @@ def _claim(volume: VolumeSpec) -> Object:
         "volumeMode": "Filesystem",
     }
     if volume.storage_class not in ("", "default"):
-        claim["storageClassName"] = volume.storage_class
+        claim["storageClassName"] = subdomain(f"storage class of volume {volume.name!r}", volume.storage_class)
     return claim
 
 

@@ -256,6 +256,7 @@ def _edge_options(options: HttpOptions) -> dict[str, object]:
         "next_tries": options.next_tries,
         "next_timeout": options.next_timeout,
         "next_cases": options.next_cases,
+        "proxy_buffer_size": options.proxy_buffer_size,
     }
 
 

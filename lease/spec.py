@@ -148,7 +148,9 @@ class ServiceSpec(_Model):
 
 
 class HostnameSpec(_Model):
-    """One hostname of the lease and where its requests go. Timeouts in ms, sizes in bytes."""
+    """One hostname of the lease and where its requests go. Timeouts in ms, sizes in bytes; a `proxy_buffer_size` of 0
+    leaves it to the cluster's.
+    """
 
     hostname: str
     service: str
@@ -159,6 +161,7 @@ class HostnameSpec(_Model):
     next_tries: int
     next_timeout: int
     next_cases: tuple[str, ...]
+    proxy_buffer_size: int = 0
 
 
 class LeasedIpSpec(_Model):
