@@ -30,6 +30,7 @@ from provider.errors import SettingsError
 from provider.gateway.config import gateway_config
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
+from provider.history import History, RecordedEngine
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
@@ -47,6 +48,7 @@ from provider.protocols import Clock
 from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
 from provider.store import Database, open_database
+from provider.store.ring import open_ring
 from stacks.engine import EngineConfig, PulumiEngine
 
 __all__ = ["run_provider"]
@@ -65,7 +67,7 @@ class _World:
     database: Database
     chain: CometChain
     cluster: KubeCluster
-    engine: PulumiEngine
+    engine: RecordedEngine
 
 
 async def run_provider(settings: Settings) -> None:
@@ -90,10 +92,19 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
         await engine.start()
         database = await open_database(settings.database_url)
         stack.push_async_callback(database.close)
+        recorded = await _recorded(engine, database, clock, settings)
         cluster = KubeCluster(settings.kubeconfig)
         stack.push_async_callback(cluster.aclose)
         chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key))
-        yield _World(settings, key.address, clock, MemoryBus(), database, chain, cluster, engine)
+        yield _World(settings, key.address, clock, MemoryBus(), database, chain, cluster, recorded)
+
+
+async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, settings: Settings) -> RecordedEngine:
+    ring = await open_ring(database, settings.store_key)
+    history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
+    recorded = RecordedEngine(engine, history)
+    await recorded.start()
+    return recorded
 
 
 def _make_home(home: Path) -> None:
@@ -128,7 +139,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
     leases = _lease_loop(world, head, facts, ledger)
     gateway = _gateway(world, market, ledger, inventory, leases)
     async with asyncio.TaskGroup() as group:
-        group.create_task(narrate(bus, world.database, clock=clock), name="narrate")
+        group.create_task(narrate(bus, world.database), name="narrate")
         group.create_task(inventory.run(), name="inventory")
         await inventory.ready()
         group.create_task(run_market(market), name="market")
@@ -182,7 +193,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         bus=world.bus,
         config=config,
         claims=Claims(world.cluster, config),
-        make_spec=_make_spec(settings, facts),
+        make_spec=world.engine.watching(_make_spec(settings, facts)),
         release=ledger.release,
     )
     reconciler = Reconciler(parts, chain=world.chain, clock=world.clock)

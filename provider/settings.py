@@ -148,6 +148,15 @@ class Settings(BaseSettings):
     # where we keep things
     home: Path = Field(Path.home() / ".lessor", validation_alias=_ap("HOME"))
     store_url: str = Field("", validation_alias=_ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home")
+    store_key_file: Path | None = Field(
+        None, validation_alias=_ours("STORE_KEY_FILE"), description="keys of the store's secrets; empty: in home"
+    )
+    history_runs: int = Field(100, ge=1, le=100_000, validation_alias=_ours("HISTORY_RUNS"), description="kept a lease")
+    history_ended: Duration = Field(
+        30 * 86400.0,
+        validation_alias=_ours("HISTORY_ENDED"),
+        description="how long the history of a closed lease stays",
+    )
     pulumi_home: Path | None = Field(
         None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
     )
@@ -238,6 +247,10 @@ class Settings(BaseSettings):
     @property
     def database_url(self) -> str:
         return self.store_url or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
+
+    @property
+    def store_key(self) -> Path:
+        return self.store_key_file or self.home / "store.key"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:

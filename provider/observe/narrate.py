@@ -1,4 +1,7 @@
-"""Says what happens to leases: one log line a change of state and a resource, and a row in the store an engine run."""
+"""Says what happens to leases: one log line a change of state and a resource, and the last state of each in the store.
+
+Runs are written down by `provider.history`, which sees them begin.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,29 @@ import structlog
 from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
 from provider.observe.metrics import STACK_OPERATIONS
-from provider.protocols import Bus, Clock
+from provider.protocols import Bus
 from provider.store import Database
-from provider.store.updates import record_update
+from provider.store.leases import save_status
 
 __all__ = ["narrate"]
 
 _log = structlog.get_logger("lessor")
 
 
-async def narrate(bus: Bus, database: Database, *, clock: Clock) -> None:
+async def narrate(bus: Bus, database: Database) -> None:
     """Listen for ever. A store that cannot be written costs its rows, never a lease."""
     async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
-        await _tell(aiter(events), database, clock)
+        await _tell(aiter(events), database)
 
 
-async def _tell(events: AsyncIterator[object], database: Database, clock: Clock) -> None:
+async def _tell(events: AsyncIterator[object], database: Database) -> None:
     async for event in events:
         match event:
             case LeaseStatus():
                 _log.info("lease.state", lease=str(event.lease), phase=event.phase.value, reason=event.reason)
+                await _keep(event, database)
             case StackReport():
                 _tell_run(event)
-                await _keep(event, database, clock)
 
 
 def _tell_run(report: StackReport) -> None:
@@ -50,9 +53,8 @@ def _tell_run(report: StackReport) -> None:
     )  # fmt: skip
 
 
-async def _keep(report: StackReport, database: Database, clock: Clock) -> None:
-    started = clock.now() - report.result.seconds
+async def _keep(status: LeaseStatus, database: Database) -> None:
     try:
-        await record_update(database, report.lease, report.result, started_at=started)
+        await save_status(database, status)
     except StoreError as error:
         _log.warning("store.unwritable", problem=str(error))

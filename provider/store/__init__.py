@@ -2,6 +2,6 @@
 lease.
 """
 
-from provider.store.database import Database, open_database
+from provider.store.database import Database, open_database, read_database
 
-__all__ = ["Database", "open_database"]
+__all__ = ["Database", "open_database", "read_database"]

@@ -11,6 +11,8 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -18,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from provider.errors import StoreError
 
-__all__ = ["Database", "open_database"]
+__all__ = ["Database", "open_database", "read_database"]
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -77,12 +79,50 @@ async def open_database(url: str) -> Database:
     return Database(engine)
 
 
+async def read_database(url: str) -> Database:
+    """Open what a daemon keeps, beside it or after it, for reading only. Raises `StoreError`; nothing is made."""
+    try:
+        shown = make_url(url)
+        sqlite = shown.get_backend_name() == "sqlite"
+        if sqlite and not Path(shown.database or "").is_file():
+            raise StoreError(f"there is no database {shown.database}: has `lessor run` been started with this AP_HOME?")
+        engine = create_async_engine(url, execution_options={} if sqlite else {"postgresql_readonly": True})
+    except (ArgumentError, ImportError) as error:
+        raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
+    if sqlite:
+        event.listen(engine.sync_engine, "connect", _sqlite_reading)
+    database = Database(engine)
+    try:
+        async with database.reading() as connection:
+            await connection.run_sync(_is_newest)
+    except StoreError:
+        await engine.dispose()
+        raise
+    return database
+
+
+def _sqlite_reading(connection: Any, _record: object) -> None:
+    _sqlite(connection, "query_only=ON", "busy_timeout=10000")
+
+
 def _sqlite_pragmas(connection: Any, _record: object) -> None:
     """A committed row survives a power cut, and readers do not wait for the writer."""
+    _sqlite(connection, "journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "foreign_keys=ON")
+
+
+def _sqlite(connection: Any, *pragmas: str) -> None:
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "foreign_keys=ON"):
+    for pragma in pragmas:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _is_newest(connection: Connection) -> None:
+    """Only a daemon migrates; a reader says that it has to."""
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found != (newest := ScriptDirectory(str(_MIGRATIONS)).get_current_head()):
+        have = found or "none"
+        raise StoreError(f"the database has schema {have}, this lessor reads {newest}: use the lessor that runs")
 
 
 def _migrate(connection: Connection) -> None:

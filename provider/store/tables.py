@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -17,11 +16,13 @@ from sqlalchemy import (
     Text,
 )  # fmt: skip
 
-__all__ = ["chain_cursors", "decision_inputs", "decisions", "metadata", "public_keys", "stack_updates"]
+__all__ = ["chain_cursors", "decision_inputs", "decisions", "leases", "metadata", "runs", "versions"]
 
 metadata = MetaData()
 _ADDRESS = 64
 _DIGEST = 64
+_NAME = 64
+_KEY_ID = 16
 
 chain_cursors = Table(
     "chain_cursors",
@@ -67,28 +68,47 @@ decisions = Table(
 bid.
 """
 
-stack_updates = Table(
-    "stack_updates",
+leases = Table(
+    "leases",
+    metadata,
+    Column("namespace", String(_NAME), primary_key=True),
+    Column("lease", String(256), nullable=False),
+    Column("phase", String(64), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("ended_at", Float, nullable=True),
+)
+"""The last word on every lease; `ended_at` is set once it is closed."""
+
+runs = Table(
+    "runs",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("lease", String(256), nullable=False),
-    Column("stack", String(64), nullable=False),
+    Column("stack", String(_NAME), nullable=False),
     Column("operation", String(16), nullable=False),
-    Column("started_at", Float, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("ok", Boolean, nullable=False),
+    Column("reason", String(32), nullable=False),
     Column("spec_hash", String(_DIGEST), nullable=False),
+    Column("manifest_hash", String(_DIGEST), nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float, nullable=True),
+    Column("outcome", String(16), nullable=False),
     Column("summary", Text, nullable=False),
-    Column("changes", Text, nullable=False),
     Column("error", Text, nullable=False),
-    Index("stack_updates_by_lease", "lease", "started_at"),
+    Column("key_id", String(_KEY_ID), nullable=False),
+    Column("result", LargeBinary, nullable=False),
+    Index("runs_by_stack", "stack", "id"),
 )
-"""What every engine operation did, newest last; without outputs and without secrets."""
+"""Every operation of the engine, newest last. `result`: the whole result, masked, then sealed; empty until it ended."""
 
-public_keys = Table(
-    "public_keys",
+versions = Table(
+    "versions",
     metadata,
-    Column("address", String(_ADDRESS), primary_key=True),
-    Column("key", LargeBinary, nullable=False),
+    Column("stack", String(_NAME), primary_key=True),
+    Column("spec_hash", String(_DIGEST), primary_key=True),
+    Column("manifest_hash", String(_DIGEST), nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("key_id", String(_KEY_ID), nullable=False),
+    Column("body", LargeBinary, nullable=False),
 )
-"""Accounts' public keys, which never change once known."""
+"""The LeaseSpecs that were applied or tried, sealed; gone when the lease is closed."""

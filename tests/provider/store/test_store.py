@@ -11,20 +11,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from lease.ids import LeaseId, OrderId
+from lease.ids import OrderId
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import decide
 from provider.store import Database, open_database
 from provider.store.cursors import load_cursor, save_cursor
 from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_decision, record_outcome
-from provider.store.keys import load_public_key, save_public_key
 from provider.store.tables import metadata
-from provider.store.updates import record_update, updates
-from stacks.results import Operation, ResourceChange, StackResult
 from tests.provider.market.world import RECORD, RULES, make_order
-
-LEASE = LeaseId("akash1tenant", 2**64 - 1, 1, 1, "akash1provider")
 
 
 def url(folder: Path) -> str:
@@ -70,30 +65,6 @@ async def test_each_chain_has_its_own_height(database: Database) -> None:
     await save_cursor(database, "b", height=2, now=1.0)
     await save_cursor(database, "b", height=3, now=2.0)
     assert [await load_cursor(database, name) for name in ("a", "b", "c")] == [2**40, 3, None]
-
-
-async def test_public_keys_are_kept(database: Database) -> None:
-    assert await load_public_key(database, "akash1x") is None
-    for key in (b"\x02" * 33, b"\x03" * 33):
-        await save_public_key(database, "akash1x", key=key)
-        assert await load_public_key(database, "akash1x") == key
-
-
-async def test_stack_updates_are_a_history_newest_first_without_outputs(database: Database) -> None:
-    change = ResourceChange("create", "kubernetes:apps/v1:Deployment", "web", diff=("spec.replicas",))
-    first = StackResult(
-        Operation.UP, "s", ok=True, seconds=1.5, changes=(change,), summary={"create": 1}, outputs={"x": "secret"}
-    )
-    second = StackResult(Operation.DESTROY, "s", ok=False, seconds=2.0, error="boom")
-    await record_update(database, LEASE, first, started_at=1.0, spec_hash="h")
-    await record_update(database, LEASE, second, started_at=2.0)
-    newest, oldest = await updates(database, LEASE)
-    assert (newest.result.operation, newest.result.ok, newest.result.error) == (Operation.DESTROY, False, "boom")
-    assert (oldest.result.changes, oldest.result.summary, oldest.result.outputs) == ((change,), {"create": 1}, {})
-    assert len(await updates(database, LEASE, limit=1)) == 1
-    async with database.reading() as connection:
-        rows = (await connection.execute(text("SELECT * FROM stack_updates"))).all()
-    assert "secret" not in str(rows)
 
 
 async def test_decisions_come_back_with_what_they_were_made_from(database: Database) -> None:
