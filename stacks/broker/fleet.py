@@ -136,7 +136,7 @@ class Fleet:
         plugin, settings = slot.plugin, self._settings
         if plugin is None or slot.lock.locked():
             return
-        idle = not plugin.running and time.monotonic() - slot.used_at > settings.idle_seconds
+        idle = not plugin.running and time.monotonic() - max(slot.used_at, plugin.used_at) > settings.idle_seconds
         if idle or not plugin.usable:
             slot.plugin = None
             self._drop(plugin)

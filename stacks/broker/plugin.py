@@ -180,6 +180,8 @@ class Plugin:
             await asyncio.wait({exited}, timeout=TERM_SECONDS)
             self.kill()
             await exited
+            # a channel that is closed cancels its calls; they are to hear that the plugin has ended
+            await asyncio.wait({quiet}, timeout=TERM_SECONDS)
         finally:
             quiet.cancel()
             await self._channel.close(None)

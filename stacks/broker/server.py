@@ -56,7 +56,7 @@ async def serving(settings: BrokerSettings) -> AsyncIterator[Serving]:
     server = grpc.aio.server(options=_OPTIONS)
     port = server.add_insecure_port("127.0.0.1:0")
     fleet, owners = Fleet(settings, engine=f"127.0.0.1:{port}"), Owners(port)
-    service = Service(fleet, owners)
+    service = Service(fleet, owners, patience_seconds=settings.drain_seconds)
     server.add_generic_rpc_handlers((service,))
     await server.start()
     watching = asyncio.create_task(fleet.watch())

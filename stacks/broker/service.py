@@ -8,7 +8,6 @@ call that is about resources goes to the plugin of that configuration.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar, cast
@@ -57,7 +56,8 @@ _HEALTH = {"/grpc.health.v1.Health/Check": b"\x08\x01"}
 class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its stubs only
     """Hands every call of one server to the fleet. `calls` counts methods, `strangers` refused connections' calls."""
 
-    def __init__(self, fleet: Fleet, owners: Owners) -> None:
+    def __init__(self, fleet: Fleet, owners: Owners, *, patience_seconds: float) -> None:
+        self._patience = patience_seconds
         self._fleet = fleet
         self._owners = owners
         self._bound: OrderedDict[str, bytes] = OrderedDict()
@@ -180,8 +180,8 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
         running.add_done_callback(done)
 
     async def _wait_for_the_dead(self, stack: str) -> None:
-        for running in itertools.chain(self._lingering.get(stack, ())):
-            await asyncio.wait({running})
+        if not await self.settled(stack, self._patience):
+            raise BrokerError(f"an earlier run of {stack} was killed and what it had begun still runs; try again later")
 
     async def _slot(self, context: Context) -> Slot:
         key = self._bound.get(context.peer())
