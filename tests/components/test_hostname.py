@@ -104,6 +104,25 @@ def test_no_cases_say_nothing_on_a_route_and_an_empty_text_on_an_ingress():
 
 def test_no_buffer_size_says_nothing():
     assert "nginx.org/proxy-buffer-size" not in route_annotations(hostname(), "")
+    assert "proxy-buffer-size" not in ingress()
+
+
+def test_a_tenants_buffer_size_reaches_the_edge_in_both_modes_before_the_clusters():
+    """The option is the tenant's (sdl-and-manifest.md §1.5), the setting is for those without (§2.10)."""
+    assert route(proxy_buffer_size=32768)["proxy-buffer-size"] == "32768"
+    assert ingress(proxy_buffer_size=32768)["proxy-buffer-size"] == "32768"
+    assert route_annotations(hostname(proxy_buffer_size=1048576), "")["nginx.org/proxy-buffer-size"] == "1048576"
+    assert route(proxy_buffer_size=0)["proxy-buffer-size"] == "16k"
+
+
+@pytest.mark.parametrize("setting", ["16 k", "16k;", "k", "-1", "1g", "16k\n", "1" * 10])
+def test_a_buffer_setting_that_is_no_size_never_reaches_the_edge(setting):
+    with pytest.raises(BuildError, match="proxy-buffer-size"):
+        route_annotations(hostname(), setting)
+
+
+def test_a_repeated_case_is_said_once():
+    assert ingress(next_cases=("error", "502", "error"))["proxy-next-upstream"] == "error http_502"
 
 
 @pytest.mark.parametrize(("milliseconds", "seconds"), [(1, "1"), (999, "1"), (1000, "1"), (1001, "2"), (60000, "60")])
@@ -129,6 +148,9 @@ def test_a_body_size_of_zero_means_no_option_was_given():
         {"next_cases": ("error; proxy_pass http://evil",)},
         {"next_cases": ("error\nlua_code_cache off",)},
         {"next_cases": ("501",)},
+        {"next_cases": ("off", "error")},
+        {"proxy_buffer_size": 1048577},
+        {"proxy_buffer_size": -1},
     ],
 )
 @pytest.mark.parametrize("made", [ingress, route])
@@ -143,7 +165,7 @@ def test_every_allowed_case_is_built(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "*.example.com", "A.example.com", "a..b", "-a.b", "a_b.c", "a.b/c", "x." * 127 + "y"]
+    "name", ["", "*.example.com", "A.example.com", "a..b", "-a.b", "a_b.c", "a.b/c", "x." * 127 + "y", "192.0.2.1"]
 )
 def test_what_is_no_hostname_is_refused(name):
     with pytest.raises(BuildError, match="hostname"):
