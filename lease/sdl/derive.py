@@ -36,10 +36,11 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Collected:
-    """A group being collected."""
+    """A group being collected; `numbers` are the ids of its units by profile."""
 
     placement: Placement
     units: list[_Unit] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
     services: list[Service] = field(default_factory=list)
     tee: str = ""
 
@@ -143,13 +144,14 @@ def _service(
 
 def _unit_number(group: _Collected, unit: _Unit, *, merge: bool) -> int:
     """Id of the unit this service uses: its own, or in 2.1 the one an earlier service made for the same profile."""
-    for number, other in enumerate(group.units, 1) if merge else ():
-        if other.profile == unit.profile:
-            other.count += unit.count
-            other.endpoints += unit.endpoints
-            other.shared = True
-            return number
+    if merge and unit.profile in group.numbers:
+        other = group.units[group.numbers[unit.profile] - 1]
+        other.count += unit.count
+        other.endpoints += unit.endpoints
+        other.shared = True
+        return group.numbers[unit.profile]
     group.units.append(unit)
+    group.numbers[unit.profile] = len(group.units)
     return len(group.units)
 
 

@@ -16,6 +16,7 @@ from lease.sdl.derive import Derived, derive
 from lease.sdl.document import compose
 from lease.sdl.reader import Reader
 from lease.sdl.sections import Document, read_document
+from lease.sdl.size import check_size
 from lease.validation.groups import group_problems
 from lease.validation.manifest import manifest_problems
 
@@ -45,6 +46,7 @@ def read_sdl(text: str | bytes, *, file: str = "<sdl>") -> Sdl:
         raise SdlInvalid([Finding(file, 1, 1, "", "uninitialized: the document is empty")])
     reader = Reader(root, file=file)
     document = read_document(reader)
+    check_size(reader, document)
     window = check_document(reader, document)
     derived = derive(document)
     for group_problem in group_problems(derived.groups):

@@ -17,6 +17,9 @@ __all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
 MAX_VISITS = 100_000
 """Values read with every alias expanded: "billion laughs" ends here."""
 
+_LONGEST = 400
+"""Characters of a tenant's text, or of a list of names, that one finding repeats."""
+
 MAX_FINDINGS = 1_000
 """More are of no use to anybody."""
 
@@ -86,13 +89,14 @@ class Reader:
     found.
     """
 
-    __slots__ = ("_problems", "_visits", "file", "root")
+    __slots__ = ("_key_lines", "_problems", "_visits", "file", "root")
 
     def __init__(self, root: Node, *, file: str) -> None:
         self.root = root
         self.file = file
         self._problems: list[_Problem] = []
         self._visits = 0
+        self._key_lines: tuple[Node | None, dict[str, int]] = None, {}
 
     def problem(
         self, node: Node, message: str, *, found: str | None = None, allowed: str = "", suffix: str = ""
@@ -166,17 +170,25 @@ class Reader:
         return found
 
     def _repeated(self, node: Node, key: Node) -> None:
-        first = next(other for other, _ in node.value if other.value == key.value)
-        self.mismatch(key, f'mapping key "{key.value}" already defined at line {first.start_mark.line + 1}')
+        if self._key_lines[0] is not node:
+            self._key_lines = (
+                node,
+                {
+                    other.value: other.start_mark.line + 1
+                    for other, _ in reversed(node.value)
+                    if type(other) is ScalarNode
+                },
+            )
+        self.mismatch(key, f'mapping key "{key.value}" already defined at line {self._key_lines[1][key.value]}')
 
-    def _merge(self, found: dict[str, Node], source: Node, seen: list[Node]) -> None:
+    def _merge(self, found: dict[str, Node], source: Node, seen: list[Node], *, in_list: bool = False) -> None:
         """Add what `source` (a mapping, or a list of them: earlier ones win) has and `found` has not."""
         self._count(source, 1)
         if any(source is item for item in seen) or len(seen) > 50:
             self.problem(source, "a merge key leads back to itself", found="")
-        elif type(source) is SequenceNode and len(seen) == 1:
+        elif type(source) is SequenceNode and not in_list:
             for item in source.value:
-                self._merge(found, item, [*seen, source])
+                self._merge(found, item, [*seen, source], in_list=True)
         elif type(source) is MappingNode:
             self._count(source, len(source.value))
             inner = [value for key, value in source.value if key.value == "<<" and not key.style]
@@ -262,7 +274,7 @@ class Reader:
 
 def _shown(node: Node) -> str:
     if type(node) is ScalarNode:
-        text = node.value if len(node.value) <= 60 else node.value[:57] + "..."
+        text = _cut(node.value, 60)
         return f'"{text}"' if node.style in ("'", '"') or not text.strip() else text
     return "a mapping" if type(node) is MappingNode else "a list"
 
@@ -271,7 +283,12 @@ def _finding(item: _Problem, paths: dict[int, str], file: str) -> Finding:
     path = paths.get(id(item.node), "")
     path = f"{path}.{item.suffix}".strip(".") if item.suffix else path
     mark = item.node.start_mark
-    return Finding(file, mark.line + 1, mark.column + 1, path, item.message, item.found, item.allowed)
+    texts = (_cut(text, _LONGEST) for text in (path, item.message, item.found, item.allowed))
+    return Finding(file, mark.line + 1, mark.column + 1, *texts)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def _told_by_go(placed: list[tuple[Finding, int]]) -> tuple[Finding, int]:
@@ -292,8 +309,8 @@ def _told_by_go(placed: list[tuple[Finding, int]]) -> tuple[Finding, int]:
 def _children(node: Node, path: str) -> Iterator[tuple[Node, str]]:
     if type(node) is MappingNode:
         for key, value in node.value:
-            name = f"{path}.{key.value}" if path else str(key.value)
             if type(key) is ScalarNode:
+                name = f"{path}.{_cut(key.value, 60)}" if path else _cut(key.value, 60)
                 yield key, name
                 yield value, name
     elif type(node) is SequenceNode:

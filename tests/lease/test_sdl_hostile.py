@@ -1,82 +1,73 @@
-"""Documents that are meant to hurt: refused in under a second, within 200 MB, with a place."""
+"""Documents that are meant to hurt: refused with a place, after a bounded amount of work, within 200 MB.
+
+Seconds are measured by `benchmarks/sdl.py`; here the work is counted, so that a busy machine fails nothing.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from types import FrameType
 
 import pytest
 
 from lease.errors import SdlInvalid
+from lease.manifest_json import canonical_manifest
 from lease.sdl import read_sdl
-from lease.sdl.reader import MAX_FINDINGS
+from lease.sdl.document import MAX_NODES
+from lease.sdl.reader import MAX_FINDINGS, MAX_VISITS
+from tests.lease.hostile import HOSTILE, heaviest_valid
 
-HEAD = 'version: "2.0"\n'
-
-
-def many_services(count: int) -> str:
-    body = "    image: nginx\n    expose:\n      - port: 80\n        to:\n          - global: true\n"
-    return f"{HEAD}services:\n" + "".join(f"  s{number}:\n{body}" for number in range(count))
+MOST_CALLS = 10 * (MAX_NODES + MAX_VISITS)
+"""Function calls: some for each value composed or read; nothing may grow with a product of two."""
 
 
-def laughs_inside_the_grammar() -> str:
-    to = ", ".join(["{global: true}"] * 500)
-    exposes = "      - *o\n" * 500
-    services = "".join(f"  b{number}: *s\n" for number in range(500))
-    first = f"  a: &s\n    image: x\n    expose:\n      - &o\n        port: 80\n        to: [{to}]\n"
-    return f"{HEAD}services:\n{first}{exposes}{services}"
+def _calls(text: str | bytes) -> tuple[int, SdlInvalid | None]:
+    """How many functions (Python's and C's) reading a document calls, and how it was refused."""
+    count = 0
 
+    def tick(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
 
-HOSTILE = {
-    "deep lists": "[" * 200_000,
-    "deep mappings": "{a: " * 100_000,
-    "deep compact lists": "- " * 200_000,
-    "deep keys": "? " * 100_000,
-    "deep indentation": "".join(" " * depth + "a:\n" for depth in range(1300)),
-    "ten thousand services": many_services(10_000),
-    "a megabyte of services": many_services(11_000)[: 1024 * 1024],
-    "billion laughs": f"{HEAD}a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]\n" for n in range(1, 200)),
-    "laughs inside the grammar": laughs_inside_the_grammar(),
-    "too large": "a" * (1024 * 1024 + 1),
-    "one long scalar": f"{HEAD}services: " + "a" * 1_000_000,
-    "a long flat list": f"{HEAD}include: [" + "a," * 300_000 + "]",
-    "many anchors": HEAD + "".join(f"x{number}: &a{number} 1\n" for number in range(60_000)),
-    "many merges": f"{HEAD}services:\n  a: &a {{image: x}}\n  b:\n    <<: [" + "*a," * 200_000 + "]\n",
-    "a merge of itself": f"{HEAD}services: &a\n  <<: *a\n",
-    "a service that is its own parent": f"{HEAD}services: &a\n  x: *a\ndeployment: {{x: {{dc: {{profile: p}}}}}}\n",
-    "an alias of nothing": f"{HEAD}services: *nobody\n",
-    "a list as key": f"{HEAD}services:\n  ? [a]\n  : b\n",
-    "a control character": f"{HEAD}services: \0\n",
-    "half a byte order mark": b"\xff\xfea",
-    "not unicode": b"version: \xe9\n",
-    "a lone surrogate": "version: '\ud800'\n",
-    "an unfinished string": f'{HEAD}services: "abc',
-    "truncated flow": f"{HEAD}services: {{web: {{image: nginx",
-    "colons": HEAD + ": " * 100_000,
-    "tags": "!!map " * 10_000,
-    "nothing": b"",
-    "dashes": "---\n---\n",
-    "a number": "5",
-}
-
-
-OUT_OF_HAND_SECONDS = 10
+    before = sys.getprofile()
+    sys.setprofile(tick)
+    try:
+        read_sdl(text)
+    except SdlInvalid as error:
+        return count, error
+    finally:
+        sys.setprofile(before)
+    return count, None
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_document_is_refused_at_once(name: str) -> None:
-    """Well below a second on a quiet machine; what is caught here is what grows out of hand."""
-    start = time.process_time()
-    with pytest.raises(SdlInvalid) as caught:
-        read_sdl(HOSTILE[name])
-    assert time.process_time() - start < OUT_OF_HAND_SECONDS
-    assert 1 <= len(caught.value.findings) <= MAX_FINDINGS
-    assert caught.value.findings[0].line >= 1
+def test_a_hostile_document_is_refused_after_a_bounded_amount_of_work(name: str) -> None:
+    count, refused = _calls(HOSTILE[name])
+    assert count < MOST_CALLS
+    assert refused is not None
+    assert 1 <= len(refused.findings) <= MAX_FINDINGS
+    assert refused.findings[0].line >= 1
+    assert len(str(refused.findings[0])) < 2000, "a tenant's text is cut off"
+
+
+def test_the_heaviest_document_that_is_allowed_costs_no_more() -> None:
+    text = heaviest_valid()
+    assert _calls(text)[0] < MOST_CALLS
+    assert len(canonical_manifest(read_sdl(text).manifest)) > 300_000
+
+
+def test_twice_the_document_is_about_twice_the_work() -> None:
+    def document(services: int) -> str:
+        return heaviest_valid().replace("s399: *s", f"s399: *s, {', '.join(f'x{n}: *s' for n in range(services))}", 1)
+
+    small, large = (_calls(document(services))[0] for services in (1000, 2000))
+    base = _calls(document(0))[0]
+    assert large - base < 2.2 * (small - base)
 
 
 def test_hostile_documents_fit_in_200_megabytes() -> None:
-    """The process starts at some 35 MB; the peak over the three worst stays below the limit."""
+    """The process starts at some 35 MB; the peak over the worst stays below the limit."""
     program = (
         "import sys\n"
         "from lease.errors import SdlInvalid\n"
@@ -87,10 +78,8 @@ def test_hostile_documents_fit_in_200_megabytes() -> None:
         "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
         "print(status['VmHWM'].split()[0])\n"  # ru_maxrss would count the test process it was forked from
     )
-    worst = [
-        HOSTILE[name]
-        for name in ("ten thousand services", "many anchors", "laughs inside the grammar", "billion laughs")
-    ]
+    names = ("ten thousand services", "many anchors", "laughs inside the grammar", "billion laughs")
+    worst = [HOSTILE[name] for name in (*names, "volumes times services", "hosts times offers", "merged mappings")]
     done = subprocess.run(
         [sys.executable, "-c", program],
         input="\f".join(map(str, worst)),
