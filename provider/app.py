@@ -11,14 +11,14 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
 from lease.build import SpecSettings, lease_spec
 from lease.ids import LeaseId
-from lease.spec import ClusterFacts, GpuPlacement, LeaseSpec
+from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
@@ -28,6 +28,7 @@ from provider.clock import SystemClock
 from provider.cluster import KubeCluster
 from provider.errors import SettingsError
 from provider.gateway.config import gateway_config
+from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.history import History, RecordedEngine
@@ -39,6 +40,7 @@ from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.telling import tenant_words
 from provider.market.book import Market
 from provider.market.loop import run_market
 from provider.market.rules import rules_from
@@ -186,6 +188,12 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         ip_ranges=settings.ip_ranges,
         confirmations=settings.close_confirmations,
         preview_updates=settings.preview_updates,
+        repair_drift=settings.drift == "repair",
+        gateway_api=settings.ingress_mode is IngressMode.GATEWAY_API,
+        unstable_after_s=settings.unstable_after,
+        brake_leases=settings.brake_leases,
+        brake_percent=settings.brake_percent,
+        brake_window_s=settings.brake_window,
     )
     parts = Parts(
         cluster=world.cluster,
@@ -249,4 +257,15 @@ def _gateway(world: _World, market: Market, ledger: Ledger, inventory: Inventory
         status=status,
         kube_version=world.cluster.version,
         placements=placements,
+        read_lease=_read_lease(world, leases),
     )
+
+
+def _read_lease(world: _World, leases: LeaseLoop) -> ReadLease:
+    """What the cluster holds of a lease, and what the lease loop has to say about it."""
+    read = lease_reader(world.cluster, world.settings.manifest_namespace)
+
+    async def told(lease: LeaseId) -> LeaseObjects:
+        return replace(await read(lease), trouble=tenant_words(leases.statuses.get(lease)))
+
+    return told

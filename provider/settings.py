@@ -241,7 +241,32 @@ class Settings(BaseSettings):
     )
     pull_secret: str = Field("", validation_alias=_ap("DOCKER_IMAGE_PULL_SECRETS_NAME"))
 
-    # gateway and leases
+    # leases
+    drift: str = Field(
+        "repair",
+        pattern="^(repair|report)$",
+        validation_alias=_ours("DRIFT"),
+        description="repair or report objects that were changed by hand",
+    )
+    monitor_max_retries: int = Field(
+        -1,
+        ge=-1,
+        le=1_000_000,
+        validation_alias=_ap("MONITOR_MAX_RETRIES"),
+        description="unhealthy checks before a lease is closed; -1: never",
+    )
+    monitor_retry_period: Duration = Field(4, ge=1, validation_alias=_ap("MONITOR_RETRY_PERIOD"))
+    monitor_retry_period_jitter: Duration = Field(15, validation_alias=_ap("MONITOR_RETRY_PERIOD_JITTER"))
+    brake_leases: int = Field(
+        10,
+        ge=0,
+        validation_alias=_ours("BRAKE_LEASES"),
+        description="may be removed in BRAKE_WINDOW without an event of the chain; three always may",
+    )
+    brake_percent: float = Field(20, ge=0, le=100, validation_alias=_ours("BRAKE_PERCENT"), description="of all leases")
+    brake_window: Duration = Field(600, gt=0, validation_alias=_ours("BRAKE_WINDOW"))
+
+    # gateway
     gateway_listen: Listen = Field("0.0.0.0:8443", validation_alias=_ap("GATEWAY_LISTEN_ADDRESS"))
 
     @property
@@ -251,6 +276,12 @@ class Settings(BaseSettings):
     @property
     def store_key(self) -> Path:
         return self.store_key_file or self.home / "store.key"
+
+    @property
+    def unstable_after(self) -> float:
+        """Seconds that so many unhealthy checks take (kubernetes-objects.md §4.4); 0: no lease is closed for it."""
+        checks = self.monitor_max_retries + 1
+        return checks * (self.monitor_retry_period + self.monitor_retry_period_jitter / 2)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:

@@ -27,7 +27,9 @@ _Objects: TypeAlias = tuple[dict[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class LeaseObjects:
-    """Plain Kubernetes objects. `manifest` None: none was ever accepted; `namespace` False: no stack yet."""
+    """Plain Kubernetes objects. `manifest` None: none was ever accepted; `namespace` False: no stack yet. `trouble`:
+    why the newest manifest does not run, in words for the tenant.
+    """
 
     manifest: dict[str, Any] | None
     namespace: bool = False
@@ -36,6 +38,7 @@ class LeaseObjects:
     services: _Objects = ()
     hosts: _Objects = ()
     leased_ips: _Objects = ()
+    trouble: str = ""
 
     @property
     def workloads(self) -> _Objects:

@@ -14,12 +14,16 @@ _PROTOCOLS = ("TCP", "UDP")
 
 
 def lease_status(group: Group, objects: LeaseObjects, *, public_hostname: str, leased_ips: bool) -> dict[str, Any]:
-    """The whole document. `leased_ips` says whether this provider leases addresses at all."""
+    """The whole document. `leased_ips` says whether this provider leases addresses at all.
+
+    `errors` says why the newest manifest does not run. The Go provider has the field and never fills it.
+    """
+    errors = {"errors": [objects.trouble]} if objects.trouble else {}
     return {
         "services": {name: service_status(name, objects) for name in _workload_names(objects)},
         "forwarded_ports": _forwarded_ports(objects, public_hostname) if _forwards_ports(group) else None,
         "ips": _addresses(objects) if leased_ips and _leases_ips(group) else None,
-    }
+    } | errors
 
 
 def service_status(name: str, objects: LeaseObjects) -> dict[str, Any] | None:

@@ -14,7 +14,10 @@ class LifecycleConfig:
     """`records`: namespace of Manifests, claims and applied Secrets. Times in seconds.
 
     `preview_updates`: run a preview before every update of a running lease, for the record. `chain_id` empty: that of
-    the first answer. `resync_s`: how often everything is looked at without an event.
+    the first answer. `resync_s`: how often everything is looked at without an event. `repair_drift`: put right what was
+    changed by hand, else only say so. `gateway_api`: HTTPRoutes exist in this cluster. `unstable_after_s`: how long a
+    tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md §4.4).
+    `brake_leases` and `brake_percent`: how many may be removed within `brake_window_s` without an event of the chain.
     """
 
     provider: str
@@ -27,3 +30,9 @@ class LifecycleConfig:
     concurrency: int = 8
     preview_updates: bool = False
     resync_s: float = 300.0
+    repair_drift: bool = True
+    gateway_api: bool = False
+    unstable_after_s: float = 0.0
+    brake_leases: int = 10
+    brake_percent: float = 20.0
+    brake_window_s: float = 600.0

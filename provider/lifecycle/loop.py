@@ -9,13 +9,14 @@ import structlog
 
 from lease.ids import LeaseId
 from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
+from provider.chain.events import LEASE_CLOSED, lease_id
 from provider.chain.model import Block
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
-from provider.lifecycle.watching import WATCHED, Watcher
+from provider.lifecycle.watching import Watcher, watched
 from provider.protocols import Chain, Clock
 
 __all__ = ["LeaseLoop"]
@@ -37,7 +38,7 @@ class LeaseLoop:
         self._chain = chain
         self._clock = clock
         self._queue = LeaseQueue(clock)
-        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._noticed)
+        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._noticed, drifts=parts.drifts)
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()
 
@@ -50,6 +51,18 @@ class LeaseLoop:
         """Stacks in the backend that belong to no lease anybody knows; an operator decides about them."""
         return self._unknown_stacks
 
+    @property
+    def braked(self) -> frozenset[LeaseId]:
+        """Leases that are proven closed, and kept because too many were to go at once without a word of the chain."""
+        return self._reconciler.brake.held
+
+    def release_brake(self) -> tuple[LeaseId, ...]:
+        """An operator's word: what the brake holds is removed. Returns these leases."""
+        released = self._reconciler.brake.release(now=self._clock.monotonic())
+        for lease in released:
+            self._look(lease, 0.0)
+        return released
+
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""
         if lease.provider == self._parts.config.provider:
@@ -60,7 +73,7 @@ class LeaseLoop:
         topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
         async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
             group.create_task(self._resync())
-            for kind in WATCHED:
+            for kind in watched(gateway_api=self._parts.config.gateway_api):
                 group.create_task(self._watcher.follow(kind))
             for _ in range(self._parts.config.concurrency):
                 group.create_task(self._work())
@@ -75,10 +88,18 @@ class LeaseLoop:
                 if event.missed_from:
                     self._all.set()
                 self._reconciler.proofs.saw(event.height)
+                self._hear(event)
                 for lease in self._reconciler.proofs.pending():
                     self._look(lease, 0.0)
             case Overflow():
                 self._all.set()
+
+    def _hear(self, block: Block) -> None:
+        """What the chain's events say was closed may go, however much it is."""
+        for event in block.events:
+            lease = lease_id(event) if event.type == LEASE_CLOSED else None
+            if lease is not None and lease.provider == self._parts.config.provider:
+                self._reconciler.brake.announced(lease, now=self._clock.monotonic())
 
     def _noticed(self, lease: LeaseId, after: float) -> None:
         """Something moved in the cluster. A lease that waits to be tried again keeps waiting: what moved may be the
@@ -117,6 +138,7 @@ class LeaseLoop:
         for lease in sorted(found.leases):
             self._look(lease, 0.0)
         self._unknown_stacks = found.unknown_stacks
+        self._reconciler.brake.knows(len(found.leases))
         if found.problems or found.unknown_stacks:
             _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems

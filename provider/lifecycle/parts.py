@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lease.ids import LeaseId, OrderId
 from lease.spec import LeaseSpec
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.drift import Drifts
 from provider.lifecycle.records import ManifestRecord
-from provider.lifecycle.state import STACK_RESULT, StackReport
+from provider.lifecycle.state import STACK_RESULT, Outcome, StackReport
 from provider.protocols import Bus, Cluster, StackEngine
 from stacks.results import StackResult
 
@@ -33,7 +34,9 @@ class MakeLeaseSpec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing."""
+    """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing. `tell` shows what
+    a look is doing while it still goes on.
+    """
 
     cluster: Cluster
     engine: StackEngine
@@ -42,6 +45,8 @@ class Parts:
     claims: Claims
     make_spec: MakeLeaseSpec
     release: Callable[[OrderId], object]
+    drifts: Drifts = field(default_factory=Drifts)
+    tell: Callable[[LeaseId, Outcome], None] = field(default=lambda lease, outcome: None)
 
     def report(self, lease: LeaseId, result: StackResult) -> StackResult:
         """Publish what the engine did, then hand it on."""

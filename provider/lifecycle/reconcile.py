@@ -15,8 +15,10 @@ import structlog
 
 from lease.errors import SpecRefused
 from lease.ids import LeaseId
+from provider.chain.messages import CloseReason, close_bid
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import applied_name, read_applied
+from provider.lifecycle.brake import Brake
 from provider.lifecycle.ending import end
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
@@ -24,6 +26,7 @@ from provider.lifecycle.records import BadRecordError
 from provider.lifecycle.serving import forget_refusal, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.troubles import pause
+from provider.lifecycle.unstable import Unstable
 from provider.operators.hostname.claims import HostnameRefusedError
 from provider.operators.ip.addresses import AddressesExhaustedError
 from provider.operators.objects import SECRET
@@ -40,8 +43,11 @@ class Reconciler:
     """Holds what may be forgotten: proofs in the making, the last status of each lease, who was ready once."""
 
     def __init__(self, parts: Parts, *, chain: Chain, clock: Clock, random: Random | None = None) -> None:
-        self.proofs = Proofs(parts.config.chain_id, confirmations=parts.config.confirmations)
-        self._parts = parts
+        config = parts.config
+        self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
+        self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
+        self._unstable = Unstable(config.unstable_after_s)
+        self._parts = replace(parts, tell=self._show)
         self._chain = chain
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
@@ -58,6 +64,7 @@ class Reconciler:
         try:
             outcome = await self._look(lease)
         except (ChainError, ClusterError) as error:
+            self._unstable.saw_nothing(lease, now=self._clock.monotonic())
             outcome = Outcome(self._phase(lease), str(error), retry=True)
         except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
             outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
@@ -77,12 +84,39 @@ class Reconciler:
         judgement = self.proofs.weigh(lease, await self._chain.lease(lease))
         match judgement.verdict:
             case Verdict.ALIVE:
-                return self._ready_once(lease, await serve(self._parts, lease))
+                self.brake.not_ended(lease)
+                return await self._serve(lease)
             case Verdict.ENDED:
-                outcome = await end(self._parts, lease)
-                return replace(outcome, reason=outcome.reason or judgement.reason)
+                return await self._end(lease, judgement)
             case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
                 return self._undecided(lease, judgement)
+
+    async def _serve(self, lease: LeaseId) -> Outcome:
+        outcome = await serve(self._parts, lease)
+        seen = self._unstable.saw(lease, unstable=outcome.of_the_tenant, now=self._clock.monotonic())
+        if self._unstable.over(lease):
+            return await self._give_up(lease, replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s"))
+        if outcome.of_the_tenant and outcome.again_in is None:
+            outcome = replace(outcome, again_in=self._unstable.look_again_s)
+        return self._ready_once(lease, outcome)
+
+    async def _give_up(self, lease: LeaseId, outcome: Outcome) -> Outcome:
+        """Ask the chain to end a lease whose application does not run (kubernetes-objects.md §4.4). Only when the chain
+        then says that it has ended is anything removed.
+        """
+        await self._chain.broadcast([close_bid(lease, reason=CloseReason.UNSTABLE)])
+        _log.warning("lease.unstable", lease=str(lease), reason=outcome.reason)
+        self._unstable.forget(lease)
+        return replace(outcome, reason=f"the provider gives this lease up: {outcome.reason}")
+
+    async def _end(self, lease: LeaseId, judgement: Judgement) -> Outcome:
+        braking = bool(self.brake.held)
+        if not self.brake.may_remove(lease, now=self._clock.monotonic()):
+            if not braking:
+                _log.error("lease.brake", problem=self.brake.why())
+            return Outcome(self._phase(lease), f"nothing is removed: {judgement.reason}; {self.brake.why()}")
+        outcome = await end(self._parts, lease)
+        return replace(outcome, reason=outcome.reason or judgement.reason)
 
     def _undecided(self, lease: LeaseId, judgement: Judgement) -> Outcome:
         """Nothing is applied and nothing removed until the chain says more."""
@@ -122,7 +156,17 @@ class Reconciler:
             self._forget(lease)
         return outcome
 
+    def _show(self, lease: LeaseId, outcome: Outcome) -> None:
+        """What a look does while it goes on, so that nobody reads an old state meanwhile."""
+        before = self._statuses.get(lease)
+        if before is None or (before.phase, before.reason) != (outcome.phase, outcome.reason):
+            attempts = before.attempts if before else 0
+            self._statuses[lease] = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
+            self._parts.bus.publish(LEASE_STATE, self._statuses[lease])
+
     def _forget(self, lease: LeaseId) -> None:
         self._statuses.pop(lease)
+        self._unstable.forget(lease)
+        self.brake.done(lease)
         self._was_ready.discard(lease)
         self.proofs.forget(lease)

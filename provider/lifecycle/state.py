@@ -38,13 +38,15 @@ class Phase(StrEnum):
 class Outcome:
     """What one look at a lease came to. `again_in`: seconds until it wants another look by itself, None for no need.
 
-    `retry` asks for another look after a growing pause instead: the trouble is ours, not the tenant's.
+    `retry` asks for another look after a growing pause instead: the trouble is ours, not the tenant's. `of_the_tenant`:
+    it does not run, everything could be seen, and all of it is the application's own doing.
     """
 
     phase: Phase
     reason: str = ""
     again_in: float | None = None
     retry: bool = False
+    of_the_tenant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,15 @@ from typing import Any
 
 import structlog
 
-from components.labels import NAMESPACE as NAMESPACE_LABEL
 from lease.ids import LeaseId, namespace_name
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drifts
+from provider.lifecycle.pods import Trouble, pod_trouble
 from provider.operators.labels import MANAGED, lease_of
 from provider.operators.objects import (
     DEPLOYMENT,
     MANIFEST,
     NAMESPACE,
+    POD,
     PROVIDER_HOST,
     PROVIDER_LEASED_IP,
     STATEFUL_SET,
@@ -22,32 +24,45 @@ from provider.operators.objects import (
 )
 from provider.protocols import Cluster
 
-__all__ = ["WATCHED", "Watcher"]
+__all__ = ["Watcher", "watched"]
 
-WATCHED = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, NAMESPACE, DEPLOYMENT, STATEFUL_SET)
 _RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
+_WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 _log = structlog.get_logger(__name__)
 _SETTLE_S = 0.3
 """Workload status comes in bursts; one look at their end is enough."""
 
 
-class Watcher:
-    """Feeds `look(lease, after)`. Remembers who held a claim (the old holder must let go) and who was ready."""
+def watched(*, gateway_api: bool) -> tuple[Kind, ...]:
+    """Every kind to follow. Pods tell of health only: whoever moves or ends one is no drift."""
+    routes = (HTTP_ROUTE,) if gateway_api else ()
+    return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes)
 
-    def __init__(self, cluster: Cluster, *, records: str, look: Callable[[LeaseId, float], None]) -> None:
+
+class Watcher:
+    """Feeds `look(lease, after)`. Remembers who held a claim (the old holder must let go), who was ready, what ails a
+    pod; `drifts` remembers what every object said.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, records: str, look: Callable[[LeaseId, float], None], drifts: Drifts | None = None
+    ) -> None:
         self._cluster = cluster
         self._records = records
         self._look = look
+        self._drifts = drifts or Drifts()
         self._by_namespace: dict[str, LeaseId] = {}
         self._holders: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
+        self._ailing: dict[str, Trouble] = {}
 
     def know(self, lease: LeaseId) -> None:
-        """Workloads carry their namespace, not their lease: only known leases are recognised in it."""
+        """Objects carry their namespace, not their lease: only known leases are recognised in it."""
         self._by_namespace[namespace_name(lease)] = lease
 
     def forget(self, lease: LeaseId) -> None:
         self._by_namespace.pop(namespace_name(lease), None)
+        self._drifts.forget(namespace_name(lease))
 
     async def follow(self, kind: Kind) -> None:
         """Watch one kind, for ever."""
@@ -59,10 +74,16 @@ class Watcher:
                 _log.exception("unreadable object in a watch", kind=kind.kind)
 
     def _heed(self, kind: Kind, event: WatchEvent) -> None:
-        if kind in _RECORDS or kind is NAMESPACE:
+        if kind in _RECORDS:
             self._claim(kind, event)
+        elif kind is POD:
+            self._pod(event)
         else:
-            self._workload(event)
+            self._object(event)
+            if kind is NAMESPACE:
+                self._claim(kind, event)
+            elif kind in _WORKLOADS:
+                self._workload(event)
 
     def _claim(self, kind: Kind, event: WatchEvent) -> None:
         lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
@@ -74,16 +95,41 @@ class Watcher:
         for concerned in {before, lease} - {None}:
             self._look(concerned, 0.0)  # type: ignore[arg-type]
 
+    def _object(self, event: WatchEvent) -> None:
+        """Somebody changed what an object says, our own engine perhaps: a comparison will tell."""
+        if self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
+            self._look(lease, _SETTLE_S)
+
     def _workload(self, event: WatchEvent) -> None:
         """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""
-        meta = event.object["metadata"]
-        lease = self._by_namespace.get((meta.get("labels") or {}).get(NAMESPACE_LABEL, ""))
-        key = str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
+        lease, key = self._lease_of(event), _key(event)
         before = self._ready.pop(key, None)
         if event.type != "DELETED":
             self._ready[key] = _is_ready(event.object)
         if lease is not None and self._ready.get(key) != before:
             self._look(lease, _SETTLE_S)
+
+    def _pod(self, event: WatchEvent) -> None:
+        """Another kind of trouble is worth a look. That it is over shows in the workload."""
+        key, trouble = _key(event), pod_trouble(event.object)
+        before = self._ailing.pop(key, None)
+        if event.type == "DELETED":
+            return
+        kind = trouble.kind if trouble is not None else before
+        if kind is not None:
+            self._ailing[key] = kind
+        if kind != before and (lease := self._lease_of(event)) is not None:
+            self._look(lease, _SETTLE_S)
+
+    def _lease_of(self, event: WatchEvent) -> LeaseId | None:
+        """By the namespace it is in: whoever edits an object may have removed its labels."""
+        meta = event.object["metadata"]
+        return self._by_namespace.get(meta.get("namespace") or meta["name"])
+
+
+def _key(event: WatchEvent) -> str:
+    meta = event.object["metadata"]
+    return str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
 
 
 def _is_ready(obj: Mapping[str, Any]) -> bool:

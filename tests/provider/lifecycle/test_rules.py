@@ -81,7 +81,7 @@ async def test_rule_1_unready_workloads_tear_nothing_down() -> None:
     world.cluster.make_ready(workload, 0)
     for _ in range(100):
         outcome = await world.look(L)
-    assert outcome.phase is Phase.DEGRADED and outcome.reason == "web: 0 of 1 ready"
+    assert outcome.phase is Phase.DEGRADED and outcome.reason == "service web: 0 of 1 ready"
     assert len(world.engine.calls) == 1
 
 

@@ -10,7 +10,7 @@ from lease.build import SpecSettings
 from lease.ids import namespace_name
 from provider.chain.model import LeaseState
 from provider.lifecycle.applied import applied_name
-from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, Phase, StackReport
+from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
 from provider.operators.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
 from stacks.results import Operation
 from tests.fakes.engine import Fault, Killed
@@ -314,9 +314,14 @@ async def test_what_the_engine_did_and_every_change_of_state_is_published() -> N
     world = World()
     async with world.bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
         await world.run(L, a_group())
-        told = [await anext(aiter(events)) for _ in range(3)]
-    assert isinstance(told[0], StackReport) and told[0].result.changes[0].type == "Namespace"
-    assert [getattr(event, "phase", None) for event in told[1:]] == [Phase.APPLYING, Phase.RUNNING]
+        told = [await anext(aiter(events)) for _ in range(4)]
+    assert isinstance(told[1], StackReport) and told[1].result.changes[0].type == "Namespace"
+    assert [getattr(event, "phase", None) for event in told if event is not told[1]] == [
+        Phase.APPLYING,
+        Phase.APPLYING,
+        Phase.RUNNING,
+    ]
+    assert isinstance(told[0], LeaseStatus) and told[0].reason == "applying the first version"
 
 
 async def test_a_defect_of_ours_is_named_and_tried_again() -> None:

@@ -1,0 +1,83 @@
+"""A brake on removals: many leases at once that end without a word of the chain's events are not removed but shown.
+
+Each of them is proven closed by two answers of a node. But a node that lies for all of them, or an error of ours, would
+cost every tenant at once; the events come another way. What ended while we were down has no event either: a few are
+removed, more wait for an operator's word (field problem G1).
+"""
+
+from __future__ import annotations
+
+from lease.ids import LeaseId
+
+__all__ = ["Brake"]
+
+_ALWAYS = 3
+"""So many may always go: on a small provider one lease is already a large share."""
+
+
+class Brake:
+    """`leases` and `percent` (of all known) are the most that may be removed unannounced within `window_s` seconds."""
+
+    def __init__(self, *, leases: int, percent: float, window_s: float) -> None:
+        self._leases = leases
+        self._percent = percent
+        self._window = window_s
+        self._announced: dict[LeaseId, float] = {}
+        self._let: dict[LeaseId, float] = {}
+        self._going: set[LeaseId] = set()
+        self._held: set[LeaseId] = set()
+        self._known = 0
+
+    @property
+    def held(self) -> frozenset[LeaseId]:
+        """Leases that are proven closed and not removed; empty when the brake is off."""
+        return frozenset(self._held)
+
+    def announced(self, lease: LeaseId, *, now: float) -> None:
+        """An event of the chain says that the lease was closed. `now` is monotonic."""
+        self._announced[lease] = now
+        self._held.discard(lease)
+
+    def knows(self, leases: int) -> None:
+        """How many leases this provider has, what the share is of."""
+        self._known = leases
+
+    def may_remove(self, lease: LeaseId, *, now: float) -> bool:
+        """Once allowed, a removal goes on to its end."""
+        self._let = {each: at for each, at in self._let.items() if now - at < self._window}
+        if lease in self._announced or lease in self._going:
+            return True
+        if self._held or len(self._let) + 1 > self._most():
+            self._held.add(lease)
+            return False
+        self._let[lease] = now
+        self._going.add(lease)
+        return True
+
+    def why(self) -> str:
+        return (
+            f"teardown brake: {len(self._let)} leases were removed in {self._window:g} s without an event of the chain "
+            f"and {len(self._held)} more are said to be closed; these stay until an operator releases the brake"
+        )
+
+    def release(self, *, now: float) -> tuple[LeaseId, ...]:
+        """An operator's word: what is held may go, and only that. Returns it."""
+        released = tuple(sorted(self._held))
+        self._held.clear()
+        for lease in released:
+            self._announced[lease] = now
+        return released
+
+    def not_ended(self, lease: LeaseId) -> None:
+        """The chain calls it alive after all."""
+        self._held.discard(lease)
+
+    def done(self, lease: LeaseId) -> None:
+        """Nothing is left of it; that it was let go still counts."""
+        self._announced.pop(lease, None)
+        self._going.discard(lease)
+        self._held.discard(lease)
+
+    def _most(self) -> int:
+        """How many may go in a window: neither more than the number nor more than the share."""
+        return max(_ALWAYS, min(self._leases, int(self._percent * self._known / 100)))

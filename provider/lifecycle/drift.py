@@ -1,0 +1,198 @@
+"""Has something changed a lease's objects behind its stack's back? (docs/architecture.md §2, the lease loop)
+
+A watch says that an object of a lease changed in more than its status; then the lease's objects are read and compared
+with what its applied version says. Only what we say ourselves counts: defaults of the API server, fields of controllers
+and whatever somebody added beside ours are no drift. Pods are not looked at: a node's maintenance moves them, and that
+is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from components.labels import Object
+from components.lease import lease_objects
+from lease.spec import LeaseSpec
+from provider.operators.objects import (
+    DEPLOYMENT,
+    INGRESS,
+    IP_ADDRESS_POOL,
+    L2_ADVERTISEMENT,
+    NAMESPACE,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+    WatchEvent,
+)
+from provider.protocols import Cluster
+from provider.units import parse_quantity
+
+__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "Drifts", "differences", "find_drift"]
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
+ROLE = Kind(_RBAC, "Role", "roles")
+ROLE_BINDING = Kind(_RBAC, "RoleBinding", "rolebindings")
+
+ALWAYS_WATCHED = (SERVICE, SECRET, NETWORK_POLICY, INGRESS, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
+"""Beside Namespace, Deployment and StatefulSet, which are watched for their own sake. HTTP_ROUTE exists only where the
+Gateway API is installed."""
+
+_KINDS = {
+    kind.kind: kind
+    for kind in (*ALWAYS_WATCHED, HTTP_ROUTE, NAMESPACE, DEPLOYMENT, STATEFUL_SET, IP_ADDRESS_POOL, L2_ADVERTISEMENT)
+}
+_SHOWN = 5
+_AMOUNTS = (".resources.", ".sizeLimit")
+
+
+class Drifts:
+    """Which namespaces must be compared again, and what a repair could not put right.
+
+    Everything here may be forgotten: a namespace that nothing is known of is compared once.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, bytes] = {}
+        self._compared: set[str] = set()
+        self._repaired: dict[str, tuple[str, ...]] = {}
+        self._left: dict[str, tuple[str, ...]] = {}
+
+    def heed(self, event: WatchEvent) -> bool:
+        """Whether this event changes more than a status, so that its namespace is due."""
+        meta = event.object["metadata"]
+        key = f"{event.object.get('kind')}/{meta.get('namespace', '')}/{meta['name']}"
+        before = self._digests.pop(key, None)
+        if event.type != "DELETED":
+            self._digests[key] = _digest(event.object)
+        if self._digests.get(key) == before:
+            return False
+        first = before is None and event.type != "DELETED"
+        if first and meta.get("namespace", "") not in self._compared:
+            return False
+        self._compared.discard(meta.get("namespace") or meta["name"])
+        return True
+
+    def due(self, namespace: str) -> bool:
+        return namespace not in self._compared
+
+    def comparing(self, namespace: str) -> None:
+        """Called before the objects are read, so that a change meanwhile makes it due again."""
+        self._compared.add(namespace)
+
+    def touch(self, namespace: str) -> None:
+        self._compared.discard(namespace)
+
+    def found(self, namespace: str, texts: tuple[str, ...]) -> None:
+        """What a comparison came to."""
+        if texts:
+            self._left[namespace] = texts
+        else:
+            self._left.pop(namespace, None)
+            self._repaired.pop(namespace, None)
+
+    def left(self, namespace: str) -> tuple[str, ...]:
+        """What the last comparison found."""
+        return self._left.get(namespace, ())
+
+    def worth_repairing(self, namespace: str) -> bool:
+        """False when a repair has just left exactly what is left now: another would change nothing either."""
+        left = self.left(namespace)
+        return bool(left) and self._repaired.get(namespace) != left
+
+    def repaired(self, namespace: str) -> None:
+        """A repair came to its end; the next look sees what it has done."""
+        self._repaired[namespace] = self.left(namespace)
+        self.touch(namespace)
+
+    def forget(self, namespace: str) -> None:
+        self.touch(namespace)
+        self._repaired.pop(namespace, None)
+        self._left.pop(namespace, None)
+
+
+async def find_drift(cluster: Cluster, spec: LeaseSpec) -> tuple[str, ...]:
+    """A text for each object that is not as `spec` says, with the paths. Raises `ClusterError`.
+
+    An object that is being deleted counts when it is gone: until then nothing can be put in its place.
+    """
+    wanted = lease_objects(spec)
+    live: dict[tuple[str, str], Object] = {}
+    for kind, namespace in sorted({(obj["kind"], obj["metadata"].get("namespace", "")) for obj in wanted}):
+        names = {obj["metadata"]["name"] for obj in wanted if obj["kind"] == kind}
+        live |= {(kind, obj["metadata"]["name"]): obj for obj in await _read(cluster, _KINDS[kind], namespace, names)}
+    return tuple(text for obj in wanted if (text := _told(obj, live.get((obj["kind"], obj["metadata"]["name"])))))
+
+
+async def _read(cluster: Cluster, kind: Kind, namespace: str, names: Iterable[str]) -> list[Object]:
+    """All of a namespace of ours in one request; in MetalLB's, which is everybody's, only what is named."""
+    if kind in (NAMESPACE, IP_ADDRESS_POOL, L2_ADVERTISEMENT):
+        read = [await cluster.get(kind, name, namespace=namespace or None) for name in sorted(names)]
+        return [obj for obj in read if obj is not None]
+    return await cluster.list(kind, namespace=namespace)
+
+
+def _told(wanted: Object, live: Object | None) -> str:
+    name = f"{wanted['kind']} {wanted['metadata']['name']}"
+    if live is None:
+        return f"{name} is missing"
+    if live["metadata"].get("deletionTimestamp"):
+        return ""
+    paths = list(differences(wanted, live))
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return f"{name} differs in {', '.join(paths[:_SHOWN])}{more}" if paths else ""
+
+
+def differences(wanted: Any, live: Any, path: str = "") -> Iterable[str]:
+    """Paths at which `live` does not say what `wanted` says. What only `live` says is not ours."""
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        for key, value in wanted.items():
+            yield from differences(value, live.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(wanted, list) and isinstance(live, list):
+        yield from _of_lists(wanted, live, path)
+    elif not _equal(wanted, live, amount=any(word in path for word in _AMOUNTS)):
+        yield path
+
+
+def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
+    """Items with names of their own are found by them and may have company; any other list is one value."""
+    ours, theirs = _named(wanted), _named(live)
+    if ours is not None and theirs is not None:
+        for name, item in ours.items():
+            yield from differences(item, theirs.get(name), f"{path}[{name}]")
+    elif len(wanted) != len(live):
+        yield path
+    else:
+        for index, (item, other) in enumerate(zip(wanted, live, strict=True)):
+            yield from differences(item, other, f"{path}[{index}]")
+
+
+def _named(items: list[Any]) -> dict[str, Any] | None:
+    named = {item["name"]: item for item in items if isinstance(item, Mapping) and isinstance(item.get("name"), str)}
+    return named if len(named) == len(items) else None
+
+
+def _equal(wanted: Any, live: Any, *, amount: bool) -> bool:
+    """An empty value is the same as none; amounts are the same however they are written (`1000m`, `1`)."""
+    if wanted == live or (not wanted and not live):
+        return True
+    if not amount or not isinstance(wanted, str | int) or not isinstance(live, str | int):
+        return False
+    try:
+        return parse_quantity(wanted) == parse_quantity(live)
+    except ValueError:
+        return False
+
+
+def _digest(obj: Mapping[str, Any]) -> bytes:
+    """Of what a human or a program may have changed; an update of the status alone gives the same."""
+    meta = obj.get("metadata") or {}
+    said = {key: value for key, value in obj.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    named = [meta.get("labels"), meta.get("annotations")]
+    return hashlib.blake2b(json.dumps([said, named], sort_keys=True).encode(), digest_size=12).digest()

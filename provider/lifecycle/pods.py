@@ -1,0 +1,119 @@
+"""Why does a pod not run? Read from its own conditions and container states, told in one line (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["PodTrouble", "Trouble", "first", "pod_trouble"]
+
+_LONGEST = 240
+
+
+class Trouble(StrEnum):
+    UNSCHEDULABLE = "unschedulable"
+    NODE = "node lost"
+    EVICTED = "evicted"
+    TERMINATING = "terminating"
+    CREATING = "being created"
+    IMAGE = "image cannot be pulled"
+    CONFIG = "cannot be started"
+    MEMORY = "out of memory"
+    CRASH = "crash loop"
+    EXIT = "ended"
+    NOT_READY = "not ready"
+
+
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
+_CONFIG = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_OF_THE_TENANT = frozenset({Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT, Trouble.NOT_READY})
+_OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "connection reset", "unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class PodTrouble:
+    """`text` is one line and names the pod; it may quote the image's name and the registry's answer."""
+
+    pod: str
+    kind: Trouble
+    text: str
+
+    @property
+    def of_the_tenant(self) -> bool:
+        """Whether it is the application's own doing: no node, no capacity, no network of ours has a part in it."""
+        if self.kind is Trouble.IMAGE:
+            return not any(word in self.text.lower() for word in _OF_A_NETWORK)
+        return self.kind in _OF_THE_TENANT
+
+
+def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
+    """What keeps this pod from being ready, None for one that is (or has ended well)."""
+    name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    if conditions.get("Ready", {}).get("status") == "True" and not pod["metadata"].get("deletionTimestamp"):
+        return None
+    found = _of_pod(pod, status, conditions) or _of_containers(status)
+    if found is None:
+        return None
+    kind, detail = found
+    text = " ".join(f"pod {name} {kind}{': ' if detail else ''}{detail}".split())
+    return PodTrouble(name, kind, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
+def _of_pod(
+    pod: Mapping[str, Any], status: Mapping[str, Any], conditions: Mapping[Any, Mapping[str, Any]]
+) -> tuple[Trouble, str] | None:
+    if pod["metadata"].get("deletionTimestamp"):
+        return Trouble.TERMINATING, ""
+    if status.get("reason") == "NodeLost" or status.get("phase") == "Unknown":
+        return Trouble.NODE, str(status.get("message", ""))
+    if status.get("reason") == "Evicted":
+        return Trouble.EVICTED, str(status.get("message", ""))
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return Trouble.UNSCHEDULABLE, _of_scheduler(str(scheduled.get("message", "")))
+    return None
+
+
+def _of_scheduler(message: str) -> str:
+    """Without what it says about preemption: no lease may push another out."""
+    return message.partition(" preemption:")[0].strip()
+
+
+def _of_containers(status: Mapping[str, Any]) -> tuple[Trouble, str] | None:
+    states = list(status.get("containerStatuses") or ())
+    found = next(filter(None, map(_of_container, states)), None)
+    if found is not None:
+        return found
+    if status.get("phase") == "Succeeded":
+        return None
+    return (Trouble.NOT_READY, "") if status.get("phase") == "Running" else (Trouble.CREATING, "")
+
+
+def _of_container(container: Mapping[str, Any]) -> tuple[Trouble, str] | None:
+    state, last = container.get("state") or {}, (container.get("lastState") or {}).get("terminated") or {}
+    waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+    reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
+    restarts = int(container.get("restartCount") or 0)
+    if reason in _IMAGE:
+        return Trouble.IMAGE, ": ".join(filter(None, (reason, message)))
+    if reason in _CONFIG:
+        return Trouble.CONFIG, ": ".join(filter(None, (reason, message)))
+    if reason == "CrashLoopBackOff":
+        return _of_end(last, Trouble.CRASH, restarts)
+    return _of_end(ended, Trouble.EXIT, restarts) if ended and ended.get("exitCode") else None
+
+
+def _of_end(ended: Mapping[str, Any], otherwise: Trouble, restarts: int) -> tuple[Trouble, str]:
+    if ended.get("reason") == "OOMKilled":
+        return Trouble.MEMORY, f"restarted {restarts} times"
+    return otherwise, f"exit code {ended.get('exitCode', 'unknown')}, restarted {restarts} times"
+
+
+def first(troubles: Iterable[PodTrouble], *, most: int = 3) -> str:
+    """The worst of several in one line."""
+    listed = list(troubles)
+    more = f"; {len(listed) - most} more pods likewise" if len(listed) > most else ""
+    return "; ".join(trouble.text for trouble in listed[:most]) + more
