@@ -40,7 +40,7 @@ class Database:
             async with self.engine.connect() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database cannot be read: {error}") from error
+            raise StoreError(f"the database cannot be read: {_first_line(error)}") from error
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -49,7 +49,7 @@ class Database:
             async with self.turn, self.engine.begin() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database cannot be written: {error}") from error
+            raise StoreError(f"the database cannot be written: {_first_line(error)}") from error
 
     async def close(self) -> None:
         await self.engine.dispose()
@@ -61,7 +61,7 @@ async def open_database(url: str) -> Database:
         shown = make_url(url)
         if shown.get_backend_name() == "sqlite" and shown.database:
             await asyncio.to_thread(Path(shown.database).parent.mkdir, parents=True, exist_ok=True)
-        engine = create_async_engine(url)
+        engine = create_async_engine(url, hide_parameters=True)
     except (ArgumentError, ImportError, OSError) as error:
         raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
     if engine.dialect.name == "sqlite":
@@ -72,9 +72,7 @@ async def open_database(url: str) -> Database:
     except (SQLAlchemyError, OSError) as error:
         await engine.dispose()
         where = shown.render_as_string(hide_password=True)
-        text = (
-            f"database {where}: {str(error).splitlines()[0]}; move it away to start with an empty one, no lease is lost"
-        )
+        text = f"database {where}: {_first_line(error)}; move it away to start with an empty one, no lease is lost"
         raise StoreError(text) from error
     return Database(engine)
 
@@ -86,7 +84,8 @@ async def read_database(url: str) -> Database:
         sqlite = shown.get_backend_name() == "sqlite"
         if sqlite and not Path(shown.database or "").is_file():
             raise StoreError(f"there is no database {shown.database}: has `lessor run` been started with this AP_HOME?")
-        engine = create_async_engine(url, execution_options={} if sqlite else {"postgresql_readonly": True})
+        options = {} if sqlite else {"postgresql_readonly": True}
+        engine = create_async_engine(url, hide_parameters=True, execution_options=options)
     except (ArgumentError, ImportError) as error:
         raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
     if sqlite:
@@ -99,6 +98,11 @@ async def read_database(url: str) -> Database:
         await engine.dispose()
         raise
     return database
+
+
+def _first_line(error: Exception) -> str:
+    """Without the statement, which SQLAlchemy adds below."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _sqlite_reading(connection: Any, _record: object) -> None:

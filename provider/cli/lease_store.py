@@ -1,0 +1,59 @@
+"""What `lessor lease` asks the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from lease.ids import namespace_name
+from provider.errors import StoreError
+from provider.lifecycle.state import LeaseStatus
+from provider.settings import Settings, load_settings
+from provider.store import Database, read_database
+from provider.store.leases import find_lease, known_leases
+from provider.store.runs import StoredRun, runs_of
+from provider.store.sealing import KeyRing, load_ring
+
+__all__ = ["LeaseStory", "every_lease", "one_lease"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseStory:
+    """`runs` newest first; `key_problem`: why their changes cannot be read, empty when they can."""
+
+    status: LeaseStatus
+    runs: Sequence[StoredRun]
+    key_problem: str = ""
+
+
+async def every_lease(*, closed: bool) -> Sequence[LeaseStatus]:
+    """Raises `SettingsError` and `StoreError`, as all of this module."""
+    async with _opened(load_settings()) as database:
+        return await known_leases(database, closed=closed)
+
+
+async def one_lease(name: str, *, limit: int) -> LeaseStory:
+    settings = load_settings()
+    async with _opened(settings) as database:
+        status = await find_lease(database, name)
+        ring, problem = _ring(settings)
+        found = await runs_of(database, namespace_name(status.lease), limit=limit, ring=ring)
+    return LeaseStory(status, found, problem)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Database]:
+    database = await read_database(settings.database_url)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def _ring(settings: Settings) -> tuple[KeyRing | None, str]:
+    """Without its key a history still says what was asked, when, and how it ended."""
+    try:
+        return load_ring(settings.store_key), ""
+    except StoreError as error:
+        return None, str(error)

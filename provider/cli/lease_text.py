@@ -1,0 +1,140 @@
+"""Leases and runs as an operator reads them, and as programs do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from lease.ids import LeaseId, namespace_name
+from provider.lifecycle.state import LeaseStatus
+from provider.store.runs import RunOutcome, StoredRun
+from stacks.results import Operation, ResourceChange
+
+__all__ = ["history_lines", "lease_json", "list_lines", "run_json", "show_json", "show_lines"]
+
+_HASH = 12
+_COLUMNS = ("LEASE", "OWNER", "NAMESPACE", "SINCE", "STATE")
+
+
+def list_lines(statuses: Sequence[LeaseStatus]) -> list[str]:
+    """A table; the reason stands behind the state, as long as it is."""
+    rows = [_COLUMNS, *(_row(status) for status in statuses)]
+    if not statuses:
+        return ["no lease is known"]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
+    return [
+        "  ".join((*(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
+    ]
+
+
+def show_lines(status: LeaseStatus, runs: Sequence[StoredRun]) -> list[str]:
+    """State, what runs by its hashes, and sums over the runs that are kept."""
+    running = _running(runs)
+    outcomes = Counter(run.outcome.value for run in runs)
+    facts = {
+        "lease": str(status.lease),
+        "namespace": namespace_name(status.lease),
+        "state": f"{status.phase.value}, since {_time(status.since)}",
+        "reason": status.reason,
+        "tries": f"{status.attempts} in a row ended in trouble of the provider's own" if status.attempts else "",
+        "running": f"spec {running.spec_hash[:_HASH]}, manifest {running.manifest_hash[:_HASH] or '?'}"
+        if running
+        else "",
+        "last run": _headline(runs[0]) if runs else "none is kept",
+        "error": runs[0].error if runs else "",
+        "runs": ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())),
+    }
+    return [f"{name:<10} {value}" for name, value in facts.items() if value]
+
+
+def history_lines(runs: Sequence[StoredRun]) -> list[str]:
+    return [line for run in runs for line in _run_lines(run)] or ["no run is kept"]
+
+
+def lease_json(status: LeaseStatus) -> dict[str, Any]:
+    return {
+        "lease": str(status.lease),
+        "namespace": namespace_name(status.lease),
+        "state": status.phase.value,
+        "reason": status.reason,
+        "since": _time(status.since),
+        "attempts": status.attempts,
+    }
+
+
+def show_json(status: LeaseStatus, runs: Sequence[StoredRun]) -> dict[str, Any]:
+    running = _running(runs)
+    return {
+        **lease_json(status),
+        "spec_hash": running.spec_hash if running else None,
+        "manifest_hash": running.manifest_hash if running else None,
+        "runs": dict(Counter(run.outcome.value for run in runs)),
+        "last_run": run_json(runs[0]) if runs else None,
+    }
+
+
+def run_json(run: StoredRun) -> dict[str, Any]:
+    """`result` is what the engine said, masked; null while it runs, or when the store's key is missing."""
+    return {
+        "id": run.id,
+        "operation": run.operation.value,
+        "asked_by": run.reason.value,
+        "spec_hash": run.spec_hash,
+        "manifest_hash": run.manifest_hash,
+        "started_at": _time(run.started_at),
+        "ended_at": None if run.ended_at is None else _time(run.ended_at),
+        "outcome": run.outcome.value,
+        "summary": dict(run.summary or {}),
+        "error": run.error,
+        "result": None if run.result is None else asdict(run.result),
+    }
+
+
+def _row(status: LeaseStatus) -> tuple[str, ...]:
+    state = f"{status.phase.value}: {status.reason}" if status.reason else status.phase.value
+    short = namespace_name(status.lease)[:8]
+    return (_short(status.lease), status.lease.owner, short, _time(status.since), " ".join(state.split()))
+
+
+def _short(lease: LeaseId) -> str:
+    return f"{lease.dseq}/{lease.gseq}/{lease.oseq}"
+
+
+def _running(runs: Sequence[StoredRun]) -> StoredRun | None:
+    """The newest run that applied in full, unless the stack was destroyed since."""
+    for run in runs:
+        if run.outcome is RunOutcome.DONE and run.operation is Operation.DESTROY:
+            return None
+        if run.outcome is RunOutcome.DONE and run.operation is Operation.UP:
+            return run
+    return None
+
+
+def _run_lines(run: StoredRun) -> Iterator[str]:
+    yield f"#{run.id} {_headline(run)}"
+    if run.spec_hash:
+        yield f"    spec {run.spec_hash[:_HASH]}, manifest {run.manifest_hash[:_HASH] or '?'}"
+    for change in run.result.changes if run.result else ():
+        yield f"    {_change(change)}"
+    if run.error:
+        yield from (f"    error: {line}" for line in run.error.splitlines())
+
+
+def _headline(run: StoredRun) -> str:
+    took = "" if run.ended_at is None else f" in {run.ended_at - run.started_at:.2f} s"
+    sums = ", ".join(f"{count} {op}" for op, count in (run.summary or {}).items() if op != "same")
+    return f"{_time(run.started_at)} {run.operation.value} ({run.reason.value}): {run.outcome.value}{took}" + (
+        f"; {sums}" if sums else ""
+    )
+
+
+def _change(change: ResourceChange) -> str:
+    paths = f" ({', '.join(change.diff)})" if change.diff else ""
+    return f"{change.op} {change.type.rpartition(':')[2]} {change.name}{paths}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
