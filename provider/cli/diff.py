@@ -1,0 +1,164 @@
+"""`lessor diff`: what another manifest would change for a lease that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from components.changes import Refusal, compare, refusals
+from components.errors import BuildError
+from components.lease import lease_objects
+from lease.errors import LeaseError
+from lease.ids import LeaseId
+from lease.manifest import Manifest
+from lease.printable import printable
+from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
+from provider.cli.shown_changes import ShownChange, compared, from_pulumi, lines
+from provider.errors import ProviderError
+from provider.settings import Settings, load_settings
+
+__all__ = ["register"]
+
+_LARGEST = 8 * 1024 * 1024
+_FAILED, _CHANGED = 1, 2
+_COLOURS = {
+    "create": typer.colors.GREEN,
+    "update": typer.colors.YELLOW,
+    "replace": typer.colors.MAGENTA,
+    "delete": typer.colors.RED,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("diff")(diff)
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """`refused`: why the provider would not apply it."""
+
+    changes: Sequence[ShownChange]
+    note: str
+    refused: Sequence[Refusal]
+
+
+def diff(
+    file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - for standard input.")],
+    *,
+    lease: Annotated[str, typer.Option(help="OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, as in the provider's log.")],
+    objects: Annotated[
+        bool, typer.Option("--objects", help="Only compare the objects; neither Pulumi nor the stack is needed.")
+    ] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 2 when something would change, else with 0.")
+    ] = False,
+) -> None:
+    """Show what would change for a running lease if its tenant sent FILE, as Pulumi previews it.
+
+    Run it where the provider runs, with the same settings (AP_HOME, KUBECONFIG, …). Nothing is written, nothing is
+    locked, and a running provider does not notice: the preview works on a copy of the stack's state. Values of the
+    environment and of credentials are hidden.
+
+    Exit code: 0 no change, 1 an error or a version the provider would refuse; with --exit-code 2 for changes,
+    without it 0.
+    """
+    from stacks.engine import EngineError  # noqa: PLC0415  other commands start without the engine's parts
+
+    try:
+        found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), parse_lease(lease), objects))
+    except (LeaseError, BuildError, ProviderError, EngineError, TimeoutError) as error:
+        raise _failed(str(error) or type(error).__name__) from None
+    except OSError as error:
+        raise _failed(f"cannot read {file}: {error.strerror or error}") from None
+    _show(found)
+    if found.refused:
+        raise typer.Exit(_FAILED)
+    if found.changes and exit_code:
+        raise typer.Exit(_CHANGED)
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        text = sys.stdin.buffer.read(_LARGEST + 1)
+    else:
+        with Path(file).open("rb") as stream:
+            text = stream.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise NoDiff(f"{file}: more than {_LARGEST} bytes; no manifest is that long")
+    return text
+
+
+def _failed(problem: str) -> typer.Exit:
+    """One line: of several findings the first, with a word about the others."""
+    first, *others = problem.strip().splitlines()
+    more = f" (and {len(others)} more lines; `lessor sdl check` shows all findings)" if others else ""
+    typer.secho(f"lessor: {printable(first)}{more}", err=True, fg=typer.colors.RED)
+    return typer.Exit(_FAILED)
+
+
+async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) -> _Difference:
+    settings = load_settings()
+    if settings.provider_address not in ("", lease.provider):
+        raise NoDiff(f"the lease is {lease.provider}'s, this provider is {settings.provider_address} (AP_FROM)")
+    versions = await _versions(manifest, lease, settings)
+    before, after = lease_objects(versions.running), lease_objects(versions.wanted)
+    refused = refusals(compare(before, after))
+    if objects_only:
+        return _Difference(compared(before, after), versions.note, refused)
+    return _Difference(await _previewed(versions, settings), versions.note, refused)
+
+
+async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:
+    """From the provider's cluster, with its own rules."""
+    from provider.app import _make_spec  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
+    from provider.clock import SystemClock  # noqa: PLC0415
+    from provider.cluster import KubeCluster  # noqa: PLC0415
+    from provider.startup import api_server_endpoints, cluster_facts  # noqa: PLC0415
+
+    cluster = KubeCluster(settings.kubeconfig)
+    try:
+        if settings.network_policies and not settings.api_server_endpoints:
+            # the daemon waits for a cluster that is away, we do not
+            settings = settings.model_copy(update={"api_server_endpoints": await api_server_endpoints(cluster)})
+        facts = await cluster_facts(settings, cluster, clock=SystemClock())
+        return await next_version(manifest, lease, settings=settings, cluster=cluster, make=_make_spec(settings, facts))
+    finally:
+        await cluster.aclose()
+
+
+async def _previewed(versions: Versions, settings: Settings) -> list[ShownChange]:
+    from provider.app import _engine_config  # noqa: PLC0415
+    from provider.cli.trial import preview_beside  # noqa: PLC0415
+
+    trial = await preview_beside(_engine_config(settings), versions.wanted)
+    if not trial.result.ok:
+        raise NoDiff(f"the preview failed: {trial.result.error}")
+    old, new = lease_objects(versions.running), lease_objects(versions.wanted)
+    return from_pulumi(trial.result.changes, state=trial.state, old=old, new=new)
+
+
+def _show(found: _Difference) -> None:
+    for op, line in lines(found.changes):
+        typer.secho(line, fg=_COLOURS.get(op))
+    typer.echo(_summary(found.changes))
+    if found.note:
+        typer.secho(f"note: {printable(found.note)}", err=True, fg=typer.colors.YELLOW)
+    for refusal in found.refused:
+        typer.secho(f"refused: {printable(str(refusal))}", err=True, fg=typer.colors.RED)
+
+
+def _summary(changes: Sequence[ShownChange]) -> str:
+    return ", ".join(_counted(changes)) or "no change"
+
+
+def _counted(changes: Sequence[ShownChange]) -> Iterator[str]:
+    for op in _COLOURS:
+        if number := sum(change.op == op for change in changes):
+            yield f"{number} to {op}"

@@ -1,0 +1,159 @@
+"""What a lease would become with another manifest: the provider's own way to read, claim and build, writing nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lease.ids import LeaseId
+from lease.manifest import Group, Manifest
+from lease.manifest_decode import manifest_from_json
+from lease.sdl import read_sdl
+from lease.spec import LeaseSpec
+from lease.validation import check_for_provider, validate_manifest
+from provider.errors import ProviderError
+from provider.lifecycle.applied import Applied
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.observe import observe
+from provider.lifecycle.parts import MakeLeaseSpec
+from provider.lifecycle.records import ManifestRecord
+from provider.operators.objects import Kind
+from provider.protocols import Cluster
+from provider.settings import Settings
+
+__all__ = ["NEXT_VERSION", "NoDiff", "Versions", "next_version", "parse_lease", "read_manifest_text"]
+
+NEXT_VERSION = "next"
+"""Stands for the resourceVersion that the Manifest object will have: services that change get it as their label."""
+
+_ACCOUNT = "akash1[02-9ac-hj-np-z]{38,58}"
+_LEASE = re.compile(f"({_ACCOUNT})/([0-9]{{1,20}})/([0-9]{{1,10}})/([0-9]{{1,10}})/({_ACCOUNT})")
+
+
+class NoDiff(ProviderError):
+    """There is nothing to compare; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """`running`: the last version that was applied in full. `note`: what an operator should know besides, or empty."""
+
+    running: LeaseSpec
+    wanted: LeaseSpec
+    note: str = ""
+
+
+class _Unwritten:
+    """A cluster that is read as it is and forgets what is written: claims are chosen, not made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.get = cluster.get
+        self.list = cluster.list
+        self.watch = cluster.watch
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        return dict(obj)
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
+    ) -> bool:
+        return True
+
+
+def parse_lease(text: str) -> LeaseId:
+    """OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, as logs and records have it. Raises `NoDiff`."""
+    match = _LEASE.fullmatch(text)
+    dseq, gseq, oseq = (int(part) for part in match.groups()[1:4]) if match else (0, 0, 0)
+    if match is None or not (0 < dseq < 2**64 and 0 < gseq < 2**32 and 0 < oseq < 2**32):
+        raise NoDiff(f"--lease {text[:200]!r} is not OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, such as akash1…/1234/1/1/akash1…")
+    return LeaseId(match[1], dseq, gseq, oseq, match[5])
+
+
+def read_manifest_text(text: bytes, *, file: str) -> Manifest:
+    """An SDL, or the manifest as JSON (a list). Raises `SdlInvalid` or `ManifestRefused`."""
+    if text.lstrip()[:1] != b"[":
+        return read_sdl(text, file=file).manifest
+    manifest = manifest_from_json(text)
+    validate_manifest(manifest)
+    return manifest
+
+
+async def next_version(
+    manifest: Manifest, lease: LeaseId, *, settings: Settings, cluster: Cluster, make: MakeLeaseSpec
+) -> Versions:
+    """The lease as it runs, and as it would once the provider had accepted `manifest`.
+
+    `make` is the provider's own. Raises `NoDiff`, `ClusterError`, `BadRecordError`, `ManifestRefused`, `SpecRefused`,
+    `HostnameRefusedError` or `AddressesExhaustedError`.
+    """
+    seen = await observe(cluster, lease, records=settings.manifest_namespace)
+    if seen.manifest is None:
+        where = f"namespace {settings.manifest_namespace} of {getattr(cluster, 'address', 'the cluster')}"
+        raise NoDiff(f"lease {lease} is not known in {where}: check the lease, or KUBECONFIG and AP_K8S_MANIFEST_NS")
+    if seen.applied.spec is None:
+        raise NoDiff(f"no version of lease {lease} was ever applied in full; `lessor render` shows what would be made")
+    group = _group(manifest, seen.manifest.group.name)
+    check_for_provider(group, require_hosts=not settings.ingress_static_hosts)
+    record = ManifestRecord(lease, group, seen.manifest.placements, NEXT_VERSION)
+    if record.content_hash() == seen.manifest.content_hash():
+        record = seen.manifest
+    wanted = await _claimed(record, seen.applied, settings=settings, cluster=cluster, make=make)
+    return Versions(seen.applied.spec, wanted, _rented_differently(seen.manifest.group, group))
+
+
+def _group(manifest: Manifest, name: str) -> Group:
+    for group in manifest:
+        if group.name == name:
+            return group
+    names = ", ".join(group.name for group in manifest) or "none"
+    raise NoDiff(f"the lease is of placement {name!r}; the file has: {names}")
+
+
+async def _claimed(
+    record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, make: MakeLeaseSpec
+) -> LeaseSpec:
+    """The spec with the hostnames and addresses that the lease would get, as the lease loop takes them."""
+    config = LifecycleConfig(
+        provider=record.lease.provider,
+        records=settings.manifest_namespace,
+        metallb_namespace=settings.metallb_namespace,
+        blocked_hostnames=settings.blocked_hostnames,
+        ip_ranges=settings.ip_ranges,
+    )
+    claimed = await Claims(_Unwritten(cluster), config).take(
+        record.lease,
+        record.group,
+        lambda withheld, addresses: make(record, withheld=withheld, addresses=addresses, previous=applied.spec),
+        sticky=applied.withheld if applied.manifest_hash == record.content_hash() else frozenset(),
+    )
+    return claimed.spec
+
+
+def _rented_differently(before: Group, after: Group) -> str:
+    """The group on chain never changes, so a manifest that uses other resources is refused by the gateway."""
+    old, new = _rented(before), _rented(after)
+    changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if not changed:
+        return ""
+    units = ", ".join(str(resource) for resource in changed)
+    return f"what is rented differs (resource id {units}): the gateway refuses it, since the group on chain is fixed"
+
+
+def _rented(group: Group) -> dict[int, tuple[object, int]]:
+    """Resources of one replica and replicas in all, by resource id; endpoints are left to the gateway."""
+    rented: dict[int, tuple[object, int]] = {}
+    for service in group.services or ():
+        resources = service.resources
+        amounts = (
+            resources.cpu_milli,
+            resources.memory_bytes,
+            resources.gpu_units,
+            resources.gpu_attributes,
+            resources.storage,
+        )
+        rented[resources.id] = (amounts, rented.get(resources.id, (None, 0))[1] + service.count)
+    return rented
