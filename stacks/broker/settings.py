@@ -11,6 +11,10 @@ from stacks.broker.errors import BrokerError
 __all__ = ["BrokerSettings", "BrokerStatus", "PluginStatus", "installed_plugin"]
 
 
+PLUGIN_ENVIRONMENT = {"GOGC": "400", "PULUMI_K8S_CLIENT_QPS": "300", "PULUMI_K8S_CLIENT_BURST": "600"}
+"""Fewer collections (toolchain.md §3); and one plugin asks the API server what many did, with 50 a second for each."""
+
+
 class BrokerSettings(BaseModel):
     """Settings of one broker; crosses to its process as JSON. Holds paths, never a secret."""
 
@@ -18,7 +22,9 @@ class BrokerSettings(BaseModel):
 
     plugin: tuple[str, ...] = Field(min_length=1, description="executable, absolute, and arguments before the address")
     scratch: Path = Field(description="folder for the plugins' temporary files; emptied at start and end")
-    environment: dict[str, str] = Field(default_factory=dict, description="variables of the plugins, besides its own")
+    environment: dict[str, str] = Field(
+        default=PLUGIN_ENVIRONMENT, description="variables of the plugins, besides the broker's own"
+    )
     configurations: int = Field(default=3, ge=1, le=32, description="plugins side by side; each 120-200 MB")
     age_seconds: float = Field(default=3600, gt=0, description="then a plugin is replaced")
     idle_seconds: float = Field(default=900, gt=0, description="unused for so long, it is ended")

@@ -1,0 +1,141 @@
+"""What the shared plugin saves: the same lease created, applied again, changed and destroyed, with a plugin of its own
+and with the broker's, taken in turn on one control plane.
+
+    python -m benchmarks.broker [--rounds 7] [--kubeconfig FILE]
+
+One command line at a time, passphrase secrets, checkpoints written. Wall and CPU seconds are medians; CPU is that of
+the command line with its plugin, or with what the shared plugin and the broker spent meanwhile. The last line is one
+JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from devnet.controlplane import ControlPlane
+from devnet.tools import Toolbox, ensure_tools
+from lease.spec import LeaseSpec, RegistryCredentials
+from stacks.broker import Broker, BrokerSettings, installed_plugin
+from tests.components.specs import hostname, port, service, spec
+from tests.stacks.leases import lease_id
+
+STEPS = ("create", "unchanged", "change", "destroy")
+WAYS = ("own", "shared")
+SETTINGS = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_DEBUG_COMMANDS": "true", "GOGC": "400"}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
+    """Thirteen objects: namespace, two policies, a pull secret, and three services with a route each."""
+    identity = like.lease if like else lease_id()
+    login = RegistryCredentials(host="registry.example", email="a@b.example", username="u", password="p")
+    names = ("web", "api", "docs")
+    services = [service(name, image=image, ports=(port(80, global_=True),)) for name in names]
+    services[0] = services[0].model_copy(update={"credentials": login})
+    hosts = [hostname(f"{name}{identity.dseq}.localhost", service=name) for name in names]
+    return spec(*services, lease=identity, hostnames=tuple(hosts))
+
+
+def spent(pids: list[int]) -> float:
+    """CPU seconds of these processes so far."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(field[11]) + int(field[12]) for field in fields) / TICKS
+
+
+class Trial:
+    """One driver, one broker, and what was measured."""
+
+    def __init__(self, base: Path, kubeconfig: Path, tools: Toolbox, broker: Broker) -> None:
+        self.base, self.kubeconfig, self.broker = base, kubeconfig, broker
+        self.environment = tools.env() | SETTINGS | {"PULUMI_CONFIG_PASSPHRASE": "benchmark"}
+        self.taken: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+        self.objects = 0
+
+    async def start(self) -> None:
+        argv = (sys.executable, "-m", "tests.stacks.broker.driver")
+        pipe = asyncio.subprocess.PIPE
+        self.driver = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, limit=1 << 24)
+
+    async def life(self, way: str) -> None:
+        first = lease("nginx:1")
+        changed = lease("nginx:2", first)
+        operations = (("up", first), ("up", first), ("up", changed), ("destroy", changed))
+        for step, (operation, wanted) in zip(STEPS, operations, strict=True):
+            shared = way == "shared"
+            more = {"PULUMI_DEBUG_PROVIDERS": await self.broker.debug_providers()} if shared else {}
+            status = await self.broker.status()
+            pids = [status.pid, *(plugin.pid for plugin in status.plugins)] if shared else []
+            before = spent(pids)
+            answer = await self.run(operation, wanted, more)
+            self.taken[way, step].append((answer["seconds"], answer["cpu"] + spent(pids) - before))
+            self.objects = max(self.objects, sum(answer["steps"].values()))
+
+    async def run(self, operation: str, wanted: LeaseSpec, more: dict[str, str]) -> dict[str, Any]:
+        folder = self.base / wanted.namespace
+        folder.mkdir(exist_ok=True)
+        task = {"operation": operation, "stack": wanted.namespace, "spec": wanted.canonical_json()}
+        task |= {"folder": str(folder), "kubeconfig": str(self.kubeconfig), "environment": self.environment | more}
+        self.driver.stdin.write(json.dumps(task).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(await self.driver.stdout.readline())
+        if answer["code"]:
+            raise SystemExit(answer["text"])
+        return answer
+
+    def report(self) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        for step in STEPS:
+            for index, unit in enumerate(("seconds", "cpu")):
+                own, shared = (statistics.median(t[index] for t in self.taken[way, step]) for way in WAYS)
+                print(f"{step:10} {unit:8} own {own:6.3f}  shared {shared:6.3f}  ratio {shared / own:5.2f}")
+                figures[f"{step}_{unit}_ratio"] = round(shared / own, 3)
+        return figures
+
+
+async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, float]:
+    plugin = installed_plugin(tools.pulumi_home, importlib.metadata.version("pulumi-kubernetes"))
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        settings = BrokerSettings(plugin=(str(plugin),), scratch=base / "scratch")
+        async with Broker(settings) as broker:
+            trial = Trial(base, kubeconfig, tools, broker)
+            await trial.start()
+            for number in range(rounds + 1):
+                for way in WAYS:
+                    await trial.life(way)
+                if not number:
+                    trial.taken.clear()  # the first one warms everything up
+            status = await broker.status()
+            print(f"{trial.objects} objects, {rounds} rounds; {sum(status.methods.values())} calls through the broker")
+            figures = trial.report()
+            figures["broker_mb"] = round(status.memory_bytes / 2**20)
+            figures["plugin_mb"] = round(max(one.memory_bytes for one in status.plugins) / 2**20)
+            return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--kubeconfig", type=Path, help="of a running devnet; else one is started")
+    options = parser.parse_args()
+    tools = ensure_tools(build=False)
+    with contextlib.ExitStack() as stack:
+        kubeconfig = options.kubeconfig
+        if kubeconfig is None:
+            base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            kubeconfig = stack.enter_context(ControlPlane.start(base / "plane", tools)).kubeconfig
+        print(json.dumps(asyncio.run(measure(options.rounds, kubeconfig, tools))))
+
+
+if __name__ == "__main__":
+    main()
