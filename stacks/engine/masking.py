@@ -25,7 +25,9 @@ _SHORTEST_LINE = 8
 _SHORTEST_FRAGMENT = 6
 """Characters of base64; five bytes make at least so many that depend on nothing else."""
 _SHOWN = "[secret]"
-_NAMES = frozenset({"op", "type", "name", "urn", "diff", "stack", "operation", "summary"})
+_NAMES = frozenset(
+    {"op", "type", "name", "urn", "diff", "stack", "operation", "summary", "cause", "path", "kind", "spec_hash"}
+)
 """Fields of results that say which object and which path; a value that happens to be a service's name is no secret."""
 _GO_HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """Go's encoding/json escapes these besides what JSON asks for."""
