@@ -15,6 +15,7 @@ from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.gpus import parse_gpu_request
 from lease.manifest import Expose, Group, HttpOptions, Service
 from lease.resources import Resources, Volume
+from lease.validation.names import hostname_problems, image_problems, name_problems, shared_name_problem
 
 __all__ = ["HTTP_MAXIMA", "NEXT_CASES", "check_for_provider", "group_hostnames", "http_option_problems"]
 
@@ -30,7 +31,10 @@ HTTP_MAXIMA = {
 
 _LABEL_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_NAME_LENGTH = 63
-_SERVICE_NAME_LENGTH = 63 - len("-np")
+_MOST_REPLICAS = 2**31 - 1
+"""Kubernetes counts replicas with 32 bits and a sign."""
+_MOST = 2**63 - 1
+"""Kubernetes keeps amounts in 64 bits with a sign."""
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -109,17 +113,27 @@ def _expose_problems(expose: Expose) -> Iterator[str]:
 
 
 def _text_problems(service: Service) -> Iterator[str]:
-    texts = chain((service.image,), service.command or (), service.args or (), service.env or ())
+    texts = chain(service.command or (), service.args or (), service.env or ())
     if any("\0" in text for text in texts):
-        yield "image, command, args and env cannot hold a NUL character"
+        yield "command, args and env cannot hold a NUL character"
+
+
+def _amount_problems(service: Service) -> Iterator[str]:
+    resources = service.resources
+    volumes = sum(volume.size_bytes for volume in resources.storage or ())
+    amounts = (resources.cpu_milli, resources.memory_bytes, resources.gpu_units, volumes)
+    if min(*amounts, service.count) < 0:
+        yield "resources cannot be negative"
+    if max(amounts) > _MOST:
+        yield f"resources cannot be above {_MOST}"
+    if service.count > _MOST_REPLICAS:
+        yield f"count cannot be above {_MOST_REPLICAS}"
 
 
 def _service_problems(service: Service) -> Iterator[str]:
     resources = service.resources
-    if len(service.name) > _SERVICE_NAME_LENGTH:
-        yield f"the name is longer than {_SERVICE_NAME_LENGTH} characters"
-    if min(resources.cpu_milli, resources.memory_bytes, resources.gpu_units, service.count) < 0:
-        yield "resources cannot be negative"
+    yield from name_problems(service)
+    yield from _amount_problems(service)
     volumes = resources.storage or ()
     if len({volume.name for volume in volumes}) != len(volumes):
         yield "two storages have one name"
@@ -127,7 +141,9 @@ def _service_problems(service: Service) -> Iterator[str]:
         yield from _volume_problems(volume)
     yield from _gpu_problems(resources)
     yield from _mount_problems(service)
+    yield from image_problems(service.image)
     yield from _text_problems(service)
+    yield from hostname_problems(service)
     for expose in service.expose or ():
         yield from _expose_problems(expose)
 
@@ -152,6 +168,9 @@ def check_for_provider(group: Group, *, require_hosts: bool) -> None:
             text = f'service "{service.name}"{problem}'
             raise ManifestRefused(ManifestErrorKind.REJECTED, text, service=service.name)
         names.add(service.name)
+    if shared := shared_name_problem(group.services or ()):
+        text = f'two Kubernetes Services would have the name "{shared}"; rename a service or change a port'
+        raise ManifestRefused(ManifestErrorKind.REJECTED, text)
 
 
 def group_hostnames(group: Group) -> tuple[str, ...]:

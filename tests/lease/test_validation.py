@@ -10,33 +10,25 @@ import pytest
 
 from lease.errors import GroupsInvalid, ManifestErrorKind, ManifestRefused
 from lease.groups import GroupSpec, Requirements, ResourceUnit
-from lease.manifest import Expose, Group, HttpOptions, Manifest, Params, Service, StorageMount
-from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
+from lease.manifest import Expose, Group, Manifest, Service
+from lease.resources import Attribute, Price, Volume
 from lease.validation import (
-    check_for_provider,
     cross_validate,
-    group_hostnames,
     validate_groups,
     validate_manifest,
 )
-
-HTTP, PORT, IP = (Endpoint(kind) for kind in EndpointKind)
-RESOURCES = Resources(1, 100, 2**27, (Volume("default", 2**30),), 0, (HTTP,))
-EXPOSE = Expose(80, global_=True, hosts=("a-test.com",))
-SERVICE = Service("web", "nginx", RESOURCES, 1, env=("FOO=",), expose=(EXPOSE,))
-PRICE = Price("uact", Decimal(1))
-
-
-def manifest(*services: Service, name: str = "dc") -> Manifest:
-    return (Group(name, services),)
-
-
-def with_resources(**changes: Any) -> Service:
-    return replace(SERVICE, resources=replace(RESOURCES, **changes))
-
-
-def with_expose(**changes: Any) -> Service:
-    return replace(SERVICE, expose=(replace(EXPOSE, **changes),))
+from tests.lease.manifests import (
+    EXPOSE,
+    HTTP,
+    IP,
+    PORT,
+    PRICE,
+    RESOURCES,
+    SERVICE,
+    manifest,
+    with_expose,
+    with_resources,
+)
 
 
 def test_a_plain_manifest_is_fine() -> None:
@@ -269,92 +261,6 @@ def test_attribute_keys_that_are_refused(key: str) -> None:
     """sdl-and-manifest.md §6 39."""
     with pytest.raises(GroupsInvalid):
         validate_groups((spec(unit(cpu_attributes=(Attribute(key, "v"),))),))
-
-
-PERSISTENT = (Attribute("class", "beta2"), Attribute("persistent", "true"))
-
-
-def volume(*attributes: Attribute, name: str = "data") -> tuple[Volume, ...]:
-    return (Volume(name, 2**30, attributes),)
-
-
-def mounted(*mounts: StorageMount, **changes: Any) -> Service:
-    return replace(with_resources(**changes), params=Params(mounts))
-
-
-@pytest.mark.parametrize(
-    ("service", "gist"),
-    [
-        (with_expose(http_options=HttpOptions(next_cases=("error; } evil {",))), "next case"),
-        (with_expose(http_options=HttpOptions(next_cases=("off", "error"))), "stand alone"),
-        (with_expose(http_options=HttpOptions(max_body_size=104857601)), "body size"),
-        (with_expose(http_options=HttpOptions(read_timeout=60001)), "read timeout"),
-        (with_expose(http_options=HttpOptions(send_timeout=60001)), "send timeout"),
-        (with_expose(http_options=HttpOptions(proxy_buffer_size=1048577)), "buffer size"),
-        (with_expose(external_port=70000), "external port"),
-        (replace(SERVICE, name="w" * 61), "longer than 60"),
-        (with_resources(storage=volume(Attribute("class", "a b"), Attribute("persistent", "true"))), "storage class"),
-        (
-            with_resources(storage=volume(Attribute("class", "c" * 60), Attribute("persistent", "true"))),
-            "63 characters",
-        ),
-        (with_resources(storage=volume(Attribute("persistent", "true"))), "names no class"),
-        (with_resources(storage=volume(Attribute("class", "ram"), Attribute("persistent", "true"))), "class ram"),
-        (with_resources(storage=volume() * 2), "one name"),
-        (with_resources(storage=volume(*PERSISTENT, name="Data")), "storage name"),
-        (with_resources(storage=(Volume("d", -1),)), "negative"),
-        (with_resources(cpu_milli=-1), "negative"),
-        *(
-            (with_resources(gpu_units=1, gpu_attributes=(Attribute(key, "true"),)), gist)
-            for key, gist in (
-                ("vendor/other/model/x", "GPU attribute"),
-                ("vendor/nvidia/model/", "GPU attribute"),
-                ("vendor/nvidia", "GPU attribute"),
-                ("vendor/nvidia/model/a b", "GPU model"),
-                ("vendor/nvidia/model/" + "m" * 60, "63 characters"),
-                ("vendor/nvidia/model/a100/ram/80G", "GPU attribute"),
-                ("vendor/nvidia/model/a100/interface/usb", "GPU attribute"),
-            )
-        ),
-        (with_resources(gpu_units=1), "no vendor"),
-        (mounted(StorageMount("ghost", "/a")), "names no storage"),
-        (mounted(StorageMount("default", "a")), "absolute"),
-        (mounted(StorageMount("default", "/a:b")), "absolute"),
-        (mounted(StorageMount("default", "/a"), StorageMount("default", "/b")), "used twice"),
-        (
-            mounted(StorageMount("a", "/a"), StorageMount("b", "/a"), storage=(Volume("a", 1), Volume("b", 1))),
-            "used twice",
-        ),
-        (replace(SERVICE, args=("a\0b",)), "NUL"),
-    ],
-)
-def test_what_must_not_reach_a_node_or_the_edge_is_rejected(service: Service, gist: str) -> None:
-    with pytest.raises(ManifestRefused) as caught:
-        check_for_provider(Group("dc", (service,)), require_hosts=False)
-    assert caught.value.kind is ManifestErrorKind.REJECTED
-    assert gist in str(caught.value)
-
-
-def test_two_services_of_one_name_are_rejected_although_the_go_rules_take_them() -> None:
-    twins = Group("dc", (SERVICE, replace(SERVICE, expose=())))
-    validate_manifest((twins,))
-    with pytest.raises(ManifestRefused, match="two services have one name"):
-        check_for_provider(twins, require_hosts=False)
-
-
-def test_an_http_expose_needs_a_hostname_only_without_static_hosts() -> None:
-    group = Group("dc", (with_expose(hosts=None),))
-    check_for_provider(group, require_hosts=False)
-    check_for_provider(Group("dc", (SERVICE,)), require_hosts=True)
-    with pytest.raises(ManifestRefused) as caught:
-        check_for_provider(group, require_hosts=True)
-    assert str(caught.value) == 'manifest rejected: service "web" exposed on 80:TCP must have a hostname'
-
-
-def test_a_groups_hostnames_are_lower_case_and_listed_once() -> None:
-    services = (with_expose(hosts=("B.com", "a.com")), with_expose(hosts=("b.com",)))
-    assert group_hostnames(Group("dc", services)) == ("b.com", "a.com")
-    assert group_hostnames(Group("dc", None)) == ()
 
 
 @pytest.mark.parametrize(
