@@ -12,8 +12,14 @@ from components.secrets import seal
 
 __all__ = ["Cluster", "ManifestResource", "conventions", "type_token"]
 
-_CONVENTIONS = {"pulumi.com/patchFieldManager": "lessor", "pulumi.com/skipAwait": "true"}
-"""One fixed field manager, so that any worker may apply; readiness is the provider's own watch (architecture §5)."""
+_CONVENTIONS = {
+    "pulumi.com/patchFieldManager": "lessor",
+    "pulumi.com/patchForce": "true",
+    "pulumi.com/skipAwait": "true",
+}
+"""One fixed field manager, so that any worker may apply; readiness is the provider's own watch (architecture §5). A
+lease's stack is the only writer of its fields, so it takes them back from whoever changed one (`kubectl scale`).
+"""
 
 
 class Cluster(pulumi.ProviderResource):
