@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from lease.build import SpecSettings, committed, lease_spec, sharing_keys
 from lease.errors import SpecRefused
@@ -306,6 +307,76 @@ def test_the_content_hash_is_the_same_in_every_process(checkout: Path) -> None:
         hashes.add(done.stdout.strip())
     assert len(hashes) == 1
     assert len(hashes.pop()) == 64
+
+
+def _golden() -> dict[str, LeaseSpec]:
+    """One spec for each shape of the canonical text: little, all options, secrets beyond ASCII, everything numeric."""
+    options = HttpOptions(2097152, 1000, 2000, 5, 3000, ("502", "error"), 32768)
+    edge = Expose(8080, 80, global_=True, hosts=("a.example",), http_options=options)
+    storage = (Volume("default", 2**30), Volume("shm", 2**20, RAM), Volume("data", 2**33, KEPT))
+    full = web(
+        resources=replace(
+            RESOURCES, storage=storage, gpu_units=2, gpu_attributes=(Attribute("vendor/nvidia/model/a100", "true"),)
+        ),
+        command=("sh", "-c"),
+        args=("echo \u00e9\u2028\U0001f600 <&>",),
+        env=("A=\x7f\x01", "B"),
+        expose=(Expose(53, global_=True, proto="UDP", ip="front"), edge),
+        params=Params((StorageMount("data", "/data", True),), None, Permissions(("logs",))),
+        credentials=Credentials("r.example", "e@x.example", "u", "p\u00e4ss"),
+    )
+    card = GpuPlacement(vendor="nvidia", model="a100", memory_size="80Gi", interface="sxm")
+    settings = SETTINGS.model_copy(update={"overcommit_cpu_percent": 50, "overcommit_memory_percent": 25})
+    key = sharing_keys(LEASE.owner, Group("dc", (full,)))[0]
+    built = build(full, placements={1: card}, settings=settings, addresses={key: "192.0.2.9"})
+    return {"small": build(settings=SpecSettings()), "full": built}
+
+
+GOLDEN_HASHES = {
+    "small": "37fdab93bfda7e385d73ed5b3045f1002078e90b1987ce66fe021853c722a3db",
+    "full": "3c4e3c2fb997c3c3d7741afa22ac57fb0f5e2ce29a2c450d8028a168424344cb",
+}
+"""Pinned: a change here means that every lease is looked at again after an upgrade, so it must be meant."""
+
+
+@pytest.mark.parametrize("name", GOLDEN_HASHES)
+def test_the_content_hash_of_a_known_spec_is_the_known_one(name: str) -> None:
+    assert _golden()[name].content_hash() == GOLDEN_HASHES[name]
+
+
+def test_the_canonical_text_has_sorted_keys_no_blanks_and_every_field() -> None:
+    text = _golden()["full"].canonical_json()
+    again = json.loads(text)
+    assert json.dumps(again, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == text
+    assert set(again) == set(LeaseSpec.model_fields)
+    assert set(again["services"][0]) == set(ServiceSpec.model_fields)
+    assert again["services"][0]["environment"][0] == {"name": "A", "value": "\x7f\x01"}
+
+
+def test_a_spec_stored_before_a_field_existed_is_read_with_its_default() -> None:
+    """The applied Secret of an older version: what runs must be known after an upgrade."""
+    stored = json.loads(_golden()["full"].canonical_json())
+    del stored["hostnames"][0]["proxy_buffer_size"]
+    assert LeaseSpec.from_json(json.dumps(stored)).hostnames[0].proxy_buffer_size == 0
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"services": 1}', '{"lease": {}}', "[" * 10000, "\x00"])
+def test_what_is_no_spec_is_a_validation_error(text: str) -> None:
+    with pytest.raises(ValidationError):
+        LeaseSpec.from_json(text)
+
+
+def test_an_unknown_field_of_a_stored_spec_is_not_dropped_in_silence() -> None:
+    stored = json.loads(_golden()["small"].canonical_json()) | {"surprise": 1}
+    with pytest.raises(ValidationError, match="surprise"):
+        LeaseSpec.from_json(json.dumps(stored))
+
+
+def test_a_tenants_buffer_size_reaches_its_hostname() -> None:
+    """It was dropped between the manifest and the edge (sdl-and-manifest.md §1.5)."""
+    options = HttpOptions(proxy_buffer_size=32768)
+    spec = build(web(expose=(Expose(80, global_=True, http_options=options),)))
+    assert [host.proxy_buffer_size for host in spec.hostnames] == [32768]
 
 
 def _quantity(text: str) -> int:
