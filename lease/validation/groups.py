@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lease.attributes import attribute_keys_valid
 from lease.errors import GroupsInvalid
 from lease.groups import GroupSpec, ResourceUnit
-from lease.resources import Resources
+from lease.resources import Resources, Volume
 
 __all__ = ["group_problems", "validate_groups"]
 
@@ -20,7 +20,7 @@ MAX_GROUP_CPU_MILLI = 19_200_000
 MAX_GROUP_GPU_UNITS = 1_200
 MAX_GROUP_MEMORY_BYTES = 100 * _TIB
 MAX_PRICE = 10_000_000
-_SHOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
+_SHOWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory", "storage": "storage"}
 
 
 def _outside(name: str, value: int, limits: tuple[int, int]) -> str:
@@ -28,36 +28,41 @@ def _outside(name: str, value: int, limits: tuple[int, int]) -> str:
     return "" if low <= value <= high else f"unit {name} out of range: {value} is not within {low} and {high}"
 
 
-def _measures(resources: Resources) -> Iterator[tuple[str, str]]:
-    """(field, problem) of one unit's cpu, gpu, memory and volumes; an empty problem is none."""
-    yield "cpu", _outside("CPU", resources.cpu_milli, CPU_MILLI)
-    yield "cpu", attribute_keys_valid(resources.cpu_attributes)
-    yield "gpu", _outside("GPU", resources.gpu_units, GPU_UNITS)
+def _gpu(resources: Resources) -> Iterator[str]:
+    yield _outside("GPU", resources.gpu_units, GPU_UNITS)
     if not resources.gpu_units and resources.gpu_attributes:
-        yield "gpu", "invalid GPU state. attributes cannot be present if units == 0"
+        yield "invalid GPU state. attributes cannot be present if units == 0"
     problem = attribute_keys_valid(resources.gpu_attributes)
-    yield "gpu", problem and f"invalid GPU attributes: {problem}"
-    yield "memory", _outside("memory", resources.memory_bytes, MEMORY_BYTES)
-    yield "memory", attribute_keys_valid(resources.memory_attributes)
-    for volume in resources.storage or ():
-        yield "storage", _outside("storage", volume.size_bytes, VOLUME_BYTES)
-        yield "storage", attribute_keys_valid(volume.attributes)
+    yield problem and f"invalid GPU attributes: {problem}"
+
+
+def _storage(volumes: Sequence[Volume]) -> Iterator[str]:
+    for volume in volumes:
+        yield _outside("storage", volume.size_bytes, VOLUME_BYTES)
+        yield attribute_keys_valid(volume.attributes)
+
+
+def _measures(resources: Resources) -> Iterator[tuple[str, Iterator[str] | None]]:
+    """(field, its problems; None when it is not given) in Go's order; an empty problem is none."""
+    cpu = (_outside("CPU", resources.cpu_milli, CPU_MILLI), attribute_keys_valid(resources.cpu_attributes))
+    memory = (
+        _outside("memory", resources.memory_bytes, MEMORY_BYTES),
+        attribute_keys_valid(resources.memory_attributes),
+    )
+    yield "cpu", None if "cpu" in resources.absent else iter(cpu)
+    yield "gpu", None if "gpu" in resources.absent else _gpu(resources)
+    yield "memory", None if "memory" in resources.absent else iter(memory)
+    yield "storage", None if resources.storage is None else _storage(resources.storage)
 
 
 def _unit_problems(group: GroupSpec, unit: ResourceUnit) -> Iterator[GroupsInvalid]:
     resources = unit.resources
     if resources.id <= 0:
         yield GroupsInvalid("resources ID must be > 0", group=group.name, field="id")
-    if resources.storage is None:
-        yield GroupsInvalid("invalid unit storage, cannot be nil", group=group.name, unit=resources.id, field="storage")
-    for field in ("cpu", "gpu", "memory"):
-        if field in resources.absent:
-            yield GroupsInvalid(
-                f"invalid unit {_SHOWN[field]}, cannot be nil", group=group.name, unit=resources.id, field=field
-            )
-    for field, problem in _measures(resources):
-        if problem and field not in resources.absent:
-            yield GroupsInvalid(problem, group=group.name, unit=resources.id, field=field)
+    for field, problems in _measures(resources):
+        for problem in (f"invalid unit {_SHOWN[field]}, cannot be nil",) if problems is None else problems:
+            if problem:
+                yield GroupsInvalid(problem, group=group.name, unit=resources.id, field=field)
 
 
 def _total_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
@@ -74,14 +79,19 @@ def _total_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
             yield GroupsInvalid(text, group=group.name, field=field)
 
 
-def _price_problems(group: GroupSpec, denom: str) -> Iterator[GroupsInvalid]:
+def _denom_problems(group: GroupSpec, denom: str) -> Iterator[GroupsInvalid]:
+    """Go compares a group's sum with the first group's, and panics when there is none because denoms are mixed."""
     for unit in group.units:
-        price = unit.price
-        if price.denom != denom:
-            text = f"inconsistent group denomination: {denom} != {price.denom}: invalid price"
+        if unit.price.denom != denom:
+            text = f"inconsistent group denomination: {denom} != {unit.price.denom}: invalid price"
             yield GroupsInvalid(text, group=group.name, unit=unit.resources.id, field="price")
-        if not 0 < price.amount <= MAX_PRICE:
-            text = f"invalid price {price.amount}: it must be above 0 and at most {MAX_PRICE}"
+
+
+def _price_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
+    for unit in group.units:
+        amount = unit.price.amount
+        if not 0 < amount <= MAX_PRICE:
+            text = f"invalid price {amount}: it must be above 0 and at most {MAX_PRICE}"
             yield GroupsInvalid(text, group=group.name, unit=unit.resources.id, field="price")
 
 
@@ -99,13 +109,14 @@ def group_problems(groups: tuple[GroupSpec, ...]) -> Iterator[GroupsInvalid]:
     denom = groups[0].units[0].price.denom
     names: set[str] = set()
     for group in groups:
+        yield from _denom_problems(group, denom)
         if not group.name:
             yield GroupsInvalid("group has an empty name", field="name")
         for unit in group.units:
             yield from _unit_problems(group, unit)
         yield from _ids_problem(group)
         yield from _total_problems(group)
-        yield from _price_problems(group, denom)
+        yield from _price_problems(group)
         if group.name in names:
             yield GroupsInvalid(f"duplicate deployment group name {group.name}", group=group.name, field="name")
         names.add(group.name)

@@ -14,6 +14,7 @@ from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import Attribute, Price, Volume
 from lease.validation import (
     cross_validate,
+    group_problems,
     validate_groups,
     validate_manifest,
 )
@@ -248,6 +249,26 @@ def test_groups_need_names_of_their_own_and_one_denom() -> None:
     for wrong in ((), (spec(name="a"), spec(name="a")), (spec(name="a"), spec(other, name="b"))):
         with pytest.raises(GroupsInvalid):
             validate_groups(wrong)
+
+
+def test_groups_are_checked_denom_name_units_ids_totals_prices_and_repetition() -> None:
+    """sdl-and-manifest.md §4.3: the order of the chain, told by what is first when the ones before are right."""
+    other = ResourceUnit(replace(RESOURCES, id=1, cpu_milli=9), 2**31, Price("uakt", Decimal(10**8)))
+    twin = ResourceUnit(replace(RESOURCES, id=1), 1, Price("uakt", Decimal(10**8)))
+    groups = (spec(name=""), spec(other, twin, name=""))
+    told = [problem.field or str(problem) for problem in group_problems(groups)]
+    assert told == ["name", "price", "price", "name", "cpu", "id", "cpu", "memory", "price", "price", "name"]
+
+
+def test_a_unit_is_checked_id_cpu_gpu_memory_storage() -> None:
+    nothing = unit(id=0, absent=frozenset(("cpu", "gpu", "memory")), storage=None)
+    fields = [problem.field for problem in group_problems((spec(nothing),))]
+    assert fields[:5] == ["id", "cpu", "gpu", "memory", "storage"]
+    wrong = (Attribute("$", "v"),)
+    values = {"cpu_milli": 1, "gpu_units": 25, "memory_bytes": 1, "storage": (Volume("a", 1, wrong),)}
+    attributes = {"cpu_attributes": wrong, "gpu_attributes": wrong, "memory_attributes": wrong}
+    fields = [problem.field for problem in group_problems((spec(unit(**values, **attributes)),))]
+    assert fields[:8] == ["cpu", "cpu", "gpu", "gpu", "memory", "memory", "storage", "storage"]
 
 
 @pytest.mark.parametrize("key", ["key1", "key1*", "key1/*"])
