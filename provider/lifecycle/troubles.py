@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from stacks.results import StackResult
+from stacks.results import FailureCause, StackResult
 
 __all__ = ["ours", "pause"]
 
@@ -50,13 +50,17 @@ _OURS = (
     "is being terminated",
     "is still terminating",
 )
-"""Lower-case parts of error texts. Whatever is not listed is a refusal: the same again would be refused again."""
+"""Lower-case parts of error texts, for failures whose cause the engine does not know. Whatever is not listed is a
+refusal: the same again would be refused again.
+"""
 
 _LONGEST_PAUSE_S = 300.0
 
 
 def ours(result: StackResult) -> bool:
-    """Whether a failed operation may succeed unchanged later."""
+    """Whether a failed operation may succeed unchanged later. The engine's own word counts before the text."""
+    if result.cause not in (None, FailureCause.UNKNOWN):
+        return result.cause.ours
     text = result.error.lower()
     return not any(part in text for part in _REFUSED) and any(part in text for part in _OURS)
 

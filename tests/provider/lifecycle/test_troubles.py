@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from provider.lifecycle.troubles import ours, pause
-from stacks.results import Operation, StackResult
+from stacks.results import FailureCause, Operation, StackResult
 
 
 def failed(text: str) -> StackResult:
@@ -57,6 +58,13 @@ def test_our_trouble(text: str) -> None:
 )
 def test_a_refusal(text: str) -> None:
     assert not ours(failed(text))
+
+
+@pytest.mark.parametrize("cause", FailureCause)
+def test_the_cause_that_the_engine_names_counts_before_the_text(cause: FailureCause) -> None:
+    texts = ("connection refused", "exceeded quota")
+    told = [ours(replace(failed(text), cause=cause)) for text in texts]
+    assert told == ([True, False] if cause is FailureCause.UNKNOWN else [cause.ours] * 2)
 
 
 def test_pauses_double_up_to_five_minutes_and_spread() -> None:

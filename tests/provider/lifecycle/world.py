@@ -12,11 +12,11 @@ from typing import Any
 
 from lease.build import SpecSettings, lease_spec
 from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
-from lease.manifest import Expose, Group, Service
-from lease.resources import Price, Resources, Volume
+from lease.manifest import Expose, Group, Params, Service, StorageMount
+from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus.memory import MemoryBus
-from provider.chain.model import Lease, LeaseAnswer, LeaseState
+from provider.chain.model import Lease, LeaseAnswer, LeaseState, Message
 from provider.lifecycle.applied import Applied, applied_name, read_applied
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
@@ -48,11 +48,22 @@ def a_lease(dseq: int = 1, *, owner: str = OWNER, oseq: int = 1) -> LeaseId:
 
 
 def a_group(
-    image: str = "nginx:1", *, hosts: Sequence[str] = (), ip: str = "", ip_port: int = 80, volume: bool = False
+    image: str = "nginx:1",
+    *,
+    hosts: Sequence[str] = (),
+    ip: str = "",
+    ip_port: int = 80,
+    volume_bytes: int = 0,
+    name: str = "web",
+    volume_class: str = "beta2",
 ) -> Group:
+    """One service; with `volume_bytes` it has a volume that outlives its pods."""
     storage = [Volume("default", 512 << 20)]
+    if volume_bytes:
+        attributes = (Attribute("class", volume_class), Attribute("persistent", "true"))
+        storage.append(Volume("data", volume_bytes, attributes))
     service = Service(
-        name="web",
+        name=name,
         image=image,
         resources=Resources(id=1, cpu_milli=100, memory_bytes=128 << 20, storage=tuple(storage)),
         count=1,
@@ -60,6 +71,7 @@ def a_group(
             Expose(port=80, global_=True, hosts=tuple(hosts) or None),
             *([Expose(port=8080, external_port=ip_port, global_=True, ip=ip)] if ip else []),
         ),
+        params=Params(storage=(StorageMount("data", "/data", False),)) if volume_bytes else None,
     )
     return Group("west", (service,))
 
@@ -73,6 +85,10 @@ class ScriptedChain:
         self.stuck = False
         self.lies: list[LeaseAnswer | Exception] = []
         self.asked = 0
+        self.sent: list[Message] = []
+
+    async def broadcast(self, messages: Sequence[Message]) -> None:
+        self.sent += messages
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         self.asked += 1

@@ -1,0 +1,130 @@
+"""Versions that are not applied at all: the engine is never asked, what runs is not touched, the reason is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lease.ids import namespace_name
+from lease.manifest import Group
+from provider.lifecycle.applied import applied_name
+from provider.lifecycle.state import Phase
+from provider.lifecycle.telling import tenant_words
+from provider.operators.objects import SECRET, STATEFUL_SET
+from tests.fakes.engine import Fault, Killed
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+L = a_lease()
+WITH_VOLUME: dict[str, Any] = {"volume_bytes": 10**9}
+
+LOSSES = [
+    pytest.param(a_group(volume_bytes=2 * 10**9), "1G of class beta2", "2G of class beta2", id="a larger volume"),
+    pytest.param(a_group(volume_bytes=5 * 10**8), "1G of class beta2", "500M of class beta2", id="a smaller volume"),
+    pytest.param(a_group(**WITH_VOLUME, volume_class="beta3"), "class beta2", "class beta3", id="another class"),
+    pytest.param(a_group(), "one with volumes", "one without", id="no volume any more"),
+    pytest.param(a_group(**WITH_VOLUME, name="site"), "running with volumes", "removed", id="another name"),
+]
+
+
+@pytest.mark.parametrize(("newer", "old", "new"), LOSSES)
+async def test_a_version_that_would_lose_data_is_refused_before_the_engine_runs(
+    newer: Group, old: str, new: str
+) -> None:
+    world = World()
+    await world.run(L, a_group(**WITH_VOLUME))
+    before, calls = dict(world.cluster.objects), len(world.engine.calls)
+    await world.send(L, newer)
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.UPDATE_FAILED
+    assert old in outcome.reason and new in outcome.reason and "close this deployment" in outcome.reason
+    assert len(world.engine.calls) == calls
+    assert {key for key in before if before[key] != world.cluster.objects[key]} <= {
+        ("v1", "Secret", "lease", applied_name(L)),
+        ("akash.network/v2beta2", "Manifest", "lease", namespace_name(L)),
+    }
+    assert tenant_words(world.reconciler.statuses[L]) == f"{Phase.UPDATE_FAILED}: {outcome.reason}"
+
+
+async def test_a_tenant_who_sends_another_manifest_after_a_refusal_is_served() -> None:
+    world = World()
+    await world.run(L, a_group(**WITH_VOLUME))
+    await world.send(L, a_group())
+    await world.converge(L)
+    await world.send(L, a_group("nginx:2", **WITH_VOLUME))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert world.image(L) == "nginx:2"
+
+
+async def test_a_refusal_in_the_middle_of_another_update_lets_the_last_complete_version_come_back() -> None:
+    world = World()
+    await world.run(L, a_group(**WITH_VOLUME))
+    await world.send(L, a_group("nginx:2", **WITH_VOLUME))
+    world.engine.faults.append(Fault(kill=True, objects=99))
+    with pytest.raises(Killed):
+        await world.look(L)
+    world.restart()
+    assert world.image(L) == "nginx:2"
+    await world.send(L, a_group())
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    assert world.image(L) == "nginx:1"
+
+
+async def test_volumes_are_read_from_the_cluster_when_the_record_of_what_was_applied_is_lost() -> None:
+    world = World()
+    await world.run(L, a_group(**WITH_VOLUME))
+    world.cluster.remove(("v1", "Secret", "lease", applied_name(L)))
+    world.engine.lose_state()
+    calls = len(world.engine.calls)
+    await world.send(L, a_group("nginx:2", volume_bytes=2 * 10**9))
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.FAILED and "1G of class beta2" in outcome.reason
+    assert len(world.engine.calls) == calls
+    await world.send(L, a_group("nginx:2", **WITH_VOLUME))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    live = world.cluster.find(STATEFUL_SET, "web", namespace_name(L))
+    assert live is not None and live["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2"
+
+
+async def test_a_renamed_service_without_volumes_works_and_leaves_nothing_of_the_old_name() -> None:
+    world = World()
+    await world.run(L, a_group())
+    await world.send(L, a_group(name="site"))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    names = {key[3] for key in world.cluster.objects if key[2] == namespace_name(L)}
+    assert names == {"site"}
+
+
+async def test_a_service_gets_its_first_volume() -> None:
+    world = World()
+    await world.run(L, a_group())
+    await world.send(L, a_group(**WITH_VOLUME))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_what_a_policy_forbids_is_refused_before_the_engine_runs() -> None:
+    world = World()
+    await world.win(L, a_group(ip="meow"))
+    record = world.make_spec
+
+    def with_hostile_class(*args: Any, **named: Any) -> Any:
+        spec = record(*args, **named)
+        services = tuple(service.model_copy(update={"runtime_class": "../x"}) for service in spec.services)
+        return spec.model_copy(update={"services": services})
+
+    world.make_spec = with_hostile_class  # type: ignore[method-assign]
+    world.restart()
+    outcome = await world.converge(L)
+    assert world.engine.calls == []
+    assert outcome.phase is Phase.FAILED and outcome.reason
+    assert world.cluster.find(SECRET, applied_name(L), "lease") is not None
+
+
+async def test_the_way_back_is_never_refused() -> None:
+    """A builder that has become stricter must not keep a lease from what it ran all the time."""
+    world = World()
+    await world.run(L, a_group("nginx:1", **WITH_VOLUME))
+    world.engine.refused["bad:1"] = "is invalid"
+    await world.send(L, a_group("bad:1", **WITH_VOLUME))
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    assert world.image(L) == "nginx:1"
