@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from components.environment import environment
 from components.labels import Object
 from components.placement import gpu_resource
 from components.quantity import decimal, milli
 from components.volumes import mounts
-from lease.spec import EnvironmentVariable, ServiceSpec
+from lease.spec import ServiceSpec
 
 __all__ = ["container"]
 
@@ -17,7 +18,7 @@ def container(service: ServiceSpec) -> Object:
         "command": list(service.command),
         "args": list(service.args),
         "ports": [{"containerPort": port} for port in dict.fromkeys(port.port for port in service.ports)],
-        "env": _environment(service.environment),
+        "env": environment(service),
         "volumeMounts": mounts(service),
     }
     return {
@@ -28,15 +29,6 @@ def container(service: ServiceSpec) -> Object:
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {"privileged": False, "runAsNonRoot": False, "allowPrivilegeEscalation": False},
     }
-
-
-def _environment(variables: tuple[EnvironmentVariable, ...]) -> list[Object]:
-    """In the spec's order. A name that comes twice keeps its first place and its last value: server-side apply refuses
-    repeated names, and the last value is the one a container runtime would have used. Empty values are left out, as
-    the API server does.
-    """
-    values = {variable.name: variable.value.get_secret_value() for variable in variables}
-    return [{"name": name} | ({"value": value} if value else {}) for name, value in values.items()]
 
 
 def _requests(service: ServiceSpec) -> dict[str, str]:

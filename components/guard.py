@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from components.checks import service_name, subdomain, text, within
+from components.environment import BARE_IN_YAML
 from components.errors import BuildError
 from lease.spec import LeasedIpSpec, LeaseSpec, PortSpec, ServiceSpec, VolumeKind, VolumeSpec
 
@@ -73,12 +74,19 @@ def _image(place: str, image: str) -> None:
 
 def _texts(place: str, service: ServiceSpec) -> None:
     for word in (*service.command, *service.args):
-        text(f"command or args of {place}", word)
+        _applied_text(f"command or args of {place}", word)
     for variable in service.environment:
         if not _ENV_NAME.fullmatch(variable.name) or variable.name == "." or variable.name.startswith(".."):
             allowed = "letters, digits, '-', '_' and '.', no digit first"
             raise BuildError(f"name of a variable of {place}", variable.name, allowed)
         _secret_text(f"value of variable {variable.name} of {place}", variable.value.get_secret_value())
+
+
+def _applied_text(place: str, value: str) -> str:
+    """As `text`, without what an apply would refuse or change; values of variables have a way around that."""
+    if BARE_IN_YAML.search(text(place, value)):
+        raise BuildError(place, value, "text without DEL, C1 controls (U+0080 to U+009F), U+FFFE and U+FFFF")
+    return value
 
 
 def _secret_text(place: str, value: str) -> None:
@@ -134,7 +142,7 @@ def _volume(place: str, service: ServiceSpec, volume: VolumeSpec) -> None:
     if not _VOLUME_NAME.fullmatch(f"{service.name}-{volume.name}"):
         allowed = "with the service's name and a dash a lower-case RFC 1123 label of at most 63 characters"
         raise BuildError(f"name of a volume of {place}", volume.name, allowed)
-    path = text(f"mount path of {place}", volume.mount)
+    path = _applied_text(f"mount path of {place}", volume.mount)
     if path and (not path.startswith("/") or ":" in path):
         raise BuildError(f"mount path of {place}", path, "an absolute path without a colon")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from components.access import access_objects
 from components.credentials import credentials_objects
+from components.environment import environment_objects
 from components.errors import BuildError
 from components.guard import check_spec
 from components.hostname import hostname_object
@@ -57,7 +58,7 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
     check_spec(spec)
     parts = LeaseParts(
         namespace=namespace_object(spec),
-        credentials=credentials_objects(spec),
+        credentials=(*credentials_objects(spec), *environment_objects(spec)),
         policies=isolation_objects(spec),
         services=_services(spec),
         hostnames=tuple(hostname_object(spec, hostname) for hostname in spec.hostnames),

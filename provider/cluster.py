@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ FIELD_MANAGER = "lessor"
 _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 _LONGEST_PAUSE_S = 10.0
+_BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _log = structlog.get_logger(__name__)
 _Objects: TypeAlias = list[dict[str, Any]]
 
@@ -197,7 +199,7 @@ class KubeCluster:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        content = None if body is None else _encoded(body)
         sent = {"Content-Type": "application/json", **(headers or {})} if content else {}
         try:
             async with asyncio.timeout(self._timeout):
@@ -254,6 +256,12 @@ def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
     base = f"apis/{kind.api_version}" if "/" in kind.api_version else f"api/{kind.api_version}"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{base}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """JSON that is YAML too, as which an apply is read: no pairs of surrogates, no bare control characters."""
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return _BARE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:

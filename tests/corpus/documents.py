@@ -50,7 +50,7 @@ SAMPLE = (
     "args-literal-backticks",  # a card of any model
     "base-credentials-v2.1",
     "base-pricing-v2.0",  # two leases
-    "edge-crlf-and-bom",
+    "edge-env-control-characters",  # values that no plain text of an apply can carry
     "edge-expose-forty-mixed",
     "edge-permissions-read",
     "edge-storage-persistent-default-class",
