@@ -45,7 +45,7 @@ class Brake:
     def may_remove(self, lease: LeaseId, *, now: float) -> bool:
         """Once allowed, a removal goes on to its end."""
         self._let = {each: at for each, at in self._let.items() if now - at < self._window}
-        if lease in self._announced or lease in self._going:
+        if lease in self._announced or lease in self._going or lease in self._let:
             return True
         if self._held or len(self._let) + 1 > self._most():
             self._held.add(lease)

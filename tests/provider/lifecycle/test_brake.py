@@ -1,0 +1,202 @@
+"""Many leases that end at once without a word of the chain's events wait for an operator; few do not, announced ones
+never do. And an application that does not run: when its lease is given up, and when never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from lease.ids import LeaseId
+from provider.bus import CHAIN_BLOCK
+from provider.chain.events import LEASE_CLOSED
+from provider.chain.messages import CloseReason
+from provider.chain.model import Block, Event, LeaseState
+from provider.errors import ChainError
+from provider.lifecycle.brake import Brake
+from provider.lifecycle.state import Phase
+from provider.lifecycle.unstable import Unstable
+from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+L = a_lease()
+LEASES = [a_lease(number) for number in range(1, 41)]
+
+
+def brake(*, leases: int = 10, percent: float = 50, known: int = 40, window_s: float = 600) -> Brake:
+    made = Brake(leases=leases, percent=percent, window_s=window_s)
+    made.knows(known)
+    return made
+
+
+def let(made: Brake, leases: list[LeaseId], *, now: float = 0) -> list[LeaseId]:
+    return [lease for lease in leases if made.may_remove(lease, now=now)]
+
+
+@pytest.mark.parametrize(
+    ("leases", "percent", "known", "most"),
+    [(10, 50, 40, 10), (10, 10, 40, 4), (10, 10, 1000, 10), (0, 0, 40, 3), (10, 20, 5, 3), (10, 20, 0, 3)],
+)
+def test_so_many_go_unannounced_and_no_more(leases: int, percent: float, known: int, most: int) -> None:
+    made = brake(leases=leases, percent=percent, known=known)
+    assert let(made, LEASES) == LEASES[:most]
+    assert made.held == frozenset(LEASES[most:]) and f"{len(LEASES) - most} more" in made.why()
+
+
+def test_what_the_chain_announced_goes_however_much_it_is() -> None:
+    made = brake()
+    for lease in LEASES:
+        made.announced(lease, now=0)
+    assert let(made, LEASES) == LEASES and not made.held
+
+
+def test_an_announcement_that_comes_late_lets_its_lease_go() -> None:
+    made = brake(leases=3)
+    let(made, LEASES[:5])
+    made.announced(LEASES[4], now=1)
+    assert let(made, LEASES[3:5]) == [LEASES[4]]
+
+
+def test_a_removal_that_was_allowed_goes_on_to_its_end_and_still_counts() -> None:
+    made = brake(leases=3)
+    let(made, LEASES[:4])
+    assert let(made, LEASES[:3], now=9999) == LEASES[:3]
+    made = brake(leases=3)
+    for lease in let(made, LEASES[:3]):
+        made.done(lease)
+    assert let(made, LEASES[3:4], now=599) == []
+
+
+def test_few_at_a_time_never_brake() -> None:
+    made = brake(leases=3)
+    for number, lease in enumerate(LEASES):
+        assert made.may_remove(lease, now=number * 300.0)
+        made.done(lease)
+
+
+def test_once_it_brakes_time_alone_does_not_release_it_but_an_operator_does() -> None:
+    made = brake(leases=3)
+    let(made, LEASES[:6])
+    assert let(made, LEASES[6:7], now=10_000) == []
+    assert set(made.release(now=10_000)) == set(LEASES[3:7])
+    assert let(made, LEASES[3:7], now=10_000) == LEASES[3:7] and not made.held
+
+
+def test_a_lease_that_is_alive_after_all_is_held_no_more() -> None:
+    made = brake(leases=3)
+    let(made, LEASES[:4])
+    made.not_ended(LEASES[3])
+    assert not made.held
+
+
+async def test_a_node_that_calls_everything_closed_removes_only_a_few_leases() -> None:
+    world = World()
+    leases = LEASES[:8]
+    for lease in leases:
+        await world.run(lease, a_group())
+    for lease in leases:
+        world.chain.states[lease] = LeaseState.CLOSED
+    for _ in range(6):
+        for lease in leases:
+            await world.look(lease)
+        world.cluster.settle()
+    left = [lease for lease in leases if world.leftovers(lease)]
+    assert len(left) == 5 and world.loop.braked == frozenset(left)
+    status = world.reconciler.statuses[left[0]]
+    assert status.phase is Phase.RUNNING and "teardown brake: 3 leases were removed" in status.reason
+    world.loop.release_brake()
+    for lease in left:
+        await world.converge(lease)
+        assert world.leftovers(lease) == []
+
+
+async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
+    world = World()
+    leases = LEASES[:6]
+    for lease in leases:
+        await world.run(lease, a_group())
+    task = asyncio.create_task(world.loop.run())
+    await asyncio.sleep(0.05)
+    for lease in leases:
+        world.chain.states[lease] = LeaseState.CLOSED
+    ids = [{"owner": x.owner, "dseq": x.dseq, "gseq": x.gseq, "oseq": x.oseq, "provider": x.provider} for x in leases]
+    world.bus.publish(
+        CHAIN_BLOCK, Block(world.chain.height + 1, tuple(Event(LEASE_CLOSED, {"id": each}) for each in ids))
+    )
+    await asyncio.sleep(0.02)
+    for lease in leases:
+        world.loop.look(lease)
+    for _ in range(400):
+        world.cluster.settle()
+        if not any(world.leftovers(lease) for lease in leases):
+            break
+        await asyncio.sleep(0.005)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert [lease for lease in leases if world.leftovers(lease)] == [] and not world.loop.braked
+
+
+CRASH = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}})
+
+
+async def crashing(world: World, *, looks: int = 40) -> None:
+    for _ in range(looks):
+        await world.look(L)
+        await asyncio.sleep(0.005)  # five seconds of the hasty clock
+
+
+async def test_an_unstable_lease_is_never_closed_unless_an_operator_sets_a_limit() -> None:
+    world = await running_with(a_pod(CRASH), workload={"observedGeneration": 1})
+    await crashing(world)
+    assert world.chain.sent == []
+
+
+async def test_an_application_that_crashes_for_too_long_is_given_up_once() -> None:
+    world = await running_with(a_pod(CRASH), workload={"observedGeneration": 1})
+    world.config = replace(world.config, unstable_after_s=60.0)
+    world.restart()
+    await crashing(world, looks=1)
+    assert world.chain.sent == [] and (await world.look(L)).again_in == 30.0
+    await crashing(world, looks=25)
+    assert len(world.chain.sent) >= 1
+    assert world.chain.sent[0].reason == CloseReason.UNSTABLE  # type: ignore[attr-defined]
+    assert world.leftovers(L), "only the chain's own word removes anything"
+
+
+@pytest.mark.parametrize(
+    "status", [unscheduled("0/1 nodes are available"), {"phase": "Unknown", "reason": "NodeLost"}, None]
+)
+async def test_what_is_not_the_applications_own_doing_never_closes_a_lease(status: dict[str, object] | None) -> None:
+    pods = [a_pod(status)] if status else []
+    world = await running_with(*pods, workload={"observedGeneration": 1})
+    world.config = replace(world.config, unstable_after_s=60.0)
+    world.restart()
+    await crashing(world)
+    assert world.chain.sent == []
+
+
+def test_time_in_which_nothing_was_seen_does_not_count() -> None:
+    unstable = Unstable(100.0)
+    assert unstable.saw(L, unstable=True, now=0) == 0
+    assert unstable.saw(L, unstable=True, now=50) == 50
+    unstable.saw_nothing(L, now=5000)
+    assert unstable.saw(L, unstable=True, now=5010) == 60
+    assert unstable.saw(L, unstable=True, now=9999) == 120 and unstable.over(L), "no gap counts for more than a minute"
+    assert unstable.saw(L, unstable=False, now=10_000) == 0 and not unstable.over(L)
+
+
+async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
+    world = await running_with(a_pod(CRASH), workload={"observedGeneration": 1})
+    world.config = replace(world.config, unstable_after_s=1.0)
+    world.restart()
+
+    async def away(messages: object) -> None:
+        raise ChainError("http://node", "no answer")
+
+    world.chain.broadcast = away  # type: ignore[method-assign]
+    await crashing(world, looks=3)
+    assert (await world.look(L)).retry and world.leftovers(L)

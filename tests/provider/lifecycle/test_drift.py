@@ -1,0 +1,216 @@
+"""Objects that were changed behind their stack's back: noticed by a watch, repaired or reported, not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from components.labels import Object
+from components.lease import lease_objects
+from lease.ids import namespace_name
+from provider.lifecycle.drift import Drifts, differences, find_drift
+from provider.lifecycle.state import Phase
+from provider.operators.objects import WatchEvent
+from stacks.results import Operation
+from tests.components.specs import everything
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.engine import Fault
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+L = a_lease()
+DEPLOYMENT = ("apps/v1", "Deployment", namespace_name(L), "web")
+SERVICE = ("v1", "Service", namespace_name(L), "web")
+
+
+def by_hand(world: World, key: tuple[str, str, str, str], edit: Callable[[Object], object]) -> None:
+    changed = copy.deepcopy(world.cluster.objects[key])
+    edit(changed)
+    world.cluster.put(changed)
+
+
+def another_image(obj: Object) -> None:
+    obj["spec"]["template"]["spec"]["containers"][0]["image"] = "else:1"
+
+
+@asynccontextmanager
+async def looping(world: World) -> AsyncIterator[None]:
+    task = asyncio.create_task(world.loop.run())
+    try:
+        await until(lambda: phase(world) is Phase.RUNNING, world)
+        await asyncio.sleep(0.05)
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], bool], world: World) -> None:
+    for _ in range(400):
+        if condition():
+            return
+        world.cluster.settle()
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"not within 2 s: {dict(world.loop.statuses)}")
+
+
+def phase(world: World) -> Phase | None:
+    status = world.loop.statuses.get(L)
+    return status.phase if status else None
+
+
+def operations(world: World, lease: Any = L) -> list[Operation]:
+    return [operation for operation, stack in world.engine.calls if stack == namespace_name(lease)]
+
+
+async def test_a_service_deleted_by_hand_comes_back_and_no_other_stack_is_touched() -> None:
+    world, other = World(), a_lease(2)
+    for lease in (L, other):
+        await world.run(lease, a_group())
+    async with looping(world):
+        world.cluster.remove(SERVICE)
+        await until(lambda: SERVICE in world.cluster.objects, world)
+    assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
+    assert operations(world, other) == [Operation.UP]
+
+
+async def test_in_report_mode_nothing_is_repaired_and_the_status_says_what_differs() -> None:
+    world = World(repair_drift=False)
+    await world.run(L, a_group())
+    async with looping(world):
+        by_hand(world, DEPLOYMENT, another_image)
+        await until(lambda: "not as applied" in world.loop.statuses[L].reason, world)
+    reason = "not as applied: Deployment web differs in spec.template.spec.containers[web].image"
+    assert world.loop.statuses[L].reason == reason
+    assert world.image(L) == "else:1" and operations(world) == [Operation.UP]
+
+
+async def test_what_a_repair_does_not_put_right_is_reported_and_not_tried_for_ever() -> None:
+    """The fake engine compares with its state, as Pulumi would if its refresh saw no difference."""
+    world = World()
+    await world.run(L, a_group())
+    async with looping(world):
+        by_hand(world, DEPLOYMENT, another_image)
+        await until(lambda: "not as applied" in world.loop.statuses[L].reason, world)
+        await asyncio.sleep(0.1)
+        assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
+        by_hand(world, DEPLOYMENT, lambda obj: obj["spec"].update(replicas=7))
+        await until(lambda: len(operations(world)) == 5, world)
+
+
+async def test_a_repair_that_fails_for_our_sake_is_tried_again() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.cluster.remove(SERVICE)
+    world.restart()
+    world.engine.faults.append(Fault(error="connection refused"))
+    assert (await world.look(L)).retry
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert SERVICE in world.cluster.objects
+
+
+async def test_what_changed_while_we_were_down_is_found_at_the_first_look() -> None:
+    world = World()
+    await world.run(L, a_group(hosts=["a.example.com"]))
+    world.cluster.remove(("networking.k8s.io/v1", "Ingress", namespace_name(L), "a.example.com"))
+    world.restart()
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert ("networking.k8s.io/v1", "Ingress", namespace_name(L), "a.example.com") in world.cluster.objects
+
+
+async def test_after_the_first_comparison_a_look_reads_no_more_than_it_needs() -> None:
+    world = World()
+    await world.run(L, a_group())
+    await world.look(L)
+    asked: list[str] = []
+    world.cluster.before = lambda operation, kind, name: asked.append(kind)
+    await world.look(L)
+    assert "Service" not in asked
+
+
+async def test_a_status_a_pod_and_a_foreign_annotation_are_no_drift() -> None:
+    world = World()
+    await world.run(L, a_group())
+    async with looping(world):
+        world.cluster.make_ready(world.cluster.objects[DEPLOYMENT], 0)
+        world.cluster.make_ready(world.cluster.objects[DEPLOYMENT], 1)
+        pod = {"name": "web-1", "namespace": namespace_name(L), "labels": {"akash.network": "true"}}
+        world.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": pod})
+        world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
+        by_hand(world, DEPLOYMENT, lambda obj: obj["metadata"].update(annotations={"x": "y"}))
+        await asyncio.sleep(0.1)
+        await until(lambda: phase(world) is Phase.RUNNING, world)
+    assert operations(world) == [Operation.UP]
+
+
+def stored(obj: Object) -> Object:
+    """As an API server gives it back: with defaults, a status and what controllers write."""
+    live = copy.deepcopy(obj)
+    live["metadata"] |= {"uid": "u", "resourceVersion": "7", "generation": 3}
+    live["metadata"].setdefault("annotations", {})["deployment.kubernetes.io/revision"] = "3"
+    live["status"] = {"observedGeneration": 3}
+    if "spec" in live:
+        live["spec"]["defaulted"] = True
+    for container in live.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+        container["terminationMessagePath"] = "/dev/termination-log"
+        container.setdefault("env", []).append({"name": "INJECTED", "value": "by a webhook"})
+    return live
+
+
+def test_defaults_statuses_and_company_are_no_differences() -> None:
+    for obj in lease_objects(everything()):
+        assert list(differences(obj, stored(obj))) == []
+
+
+async def test_every_kind_of_object_is_missed_when_it_is_gone() -> None:
+    spec = everything()
+    objects = lease_objects(spec)
+    cluster = FakeCluster()
+    for obj in objects:
+        cluster.put(stored(obj))
+    assert await find_drift(cluster, spec) == ()
+    for obj in objects[1:]:
+        key = (obj["apiVersion"], obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+        kept = cluster.objects.pop(key)
+        assert await find_drift(cluster, spec) == (f"{obj['kind']} {obj['metadata']['name']} is missing",)
+        cluster.objects[key] = kept | {"metadata": kept["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        assert await find_drift(cluster, spec) == (), "what is being deleted counts when it is gone"
+        cluster.objects[key] = kept
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "paths"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, []),
+        ({"a": 1}, {"b": 2}, ["a"]),
+        ({"a": {"b": "x"}}, {"a": None}, ["a"]),
+        ({"a": ""}, {}, []),
+        ({"a": []}, {}, []),
+        ({"a": ["x"]}, {"a": ["x", "y"]}, ["a"]),
+        ({"a": [{"port": 1}]}, {"a": [{"port": 1, "more": 1}]}, []),
+        ({"a": [{"port": 1}]}, {"a": [{"port": 1}, {"port": 2}]}, ["a"]),
+        ({"e": [{"name": "A", "value": "1"}]}, {"e": [{"name": "B"}, {"name": "A", "value": "2"}]}, ["e[A].value"]),
+        ({"e": [{"name": "A", "value": "1000m"}]}, {"e": [{"name": "A", "value": "1"}]}, ["e[A].value"]),
+        ({"c": {"resources": {"limits": {"cpu": "1000m"}}}}, {"c": {"resources": {"limits": {"cpu": "1"}}}}, []),
+        ({"c": {"resources": {"limits": {"cpu": "2"}}}}, {"c": {"resources": {"limits": {"cpu": "x"}}}},
+         ["c.resources.limits.cpu"]),
+    ],
+)  # fmt: skip
+def test_only_what_we_say_counts(wanted: Any, live: Any, paths: list[str]) -> None:
+    assert list(differences(wanted, live)) == paths
+
+
+def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
+    drifts = Drifts()
+    obj = {"kind": "Service", "metadata": {"name": "web", "namespace": "n"}, "spec": {"a": 1}}
+    assert not drifts.heed(WatchEvent("ADDED", obj)) and drifts.due("n")
+    drifts.comparing("n")
+    assert not drifts.heed(WatchEvent("MODIFIED", obj | {"status": {"x": 1}})) and not drifts.due("n")
+    assert drifts.heed(WatchEvent("MODIFIED", obj | {"spec": {"a": 2}})) and drifts.due("n")
+    drifts.comparing("n")
+    assert drifts.heed(WatchEvent("DELETED", obj)) and drifts.due("n")

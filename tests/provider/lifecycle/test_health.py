@@ -1,0 +1,206 @@
+"""Why a lease does not run, from what pods, workloads and events say; told to the operator and to the tenant."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lease.ids import namespace_name
+from provider.lifecycle.health import check_health
+from provider.lifecycle.pods import Trouble, pod_trouble
+from provider.lifecycle.state import LeaseStatus, Phase
+from provider.lifecycle.telling import tenant_words
+from provider.lifecycle.watching import Watcher
+from provider.operators.objects import POD, WatchEvent
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+L = a_lease()
+
+
+def a_pod(status: dict[str, Any], *, name: str = "web-1", **meta: Any) -> dict[str, Any]:
+    labels = {"akash.network": "true", "akash.network/manifest-service": "web"}
+    metadata = {"name": name, "namespace": namespace_name(L), "labels": labels, **meta}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
+
+
+def container(**state: Any) -> dict[str, Any]:
+    last = state.pop("last", {})
+    restarts = state.pop("restarts", 0)
+    return {
+        "phase": "Running" if "running" in state else "Pending",
+        "containerStatuses": [{"state": state, "lastState": last, "restartCount": restarts}],
+    }
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
+    return container(waiting={"reason": reason, "message": message}, **more)
+
+
+def unscheduled(message: str) -> dict[str, Any]:
+    return {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}
+
+
+OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+TROUBLES = [
+    (
+        unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are available"),
+        Trouble.UNSCHEDULABLE,
+        "pod web-1 unschedulable: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
+        False,
+    ),
+    (
+        waiting("ImagePullBackOff", 'Back-off pulling image "r.example/x:1": 401 Unauthorized'),
+        Trouble.IMAGE,
+        'pod web-1 image cannot be pulled: ImagePullBackOff: Back-off pulling image "r.example/x:1": 401 Unauthorized',
+        True,
+    ),
+    (waiting("ErrImagePull", "dial tcp: i/o timeout"), Trouble.IMAGE, "i/o timeout", False),
+    (
+        waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}}),
+        Trouble.CRASH,
+        "pod web-1 crash loop: exit code 3, restarted 4 times",
+        True,
+    ),
+    (
+        waiting("CrashLoopBackOff", restarts=2, last=OUT_OF_MEMORY),
+        Trouble.MEMORY,
+        "pod web-1 out of memory: restarted 2 times",
+        True,
+    ),
+    (container(terminated=OUT_OF_MEMORY["terminated"]), Trouble.MEMORY, "out of memory", True),
+    (container(terminated={"exitCode": 1}), Trouble.EXIT, "ended: exit code 1", True),
+    (waiting("CreateContainerConfigError", "no such user"), Trouble.CONFIG, "no such user", True),
+    (waiting("ContainerCreating"), Trouble.CREATING, "pod web-1 being created", False),
+    (container(running={}), Trouble.NOT_READY, "pod web-1 not ready", True),
+    ({"phase": "Failed", "reason": "Evicted", "message": "disk pressure"}, Trouble.EVICTED, "disk pressure", False),
+    ({"phase": "Unknown", "reason": "NodeLost", "message": "node n1"}, Trouble.NODE, "node n1", False),
+    ({}, Trouble.CREATING, "being created", False),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "text", "of_the_tenant"), TROUBLES)
+def test_what_ails_a_pod_is_one_line_and_says_whose_doing_it_is(
+    status: dict[str, Any], kind: Trouble, text: str, of_the_tenant: bool
+) -> None:
+    trouble = pod_trouble(a_pod(status))
+    assert trouble is not None
+    assert trouble.kind is kind and text in trouble.text and trouble.of_the_tenant is of_the_tenant
+    assert "\n" not in trouble.text and len(trouble.text) <= 240
+
+
+def test_a_ready_pod_and_one_that_has_ended_well_have_no_trouble() -> None:
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert pod_trouble(a_pod(ready)) is None
+    assert pod_trouble(a_pod({"phase": "Succeeded"})) is None
+    leaving = pod_trouble(a_pod(ready, deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert leaving is not None and leaving.kind is Trouble.TERMINATING
+
+
+def test_a_message_without_end_is_cut_and_put_on_one_line() -> None:
+    trouble = pod_trouble(a_pod(waiting("ErrImagePull", "x\n" * 10_000)))
+    assert trouble is not None and len(trouble.text) == 240 and "\n" not in trouble.text
+
+
+async def running_with(*pods: dict[str, Any], workload: dict[str, Any], generation: int = 1) -> World:
+    """A lease that ran, whose workload now has this status."""
+    world = World()
+    spec = await world.run(L, a_group())
+    for pod in pods:
+        world.cluster.put(pod)
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None
+    changed = copy.deepcopy(live)
+    live["metadata"]["generation"] = generation
+    world.cluster.put({**changed, "status": workload}, status=True)
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None
+    live["metadata"]["generation"] = generation
+    return world
+
+
+async def test_a_degraded_lease_says_why() -> None:
+    pod = a_pod(waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}}))
+    world = await running_with(pod, workload={"observedGeneration": 1})
+    outcome = await world.look(L)
+    assert outcome.phase is Phase.DEGRADED and outcome.of_the_tenant
+    assert outcome.reason == "service web: 0 of 1 ready; pod web-1 crash loop: exit code 3, restarted 4 times"
+    assert outcome.again_in is None, "watches tell when it changes"
+
+
+async def test_an_update_says_what_it_waits_for() -> None:
+    pod = a_pod(unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/gpu."))
+    world = await running_with(
+        pod, workload={"observedGeneration": 2, "replicas": 1, "availableReplicas": 1}, generation=2
+    )
+    outcome = await world.look(L)
+    told = "service web: 0 of 1 pods updated; pod web-1 unschedulable: 0/1 nodes are available: 1 Insufficient"
+    assert outcome.phase is Phase.APPLYING and outcome.reason.startswith(told)
+    assert tenant_words(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
+
+
+async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> None:
+    world = await running_with(a_pod(waiting("ContainerCreating")), workload={"observedGeneration": 1})
+    for number, message in enumerate(("first", 'MountVolume.SetUp failed for volume "x"')):
+        world.cluster.put({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e{number}", "namespace": namespace_name(L)},
+            "type": "Warning", "reason": "FailedMount", "message": message, "lastTimestamp": f"2026-01-0{number + 1}",
+            "involvedObject": {"kind": "Pod", "name": "web-1"},
+        })  # fmt: skip
+    outcome = await world.look(L)
+    assert 'being created: FailedMount: MountVolume.SetUp failed for volume "x"' in outcome.reason
+    assert not outcome.of_the_tenant
+
+
+async def test_pods_that_cannot_even_be_made_are_explained_by_their_workload() -> None:
+    condition = {"type": "ReplicaFailure", "status": "True", "message": "pods is forbidden: exceeded quota"}
+    world = await running_with(workload={"observedGeneration": 1, "conditions": [condition]})
+    assert (await world.look(L)).reason == "service web: 0 of 1 ready; pods is forbidden: exceeded quota"
+
+
+async def test_a_healthy_lease_costs_one_list() -> None:
+    world = World()
+    spec = await world.run(L, a_group())
+    asked: list[str] = []
+    world.cluster.before = lambda operation, kind, name: asked.append(f"{operation} {kind}")
+    assert (await check_health(world.cluster, spec)).unready == ()
+    assert asked == ["list Deployment"]
+
+
+async def test_only_another_kind_of_trouble_is_worth_a_look() -> None:
+    looks = []
+    world = World()
+    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append(lease))
+    watcher.know(L)
+    crash = waiting("CrashLoopBackOff", restarts=1, last={"terminated": {"exitCode": 3}})
+    again = waiting("CrashLoopBackOff", restarts=2, last={"terminated": {"exitCode": 3}})
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    counts = []
+    for status in (waiting("ContainerCreating"), crash, ready, again, waiting("ImagePullBackOff")):
+        watcher._heed(POD, WatchEvent("MODIFIED", a_pod(status, uid="u1")))
+        counts.append(len(looks))
+    assert counts == [1, 2, 2, 2, 3]
+
+
+WORDS = [
+    (Phase.RUNNING, "not as applied: x", 0, ""),
+    (Phase.CLOSING, "x", 0, ""),
+    (Phase.WAITING_FOR_MANIFEST, "x", 0, ""),
+    (Phase.APPLYING, "applying the newest version", 0, ""),
+    (Phase.APPLYING, "service web: 1 of 2 pods updated", 0, "update under way: service web: 1 of 2 pods updated"),
+    (
+        Phase.APPLYING, "https://10.0.0.1:6443: connection refused", 3,
+        "applying: the provider has trouble of its own and tries again",
+    ),
+    (Phase.BLOCKED, 'host "a" in use', 0, 'blocked: host "a" in use'),
+    (Phase.DEGRADED, "service web: 0 of 1 ready", 0, "degraded: service web: 0 of 1 ready"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("phase", "reason", "attempts", "told"), WORDS)
+def test_a_tenant_is_told_his_own_part_and_never_an_address_of_ours(
+    phase: Phase, reason: str, attempts: int, told: str
+) -> None:
+    assert tenant_words(LeaseStatus(L, phase, reason, 0.0, attempts)) == told
+    assert tenant_words(None) == ""
