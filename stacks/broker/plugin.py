@@ -51,6 +51,7 @@ class Plugin:
     def __init__(self, process: Process, *, port: int, scratch: Path) -> None:
         self._process = process
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=_OPTIONS)
+        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
         self._scratch = scratch
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -161,7 +162,9 @@ class Plugin:
         )
 
     def _unary(self, method: str) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
-        return self._channel.unary_unary(SERVICE + method, None, None)  # bytes stay bytes
+        if method not in self._methods:
+            self._methods[method] = self._channel.unary_unary(SERVICE + method, None, None)  # bytes stay bytes
+        return self._methods[method]
 
     async def _raise_if_lost(self, error: grpc.aio.AioRpcError, method: str) -> None:
         """A lost connection comes a moment before the news of the death that caused it."""
