@@ -36,6 +36,11 @@ def changed(theirs: Any, ours: Any) -> bool:
     return theirs is not None and ours is not None
 
 
+def bare(text: str) -> bool:
+    """Whether it has a character that an apply, which is read as YAML, would refuse or fold."""
+    return re.search("[\x7f-\x9f\ufffe\uffff]", text) is not None
+
+
 ROWS: dict[str, tuple[Row, ...]] = {
     "closed-ranges": (
         (
@@ -54,6 +59,15 @@ ROWS: dict[str, tuple[Row, ...]] = {
             rf"{CONTAINER}\.resources\.(limits|requests)\.ephemeral-storage",
             lambda theirs, ours: changed(theirs, ours) and int(ours) > int(theirs),
         ),
+    ),
+    "env-in-secret": (
+        (
+            WORKLOADS,
+            rf"{CONTAINER}\.env\[name=[^]]+\]\.value",
+            lambda theirs, ours: dropped(theirs, ours) and bare(theirs),
+        ),
+        (WORKLOADS, rf"{CONTAINER}\.env\[name=[^]]+\]\.valueFrom", added()),
+        (("Secret",), "", lambda theirs, ours: not theirs and ours["metadata"]["name"].startswith("env-")),
     ),
     "gpu-affinity": ((WORKLOADS, rf"{AFFINITY}\[key=[^]]+\.(ram\.\d+Gi|interface\.(pcie|sxm))\]", added()),),
     "runtime-class": ((WORKLOADS, rf"{POD}\.runtimeClassName", added("gvisor")),),
