@@ -173,6 +173,7 @@ class RecordedEngine:
             run,
             ended_at=history.clock.now(),
             outcome=RunOutcome.DONE if result.ok else RunOutcome.FAILED,
+            cause=masked.cause.value if masked.cause else "",
             error=masked.error,
             summary=masked.summary,
             result=masked,

@@ -11,11 +11,13 @@ from typing import Any
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.state import LeaseStatus
 from provider.store.runs import RunOutcome, StoredRun
-from stacks.results import Operation, ResourceChange
+from stacks.results import Operation, StackResult
 
 __all__ = ["history_lines", "lease_json", "list_lines", "run_json", "show_json", "show_lines"]
 
 _HASH = 12
+_LONGEST_VALUE = 200
+"""Characters; the whole value is in the JSON."""
 _COLUMNS = ("LEASE", "OWNER", "NAMESPACE", "SINCE", "STATE")
 
 
@@ -88,6 +90,7 @@ def run_json(run: StoredRun) -> dict[str, Any]:
         "ended_at": None if run.ended_at is None else _time(run.ended_at),
         "outcome": run.outcome.value,
         "summary": dict(run.summary or {}),
+        "cause": run.cause,
         "error": run.error,
         "result": None if run.result is None else asdict(run.result),
     }
@@ -117,8 +120,8 @@ def _run_lines(run: StoredRun) -> Iterator[str]:
     yield f"#{run.id} {_headline(run)}"
     if run.spec_hash:
         yield f"    spec {run.spec_hash[:_HASH]}, manifest {run.manifest_hash[:_HASH] or '?'}"
-    for change in run.result.changes if run.result else ():
-        yield f"    {_change(change)}"
+    if run.result is not None:
+        yield from (f"    {line}" for line in _result_lines(run.result))
     if run.error:
         yield from (f"    error: {line}" for line in run.error.splitlines())
 
@@ -126,14 +129,28 @@ def _run_lines(run: StoredRun) -> Iterator[str]:
 def _headline(run: StoredRun) -> str:
     took = "" if run.ended_at is None else f" in {run.ended_at - run.started_at:.2f} s"
     sums = ", ".join(f"{count} {op}" for op, count in (run.summary or {}).items() if op != "same")
-    return f"{_time(run.started_at)} {run.operation.value} ({run.reason.value}): {run.outcome.value}{took}" + (
-        f"; {sums}" if sums else ""
-    )
+    how = f"{run.outcome.value}{f' ({run.cause})' if run.cause else ''}{took}"
+    return "; ".join(filter(None, (f"{_time(run.started_at)} {run.operation.value} ({run.reason.value}): {how}", sums)))
 
 
-def _change(change: ResourceChange) -> str:
-    paths = f" ({', '.join(change.diff)})" if change.diff else ""
-    return f"{change.op} {change.type.rpartition(':')[2]} {change.name}{paths}"
+def _result_lines(result: StackResult) -> Iterator[str]:
+    parts = {name.removesuffix("_s").replace("_", " "): value for name, value in asdict(result.durations).items()}
+    if any(parts.values()):
+        yield ", ".join(f"{name} {value:.2f} s" for name, value in parts.items())
+    for change in result.changes:
+        known = {item.path for item in change.properties}
+        paths = [path for path in change.diff if path not in known]
+        yield f"{change.op} {change.type.rpartition(':')[2]} {change.name}" + (
+            f" ({', '.join(paths)})" if paths else ""
+        )
+        for item in change.properties:
+            yield f"  {item.path}: {_value(item.old)} → {_value(item.new)}"
+
+
+def _value(value: str | None) -> str:
+    if value is None:
+        return "nothing"
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value)} characters)"
 
 
 def _time(seconds: float) -> str:

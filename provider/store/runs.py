@@ -65,7 +65,8 @@ class RunOutcome(StrEnum):
 class StoredRun:
     """Times in Unix seconds, `ended_at` None while it runs or when nobody saw its end.
 
-    `result` is what the engine gave, masked and without outputs; None while there is none, or without its key.
+    `cause` is a `FailureCause` or empty. `result` is what the engine gave, masked and without outputs; None while there
+    is none, or without its key.
     """
 
     stack: str
@@ -76,6 +77,7 @@ class StoredRun:
     manifest_hash: str = ""
     ended_at: float | None = None
     outcome: RunOutcome = RunOutcome.RUNNING
+    cause: str = ""
     error: str = ""
     summary: Mapping[str, int] | None = None
     result: StackResult | None = None
@@ -148,6 +150,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "outcome": run.outcome.value,
         "summary": json.dumps(dict(run.summary or {})),
+        "cause": run.cause,
         "error": run.error,
     }
 
@@ -163,6 +166,7 @@ def _run(row: Any, *, ring: KeyRing | None) -> StoredRun:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         outcome=RunOutcome(row["outcome"]),
+        cause=row["cause"],
         error=row["error"],
         summary=json.loads(row["summary"]),
         result=_opened(ring, bytes(row["result"])),

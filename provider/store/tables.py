@@ -94,6 +94,7 @@ runs = Table(
     Column("ended_at", Float, nullable=True),
     Column("outcome", String(16), nullable=False),
     Column("summary", Text, nullable=False),
+    Column("cause", String(64), nullable=False),
     Column("error", Text, nullable=False),
     Column("key_id", String(_KEY_ID), nullable=False),
     Column("result", LargeBinary, nullable=False),

@@ -20,7 +20,7 @@ from provider.store import Database, open_database
 from provider.store.leases import save_status
 from provider.store.ring import open_ring
 from provider.store.runs import RunOutcome, RunReason, StoredRun, begin_run, end_run
-from stacks.results import Operation, ResourceChange, StackResult
+from stacks.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
 
 OWNER, PROVIDER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 RUNNING, CLOSED = LeaseId(OWNER, 1001, 1, 1, PROVIDER), LeaseId(OWNER, 900, 1, 1, PROVIDER)
@@ -77,10 +77,21 @@ async def _fill(database: Database, key: Path) -> None:
 
 
 def _run(at: float, reason: RunReason, spec: str, error: str) -> StoredRun:
-    change = ResourceChange("update", "kubernetes:apps/v1:Deployment", "web", diff=("spec.replicas",))
-    result = StackResult(Operation.UP, STACK, ok=not error, seconds=1.5, changes=(change,), error=error)
-    outcome = RunOutcome.FAILED if error else RunOutcome.DONE
-    return StoredRun(STACK, Operation.UP, at, reason, spec, "c" * 64, at + 1.5, outcome, error, {"update": 1}, result)
+    change = ResourceChange(
+        "update",
+        "kubernetes:apps/v1:Deployment",
+        "web",
+        diff=("spec.replicas", "spec.x"),
+        properties=(PropertyChange("spec.replicas", old="1", new="2" * 300),),
+    )
+    durations = Durations(queue_s=0.1, objects_s=1.25)
+    result = StackResult(
+        Operation.UP, STACK, ok=not error, seconds=1.5, changes=(change,), error=error, durations=durations
+    )
+    outcome, cause = (RunOutcome.FAILED, "quota exceeded") if error else (RunOutcome.DONE, "")
+    return StoredRun(
+        STACK, Operation.UP, at, reason, spec, "c" * 64, at + 1.5, outcome, cause, error, {"update": 1}, result
+    )
 
 
 def test_the_list_has_a_line_a_lease_with_state_and_reason(kept: Path, lessor: Callable[..., Result]) -> None:
@@ -118,10 +129,12 @@ def test_the_history_tells_reason_changes_duration_and_error(kept: Path, lessor:
     assert heads == [
         "refresh (drift repair): running",
         "up (rollback): done in 1.50 s; 1 update",
-        "up (manifest update): failed in 1.50 s; 1 update",
+        "up (manifest update): failed (quota exceeded) in 1.50 s; 1 update",
         "up (first deployment): done in 1.50 s; 1 update",
     ]
-    assert "    update Deployment web (spec.replicas)" in lines
+    assert "    update Deployment web (spec.x)" in lines
+    assert f"      spec.replicas: 1 → {'2' * 200}… (300 characters)" in lines
+    assert "    queue 0.10 s, engine start 0.00 s, plugin 0.00 s, objects 1.25 s" in lines
     assert "    error: second line" in lines
     assert "\x1b" not in "".join(lines)
 
@@ -129,7 +142,7 @@ def test_the_history_tells_reason_changes_duration_and_error(kept: Path, lessor:
 def test_the_history_is_limited_and_machine_readable(kept: Path, lessor: Callable[..., Result]) -> None:
     running, newest = json.loads(lessor("history", "1001", "--limit", "2", "--json").stdout)
     assert (running["ended_at"], running["result"]) == (None, None)
-    assert (newest["asked_by"], newest["result"]["changes"][0]["diff"]) == ("rollback", ["spec.replicas"])
+    assert (newest["asked_by"], newest["result"]["changes"][0]["diff"]) == ("rollback", ["spec.replicas", "spec.x"])
 
 
 def test_without_the_key_the_history_still_tells_what_needs_none(kept: Path, lessor: Callable[..., Result]) -> None:

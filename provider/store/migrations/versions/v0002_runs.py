@@ -49,6 +49,7 @@ def _runs() -> None:
         sa.Column("ended_at", sa.Float, nullable=True),
         sa.Column("outcome", sa.String(16), nullable=False),
         sa.Column("summary", sa.Text, nullable=False),
+        sa.Column("cause", sa.String(64), nullable=False),
         sa.Column("error", sa.Text, nullable=False),
         sa.Column("key_id", sa.String(16), nullable=False),
         sa.Column("result", sa.LargeBinary, nullable=False),
@@ -79,6 +80,7 @@ def _take_over() -> None:
         "manifest_hash": sa.literal(""),
         "ended_at": old["started_at"] + old["seconds"],
         "outcome": sa.case((sa.cast(old["ok"], sa.Boolean).is_(sa.true()), "done"), else_="failed"),
+        "cause": sa.literal(""),
         "key_id": sa.literal(""),
         "result": nothing,
     }
