@@ -82,11 +82,6 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "stateful-max-unavailable": (
         (("StatefulSet",), r"\.spec\.updateStrategy\.rollingUpdate\.maxUnavailable", dropped),
     ),
-    "env-in-secret": (
-        (("Secret",), "", lambda theirs, ours: not theirs and ours["metadata"]["name"].startswith("env-")),
-        (WORKLOADS, rf"{CONTAINER}\.env\[name=[^]]+\]\.value", dropped),
-        (WORKLOADS, rf"{CONTAINER}\.env\[name=[^]]+\]\.valueFrom", added()),
-    ),
     "address-pool": ((("IPAddressPool", "L2Advertisement"), "", added()),),
     "address-pool-annotation": (
         (("Service",), r"\.metadata\.annotations\.metallb\.io/address-pool", added()),
