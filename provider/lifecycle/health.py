@@ -6,7 +6,7 @@ Reading only. What is not ready right after a change is an update that waits for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from components.labels import MANIFEST_SERVICE
@@ -26,13 +26,14 @@ _UNEXPLAINED = frozenset({Trouble.CREATING})
 class Health:
     """`missing`: workloads of the spec that do not exist. `waiting`: a text for each service whose pods are still those
     of an older version; `unready`: one for each other with too few ready replicas. `of_the_tenant`: all of it is the
-    applications' own doing, and we saw it.
+    applications' own doing, and we saw it. `stuck`: pods that a StatefulSet waits for in vain, see `_stuck`.
     """
 
     missing: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
     of_the_tenant: bool = False
+    stuck: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,18 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
         tuple(text for rolling, text in texts if rolling),
         tuple(text for rolling, text in texts if not rolling),
         all(_of_the_tenant(troubles[short.service.name]) for short in shorts),
+        tuple(pod for short in shorts for pod in _stuck(short, troubles[short.service.name])),
     )
+
+
+def _stuck(short: _Short, troubles: Iterable[PodTrouble]) -> list[str]:
+    """Broken pods of an older template. A StatefulSet waits until such a pod is ready before it makes it anew, which
+    never happens: a bad image would stay although the tenant has sent a good one.
+    """
+    newest = (short.workload.get("status") or {}).get("updateRevision")
+    if not short.service.persistent or not newest:
+        return []
+    return [trouble.pod for trouble in troubles if trouble.broken and trouble.revision not in ("", newest)]
 
 
 async def _workloads(cluster: Cluster, spec: LeaseSpec) -> dict[str, dict[str, Any]]:
@@ -146,4 +158,4 @@ def _explained(trouble: PodTrouble, warnings: Mapping[str, str]) -> PodTrouble:
     if trouble.kind not in _UNEXPLAINED or trouble.pod not in warnings:
         return trouble
     text = " ".join(f"{trouble.text}: {warnings[trouble.pod]}".split())[:240]
-    return PodTrouble(trouble.pod, trouble.kind, text)
+    return replace(trouble, text=text)

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["PodTrouble", "Trouble", "first", "pod_trouble"]
 
 _LONGEST = 240
+_REVISION = "controller-revision-hash"
 
 
 class Trouble(StrEnum):
@@ -29,16 +30,25 @@ class Trouble(StrEnum):
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _CONFIG = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _OF_THE_TENANT = frozenset({Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT, Trouble.NOT_READY})
+_BROKEN = frozenset({Trouble.IMAGE, Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT})
 _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "connection reset", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
 class PodTrouble:
-    """`text` is one line and names the pod; it may quote the image's name and the registry's answer."""
+    """`text` is one line and names the pod; it may quote the image's name and the registry's answer. `revision`: which
+    of its StatefulSet's templates the pod was made from, empty for other pods.
+    """
 
     pod: str
     kind: Trouble
     text: str
+    revision: str = ""
+
+    @property
+    def broken(self) -> bool:
+        """Whether its container does not run at all, so that nothing is lost with it."""
+        return self.kind in _BROKEN
 
     @property
     def of_the_tenant(self) -> bool:
@@ -59,7 +69,8 @@ def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
         return None
     kind, detail = found
     text = " ".join(f"pod {name} {kind}{': ' if detail else ''}{detail}".split())
-    return PodTrouble(name, kind, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    revision = str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
+    return PodTrouble(name, kind, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...", revision)
 
 
 def _of_pod(

@@ -20,6 +20,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.updating import update
+from provider.operators.objects import POD
 from provider.protocols import Cluster
 from stacks.engine.masking import mask
 
@@ -92,6 +93,8 @@ async def _keep(look: Look, spec: LeaseSpec) -> Outcome:
     health = await check_health(look.parts.cluster, spec)
     if health.missing and look.parts.config.repair_drift:
         return await update(look, spec, repair=f"{', '.join(health.missing)} missing")
+    for pod in health.stuck:
+        await look.parts.cluster.delete(POD, pod, namespace=spec.namespace)
     return _told(look, health, mask("; ".join(drift), spec))
 
 

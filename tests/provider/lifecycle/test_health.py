@@ -159,6 +159,32 @@ async def test_pods_that_cannot_even_be_made_are_explained_by_their_workload() -
     assert (await world.look(L)).reason == "service web: 0 of 1 ready; pods is forbidden: exceeded quota"
 
 
+@pytest.mark.parametrize(
+    ("status", "revision", "gone"),
+    [
+        (waiting("ImagePullBackOff", "not found"), "web-old", True),
+        (waiting("CrashLoopBackOff", restarts=3), "web-old", True),
+        (waiting("ImagePullBackOff", "not found"), "web-new", False),
+        (container(running={}), "web-old", False),
+        (unscheduled("no room"), "web-old", False),
+    ],
+)
+async def test_a_broken_pod_of_an_older_version_is_not_waited_for(
+    status: dict[str, Any], revision: str, *, gone: bool
+) -> None:
+    """A StatefulSet would wait for it for ever; what runs, or may still run, is left alone."""
+    world = World()
+    spec = await world.run(L, a_group(volume_bytes=10**9))
+    pod = a_pod(status, name="web-0")
+    pod["metadata"]["labels"]["controller-revision-hash"] = revision
+    world.cluster.put(pod)
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None
+    world.cluster.put({**live, "status": {"observedGeneration": 1, "updateRevision": "web-new"}}, status=True)
+    await world.look(L)
+    assert (world.cluster.find(POD, "web-0", spec.namespace) is None) is gone
+
+
 async def test_a_healthy_lease_costs_one_list() -> None:
     world = World()
     spec = await world.run(L, a_group())
