@@ -37,7 +37,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Thirteen objects: namespace, two policies, a pull secret, and three services with a route each."""
+    """Twelve objects: namespace, a policy, a pull secret, and three services with a route each."""
     identity = like.lease if like else lease_id()
     login = RegistryCredentials(host="registry.example", email="a@b.example", username="u", password="p")
     names = ("web", "api", "docs")
