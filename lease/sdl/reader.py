@@ -5,20 +5,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from lease.errors import Finding, SdlInvalid
+from lease.errors import SdlInvalid
+from lease.sdl.findings import Problem, placed, shown
 
 __all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
 
 MAX_VISITS = 100_000
 """Values read with every alias expanded: "billion laughs" ends here."""
-
-_LONGEST = 400
-"""Characters of a tenant's text, or of a list of names, that one finding repeats."""
 
 MAX_FINDINGS = 1_000
 """More are of no use to anybody."""
@@ -73,17 +71,6 @@ def parse_uint32(text: str) -> int | None:
     return value if 0 <= value <= _UINT32 else None
 
 
-class _Problem(NamedTuple):
-    """`rank` 0 ends Go's decoding at once, 1 is collected while it goes on, 2 is something Go would not get to."""
-
-    node: Node
-    message: str
-    found: str
-    allowed: str
-    suffix: str
-    rank: int = 0
-
-
 class Reader:
     """One document being read. Readers of values return something usable even after a problem, so that all are
     found.
@@ -94,7 +81,7 @@ class Reader:
     def __init__(self, root: Node, *, file: str) -> None:
         self.root = root
         self.file = file
-        self._problems: list[_Problem] = []
+        self._problems: list[Problem] = []
         self._visits = 0
         self._key_lines: tuple[Node | None, dict[str, int]] = None, {}
 
@@ -105,13 +92,13 @@ class Reader:
         if len(self._problems) >= MAX_FINDINGS:
             return
         if found is None:
-            found = _shown(node) if not suffix else ""
-        self._problems.append(_Problem(node, message, found, allowed, suffix))
+            found = shown(node) if not suffix else ""
+        self._problems.append(Problem(node, message, found, allowed, suffix))
 
     def mismatch(self, node: Node, message: str, *, allowed: str = "") -> None:
         """Note a value of the wrong kind. Go collects these, and tells them only if nothing worse follows."""
         if len(self._problems) < MAX_FINDINGS:
-            self._problems.append(_Problem(node, message, _shown(node), allowed, "", 1))
+            self._problems.append(Problem(node, message, shown(node), allowed, "", 1))
 
     @property
     def noted(self) -> int:
@@ -128,14 +115,7 @@ class Reader:
         """
         if not self._problems:
             return
-        paths = _paths(self.root)
-        placed = [(_finding(item, paths, self.file), item.rank) for item in self._problems]
-        if decoding:
-            placed.sort(key=lambda pair: (pair[0].line, pair[0].column))
-            first = _told_by_go(placed)
-            placed.remove(first)
-            placed.insert(0, first)
-        raise SdlInvalid(list(dict.fromkeys(finding for finding, _ in placed)))
+        raise SdlInvalid(placed(self._problems, self.root, file=self.file, decoding=decoding))
 
     def _count(self, node: Node, amount: int) -> None:
         self._visits += amount
@@ -211,7 +191,7 @@ class Reader:
         for key, value in node.value:
             name = key.value
             if type(key) is not ScalarNode or name not in allowed:
-                self.problem(key, refusal.format(_shown(key)), allowed=", ".join(allowed))
+                self.problem(key, refusal.format(shown(key)), allowed=", ".join(allowed))
             elif name in found:
                 self._repeated(node, key)
             else:
@@ -270,62 +250,3 @@ class Reader:
     def mapping_of(self, node: Node | None, decode: Callable[[Reader, Node], T]) -> dict[str, T]:
         """A mapping of names to one kind of thing."""
         return {name: decode(self, value) for name, value in self.entries(node).items()}
-
-
-def _shown(node: Node) -> str:
-    if type(node) is ScalarNode:
-        text = _cut(node.value, 60)
-        return f'"{text}"' if node.style in ("'", '"') or not text.strip() else text
-    return "a mapping" if type(node) is MappingNode else "a list"
-
-
-def _finding(item: _Problem, paths: dict[int, str], file: str) -> Finding:
-    path = paths.get(id(item.node), "")
-    path = f"{path}.{item.suffix}".strip(".") if item.suffix else path
-    mark = item.node.start_mark
-    texts = (_cut(text, _LONGEST) for text in (path, item.message, item.found, item.allowed))
-    return Finding(file, mark.line + 1, mark.column + 1, *texts)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
-
-
-def _told_by_go(placed: list[tuple[Finding, int]]) -> tuple[Finding, int]:
-    """Sections are decoded one after the other; in the first that has problems, one that ends the decoding comes
-    before those that are collected, and what stands in a mapping with a repeated key is not looked at.
-    """
-    section = re.split(r"[.\[]", placed[0][0].path)[0]
-    same = [pair for pair in placed if re.split(r"[.\[]", pair[0].path)[0] == section]
-    skipped = [f"{item.path.rpartition('.')[0]}." for item, _ in same if item.message.startswith("mapping key ")]
-    reached = [
-        pair
-        for pair in same
-        if pair[0].message.startswith("mapping key ") or not any(pair[0].path.startswith(path) for path in skipped)
-    ]
-    return min(reached or same, key=lambda pair: pair[1])
-
-
-def _children(node: Node, path: str) -> Iterator[tuple[Node, str]]:
-    if type(node) is MappingNode:
-        for key, value in node.value:
-            if type(key) is ScalarNode:
-                name = f"{path}.{_cut(key.value, 60)}" if path else _cut(key.value, 60)
-                yield key, name
-                yield value, name
-    elif type(node) is SequenceNode:
-        for index, item in enumerate(node.value):
-            yield item, f"{path}[{index}]"
-
-
-def _paths(root: Node) -> dict[int, str]:
-    """Where every node stands in the document, by identity; an aliased node at its anchor."""
-    paths = {id(root): ""}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        for child, path in _children(node, paths[id(node)]):
-            if id(child) not in paths:
-                paths[id(child)] = path
-                waiting.append(child)
-    return paths
