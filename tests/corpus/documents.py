@@ -55,7 +55,6 @@ SAMPLE = (
     "edge-permissions-read",
     "edge-storage-persistent-default-class",
     "edge-storage-ram-shm",
-    "http-body-size-persistent-beta1",
     "ip-endpoint-five-ports-persistent",
     "reclamation-window",  # hostnames, UDP, two replicas
     "services-five-http-chat",
