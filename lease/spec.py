@@ -36,7 +36,8 @@ BUILDER_VERSION = 1
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # an error must not print its input, which may hold what tenants keep secret
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class IngressMode(StrEnum):

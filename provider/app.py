@@ -141,7 +141,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
     leases = _lease_loop(world, head, facts, ledger)
     gateway = _gateway(world, market, ledger, inventory, leases)
     async with asyncio.TaskGroup() as group:
-        group.create_task(narrate(bus, world.database), name="narrate")
+        group.create_task(narrate(bus, world.database, mask=world.engine.mask), name="narrate")
         group.create_task(inventory.run(), name="inventory")
         await inventory.ready()
         group.create_task(run_market(market), name="market")

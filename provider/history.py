@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from lease.ids import namespace_name
+from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import StoreError
 from provider.lifecycle.parts import MakeLeaseSpec
@@ -33,7 +33,7 @@ from provider.store.runs import (
 )
 from provider.store.sealing import KeyRing
 from provider.store.versions import forget_versions, manifest_of, save_version, versions_of
-from stacks.engine.masking import mask_result
+from stacks.engine.masking import mask, mask_result
 from stacks.results import Operation, StackResult
 
 __all__ = ["History", "RecordedEngine"]
@@ -56,10 +56,17 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the lease loop last made a spec from; `previous` is the last complete version, as the cluster knows it."""
+    """What the lease loop last made a spec from, and the spec; `previous` is the last complete version, as the cluster
+    knows it.
+    """
 
     record: ManifestRecord
     previous: LeaseSpec | None
+    newest: LeaseSpec
+
+    @property
+    def specs(self) -> tuple[LeaseSpec, ...]:
+        return (self.newest,) if self.previous is None else (self.newest, self.previous)
 
 
 class RecordedEngine:
@@ -90,10 +97,18 @@ class RecordedEngine:
             addresses: Mapping[str, str],
             previous: LeaseSpec | None,
         ) -> LeaseSpec:
-            self._seen[namespace_name(record.lease)] = _Seen(record, previous)
-            return make(record, withheld=withheld, addresses=addresses, previous=previous)
+            spec = make(record, withheld=withheld, addresses=addresses, previous=previous)
+            self._seen[spec.namespace] = _Seen(record, previous, spec)
+            return spec
 
         return made
+
+    def mask(self, lease: LeaseId, text: str) -> str:
+        """`text` without what the lease's tenant keeps secret: an API server may quote it outside of runs too."""
+        seen = self._seen.get(namespace_name(lease))
+        for spec in seen.specs if seen and text else ():
+            text = mask(text, spec)
+        return text
 
     async def preview(self, spec: LeaseSpec) -> StackResult:
         return await self._applied(Operation.PREVIEW, spec, self._engine.preview(spec))
@@ -191,7 +206,7 @@ class RecordedEngine:
     async def _specs(self, stack: str, spec: LeaseSpec | None) -> list[LeaseSpec]:
         """Every version whose secrets an error or a change may quote."""
         seen = self._seen.get(stack)
-        own = [found for found in (spec, seen.previous if seen else None) if found is not None]
+        own = [*((spec,) if spec else ()), *(seen.specs if seen else ())]
         try:
             async with asyncio.timeout(_STORE_S):
                 return [*own, *await versions_of(self._history.database, self._history.ring, stack)]

@@ -5,10 +5,12 @@ Runs are written down by `provider.history`, which sees them begin.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import structlog
 
+from lease.ids import LeaseId
 from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
 from provider.observe.metrics import STACK_OPERATIONS
@@ -18,21 +20,23 @@ from provider.store.leases import save_status
 
 __all__ = ["narrate"]
 
+Mask = Callable[[LeaseId, str], str]
 _log = structlog.get_logger("lessor")
 
 
-async def narrate(bus: Bus, database: Database) -> None:
-    """Listen for ever. A store that cannot be written costs its rows, never a lease."""
+async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
+    """Listen for ever; `mask` takes a tenant's secrets out of a text about his lease. A store that cannot be written
+    costs its rows, never a lease.
+    """
     async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
-        await _tell(aiter(events), database)
+        await _tell(aiter(events), database, mask)
 
 
-async def _tell(events: AsyncIterator[object], database: Database) -> None:
+async def _tell(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
     async for event in events:
         match event:
             case LeaseStatus():
-                _log.info("lease.state", lease=str(event.lease), phase=event.phase.value, reason=event.reason)
-                await _keep(event, database)
+                await _tell_state(replace(event, reason=mask(event.lease, event.reason)), database)
             case StackReport():
                 _tell_run(event)
 
@@ -53,7 +57,8 @@ def _tell_run(report: StackReport) -> None:
     )  # fmt: skip
 
 
-async def _keep(status: LeaseStatus, database: Database) -> None:
+async def _tell_state(status: LeaseStatus, database: Database) -> None:
+    _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
     try:
         await save_status(database, status)
     except StoreError as error:

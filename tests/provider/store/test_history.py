@@ -195,6 +195,14 @@ async def test_errors_are_masked_with_every_version_before_anybody_sees_them(rec
     assert all(SECRET not in str(run.result) for run in await recorded.runs())
 
 
+async def test_what_an_api_server_says_of_a_lease_is_masked_too(recorded: Recorded) -> None:
+    await recorded.world.run(L, _with_secret(a_group()))
+    await recorded.world.send(L, a_group("nginx:2"))
+    await recorded.world.look(L)
+    assert recorded.engine.mask(L, f"denied: {SECRET}") == "denied: [secret]", "of the version before"
+    assert recorded.engine.mask(a_lease(2), "denied: something") == "denied: something"
+
+
 async def test_an_operation_nobody_announced_is_recorded_without_a_reason(recorded: Recorded) -> None:
     spec = await recorded.world.run(L, a_group())
     recorded.wrap()
