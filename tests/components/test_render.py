@@ -115,6 +115,20 @@ def test_the_mode_and_the_domain_decide_about_hostnames():
     assert routes[1]["metadata"]["name"].endswith(".ingress.example.com")
 
 
+@pytest.mark.parametrize(
+    ("mode", "kind", "prefix"),
+    [("ingress", "Ingress", "nginx.ingress.kubernetes.io"), ("gateway-api", "HTTPRoute", "nginx.org")],
+)
+def test_every_http_option_is_shown_in_both_modes(mode, kind, prefix):
+    options = "http_options: {max_body_size: 5, read_timeout: 2000, next_cases: [off], proxy_buffer_size: 32768}"
+    done = run("--group", "east", "--mode", mode, document=SDL.replace("as: 80,", f"as: 80, {options},"))
+    (made,) = of_kind(list(yaml.safe_load_all(done.stdout)), kind)
+    shown = {key.removeprefix(f"{prefix}/"): value for key, value in made["metadata"]["annotations"].items()}
+    body = "proxy-body-size" if mode == "ingress" else "client-max-body-size"
+    assert (shown[body], shown["proxy-read-timeout"], shown["proxy-next-upstream"]) == ("5", "2", "off")
+    assert shown["proxy-buffer-size"] == "32768"
+
+
 def test_leased_addresses_are_stand_ins_unless_given():
     def pools(*arguments):
         return [
@@ -152,6 +166,8 @@ def test_policies_can_be_left_out():
         (("--owner", "Somebody Else"), SDL, "bech32"),
         (("--dseq", "0"), SDL, "dseq"),
         (("--mode", "traefik"), SDL, "gateway-api"),
+        ((), SDL.replace("image: nginx", 'image: "ngi nx"'), "ngi nx"),
+        ((), SDL.replace("test.localhost", "192.0.2.1"), "192.0.2.1"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_and_nothing_is_printed(arguments, document, says):
