@@ -58,10 +58,11 @@ def lease_routes(config: GatewayConfig, read: ReadLease) -> list[Route]:
 def _running_group(objects: LeaseObjects) -> Group:
     if objects.manifest is None:
         raise RequestError(404, "")
+    why = f": {objects.trouble}" if objects.trouble else ""
     if not objects.namespace:
-        raise RequestError(404, "kube: lease not found")
+        raise RequestError(404, f"kube: lease not found{why}")
     if not objects.workloads:
-        raise RequestError(404, "kube: no deployments for lease")
+        raise RequestError(404, f"kube: no deployments for lease{why}")
     return _group(objects.manifest)
 
 
