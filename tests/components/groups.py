@@ -16,7 +16,10 @@ from lease.validation.provider import NEXT_CASES
 __all__ = ["World", "lease_of", "worlds"]
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
-_WORDS = st.none() | st.lists(_TEXT, max_size=3).map(tuple)
+_BARE = "".join(map(chr, range(0x7F, 0xA0))) + "\0\ufffe\uffff"
+_WORD = st.text(st.characters(codec="utf-8", exclude_characters=_BARE), max_size=20)
+"""Of commands and paths, which may hold less than a variable."""
+_WORDS = st.none() | st.lists(_WORD, max_size=3).map(tuple)
 _NAME = st.sampled_from(("web", "db", "a", "web-np", "w" * 60, "s" * 52)) | st.from_regex(
     r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True
 )
@@ -89,7 +92,7 @@ def _service(draw: st.DrawFn) -> Service:
     volumes = draw(_VOLUMES)
     mounted = draw(st.lists(st.sampled_from(volumes), max_size=3, unique_by=lambda volume: volume.name))
     mounts = tuple(
-        StorageMount(volume.name, f"/{number}{draw(_TEXT).replace(':', '')}", draw(st.booleans()))
+        StorageMount(volume.name, f"/{number}{draw(_WORD).replace(':', '')}", draw(st.booleans()))
         for number, volume in enumerate(mounted)
     )
     cards = draw(st.sampled_from((0, 0, 1, 8)))
