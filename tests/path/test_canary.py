@@ -87,7 +87,7 @@ async def test_a_secret_is_nowhere_but_in_the_pod_and_the_records_even_when_an_e
 
 
 @pytest.mark.long
-async def test_a_secret_stays_secret_through_previews_repairs_restarts_and_an_unreachable_cluster(
+async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_restart(
     world: World, tmp_path: Path
 ) -> None:
     canary = Canary()
