@@ -1,7 +1,7 @@
 """The corpus on the devnet: several documents are alive at once, and each test waits for its own.
 
-A test alone would mostly wait (for pods, for a namespace to go), so the documents that come after it in this process
-are begun before it ends.
+A test alone would mostly wait (for pods, for a namespace to go), so the documents that come after it are begun before
+it ends, by whichever process of the session comes first.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ from provider.inventory.reading import node
 from provider.operators.objects import NODE
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.conftest import DevnetCluster
-from tests.corpus.documents import NODES, SAMPLE, leases_of, valid_names
-from tests.corpus.live import Timings, live_and_die
+from tests.corpus.documents import NEVER_BID, NODES, SAMPLE, leases_of, valid_names
+from tests.corpus.live import Failed, Timings, live_and_die
 
-_SHARDS = 4
 _AT_ONCE = 6
 """Documents that use the engine at one time: more than it has workers, so that none waits for pods."""
 _TOLD = "corpus seconds"
@@ -40,15 +38,11 @@ def _names() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a document. Documents of one shard share a process, so that they can be begun ahead of their tests."""
+    """One test a document."""
     if "document" not in metafunc.fixturenames:
         return
-    names = _names() or list(SAMPLE)
-    long = [name for name in names if name not in SAMPLE]
-    params = [pytest.param(name, marks=pytest.mark.xdist_group("corpus-sample")) for name in names if name in SAMPLE]
-    for index, name in enumerate(long):
-        marks = (pytest.mark.long, pytest.mark.xdist_group(f"corpus-{index * _SHARDS // len(long)}"))
-        params.append(pytest.param(name, marks=marks))
+    names = [name for name in _names() or SAMPLE if name not in NEVER_BID]
+    params = [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.long) for name in names]
     metafunc.parametrize("document", params)
 
 
@@ -97,46 +91,54 @@ async def engine(
 
 
 class Lives:
-    """Documents being lived through. `wait` returns when one has ended, and begins those that come after it."""
+    """Documents being lived through, each by one process of the session: whoever claims it first begins it.
 
-    def __init__(self, queue: list[str], *, engine: PulumiEngine, cluster: KubeCluster, make: Any) -> None:
+    `live` takes a name and returns seconds by step. `folder` is what the processes share: a folder for each claimed
+    document, with `end.json` in it when it has ended.
+    """
+
+    def __init__(self, queue: list[str], *, folder: Path, live: Callable[[str], Awaitable[Timings]]) -> None:
         self._queue = queue
-        self._engine = engine
-        self._cluster = cluster
-        self._make = make
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._tasks: dict[str, asyncio.Task[Timings]] = {}
+        self._folder = folder
+        self._live = live
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def wait(self, name: str, *, ahead: bool) -> Timings:
-        """Seconds by step. Raises what went wrong with that document."""
+    async def wait(self, name: str) -> Timings:
+        """When that document has ended; begins those that come after it. Raises `Failed` with what went wrong."""
         position = self._queue.index(name)
-        for each in self._queue[position : position + (2 * _AT_ONCE if ahead else 1)]:
-            if each not in self._tasks:
-                self._tasks[each] = asyncio.create_task(self._live(each))
-        return await self._tasks[name]
+        for each in self._queue[position : position + 2 * _AT_ONCE]:
+            if self._claim(each):
+                self._tasks[each] = asyncio.create_task(self._tell_end(each))
+        while not (end := self._folder / name / "end.json").exists():
+            await asyncio.sleep(0.2)
+        told = json.loads(end.read_bytes())
+        if told["problem"]:
+            raise Failed(told["problem"])
+        return Timings(told["timings"])
 
-    async def _live(self, name: str) -> Timings:
-        started, timings = time.monotonic(), Timings()
-        async with self._room:
-            life = live_and_die(
-                self._make(name),
-                engine=self._engine,
-                cluster=self._cluster,
-                timings=timings,
-                read_back=name not in SAMPLE,
-            )
-            await anext(life)
-        async for _ in life:
-            pass
-        return timings | {"whole": time.monotonic() - started}
+    def _claim(self, name: str) -> bool:
+        try:
+            (self._folder / name).mkdir(parents=True)
+        except FileExistsError:
+            return False
+        return True
 
-    async def stop(self) -> None:
-        """After a run that was ended early."""
-        for task in self._tasks.values():
+    async def _tell_end(self, name: str) -> None:
+        told: dict[str, Any] = {"problem": "it was begun by a process that ended", "timings": {}}
+        try:
+            told = {"problem": "", "timings": await self._live(name)}
+        except Exception as error:
+            told["problem"] = f"{type(error).__name__}: {error}"
+        finally:
+            fresh = self._folder / name / "end.new"
+            fresh.write_text(json.dumps(told))
+            fresh.rename(fresh.with_name("end.json"))
+
+    async def finish(self, *, early: bool) -> None:
+        """What was begun for tests of other processes comes to its end, unless the run was ended early."""
+        for task in self._tasks.values() if early else ():
             task.cancel()
-        for task in self._tasks.values():
-            with suppress(BaseException):
-                await task
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -147,23 +149,26 @@ async def lives(
     cluster: KubeCluster,
     engine: PulumiEngine,
 ) -> AsyncIterator[Lives]:
-    every = valid_names(shared)
+    every, room = valid_names(shared), asyncio.Semaphore(_AT_ONCE)
     found = [node(obj) for obj in await cluster.list(NODE)]
     nodes = [item for item in found if item is not None]  # as the provider's inventory reads them
+    api_server = corpus_cluster.api_server.removeprefix("https://")
 
-    def make(name: str) -> Any:
-        return leases_of(
-            name,
-            (shared / "sdl" / f"{name}.yaml").read_bytes(),
-            number=every.index(name),
-            nodes=nodes,
-            api_server=corpus_cluster.api_server.removeprefix("https://"),
-        )
+    async def live(name: str) -> Timings:
+        text = (shared / "sdl" / f"{name}.yaml").read_bytes()
+        specs = leases_of(name, text, number=every.index(name), nodes=nodes, api_server=api_server)
+        started, timings = time.monotonic(), Timings()
+        async with room:
+            life = live_and_die(specs, engine=engine, cluster=cluster, timings=timings, read_back=name not in SAMPLE)
+            await anext(life)
+        async for _ in life:
+            pass
+        return timings | {"whole": time.monotonic() - started}
 
     queue = [name for item in request.session.items if (name := _document_of(item))]
-    lives = Lives(queue, engine=engine, cluster=cluster, make=make)
+    lives = Lives(queue, folder=corpus_cluster.plane.data.parent / "corpus-lives", live=live)
     yield lives
-    await lives.stop()
+    await lives.finish(early=bool(request.session.shouldstop or request.session.shouldfail))
 
 
 @pytest.hookimpl
