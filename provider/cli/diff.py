@@ -14,7 +14,7 @@ import typer
 from components.changes import Refusal, compare, refusals
 from components.errors import BuildError
 from components.lease import lease_objects
-from lease.errors import LeaseError
+from lease.errors import LeaseError, SdlInvalid
 from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
@@ -73,6 +73,8 @@ def diff(
 
     try:
         found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), parse_lease(lease), objects))
+    except SdlInvalid as error:
+        raise _failed(_first_of(error)) from None
     except (LeaseError, BuildError, ProviderError, EngineError, TimeoutError) as error:
         raise _failed(str(error) or type(error).__name__) from None
     except OSError as error:
@@ -96,11 +98,13 @@ def _read(file: str) -> bytes:
 
 
 def _failed(problem: str) -> typer.Exit:
-    """One line: of several findings the first, with a word about the others."""
-    first, *others = problem.strip().splitlines()
-    more = f" (and {len(others)} more lines; `lessor sdl check` shows all findings)" if others else ""
-    typer.secho(f"lessor: {printable(first)}{more}", err=True, fg=typer.colors.RED)
+    typer.secho(f"lessor: {printable(problem.strip().replace(chr(10), '; '))}", err=True, fg=typer.colors.RED)
     return typer.Exit(_FAILED)
+
+
+def _first_of(invalid: SdlInvalid) -> str:
+    first, *others = invalid.findings
+    return f"{first} (and {len(others)} more: see `lessor sdl check`)" if others else str(first)
 
 
 async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) -> _Difference:

@@ -333,6 +333,13 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert code == 1 and "http://127.0.0.1:1" in output and output.count("\n") == 1
 
 
+def test_an_sdl_with_several_faults_is_one_line_that_names_the_first(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(TEXT.replace("units: 500m", "units: lots").replace("size: 1Gi", "size: huge"))
+    code, output = lessor(str(tmp_path / "bad.yaml"), "--lease", str(LEASE))
+    assert code == 1 and output.count("\n") == 1
+    assert "bad.yaml:" in output and "`lessor sdl check`" in output
+
+
 def test_another_providers_lease_is_refused(tmp_path: Path) -> None:
     code, output = lessor(str(DEMO), "--lease", str(LEASE), env={"AP_FROM": OWNER, "AP_HOME": str(tmp_path)})
     assert code == 1 and "this provider is" in output
