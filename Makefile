@@ -7,7 +7,7 @@ KEEP   ?=
 DENOM  ?=
 export LESSOR_SHARED ?= ../shared
 
-.PHONY: setup tools test test-long lint demo lock wheel clean
+.PHONY: setup tools test test-long sim lint demo lock wheel clean
 
 setup: $(VENV)/.installed
 
@@ -31,6 +31,10 @@ test: tools lint
 
 test-long: tools
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 30
+
+# `make sim SEED=17` runs one seed again and shortens it if it fails, `make sim SEEDS=1000` many on two cores.
+sim: setup
+	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
 demo: tools
 	$(BIN)/lessor demo $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")

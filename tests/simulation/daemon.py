@@ -1,0 +1,130 @@
+"""One life of the provider's process: the parts of `provider/app.py` over the fakes, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from random import Random
+
+from lease.build import SpecSettings, lease_spec
+from lease.ids import OrderId
+from lease.spec import ClusterFacts, LeaseSpec
+from provider.bus import MemoryBus
+from provider.chain.pump import pump_blocks
+from provider.inventory.ledger import Ledger
+from provider.inventory.watcher import InventoryWatcher
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.records import ManifestRecord
+from provider.market.book import Market
+from provider.market.loop import run_market
+from provider.protocols import Chain, Cluster, StackEngine
+from provider.settings import Settings
+from provider.store import Database
+from provider.units import Coin, parse_address_range
+from tests.provider.lifecycle.world import PROVIDER
+from tests.provider.market.world import RULES
+from tests.simulation.virtual import VirtualClock
+
+__all__ = ["CHAIN_ID", "Daemon", "Parts5"]
+
+CHAIN_ID = "simnet-1"
+_RANGES = (parse_address_range("203.0.113.1-203.0.113.3"),)
+
+
+@dataclass(frozen=True)
+class Parts5:
+    """What a daemon runs over and what survives it. `keep_promises` is the planted defect "forgets the release"."""
+
+    chain: Chain
+    cluster: Cluster
+    engine: StackEngine
+    database: Database
+    clock: VirtualClock
+    keep_promises: bool = False
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class Daemon:
+    """`start()` begins a life, `kill()` ends it at whatever await each of its tasks is."""
+
+    def __init__(self, world: Parts5, *, seed: int) -> None:
+        config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4, **world.config)  # type: ignore[arg-type]
+        self.bus, self.ledger, self._world = MemoryBus(), Ledger(PROVIDER), world
+        settings = Settings(ip_ranges=_RANGES)
+        self.inventory = InventoryWatcher(world.cluster, settings, bus=self.bus, clock=world.clock)
+        self.market = self._market(world)
+        parts = Parts(
+            cluster=world.cluster,
+            engine=world.engine,
+            bus=self.bus,
+            config=config,
+            claims=Claims(world.cluster, config),
+            make_spec=_make_spec,
+            release=(lambda order: None) if world.keep_promises else self.ledger.release,
+        )
+        self.reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=Random(seed))
+        self.leases = LeaseLoop(self.reconciler, parts, chain=world.chain, clock=world.clock)
+        self._task: asyncio.Task[None] | None = None
+        self.started_at = 0.0
+
+    def start(self) -> None:
+        self.started_at = self._world.clock.monotonic()
+        self._task = asyncio.create_task(self._run(), name="daemon")
+
+    async def kill(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def ended(self) -> BaseException | None:
+        """Why it ended by itself, which it never may."""
+        if self._task is None or not self._task.done():
+            return None
+        return RuntimeError("cancelled") if self._task.cancelled() else self._task.exception() or RuntimeError("ended")
+
+    def order_known(self, order: OrderId) -> bool:
+        return self.ledger.reservation(order) is not None
+
+    async def _run(self) -> None:
+        world = self._world
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.inventory.run())
+            await self.inventory.ready()
+            group.create_task(run_market(self.market))
+            group.create_task(self.leases.run())
+            group.create_task(pump_blocks(world.chain, self.bus, database=world.database, clock=world.clock))
+
+    def _market(self, world: Parts5) -> Market:
+        return Market(
+            provider=PROVIDER,
+            chain=world.chain,
+            bus=self.bus,
+            clock=world.clock,
+            ledger=self.ledger,
+            inventory=lambda: self.inventory.inventory,
+            database=world.database,
+            rules=RULES,
+            deposit=Coin("uakt", Decimal(500000)),
+        )
+
+
+def _make_spec(
+    record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
+) -> LeaseSpec:
+    return lease_spec(
+        lease=record.lease,
+        group=record.group,
+        resource_version=record.resource_version,
+        placements=record.placements,
+        addresses=addresses,
+        cluster=ClusterFacts(network_policies=False),
+        settings=SpecSettings(),
+        withheld=withheld,
+        previous=previous,
+    )

@@ -1,0 +1,147 @@
+"""Run seeds, shorten what fails, say what happened: `make sim SEED=17`, `make sim SEEDS=1000`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from tests.simulation.rules import ALWAYS, IN_THE_END, broken
+from tests.simulation.steps import Step, draw, take
+from tests.simulation.virtual import run_virtual
+from tests.simulation.world import Defect, World
+
+__all__ = ["Result", "main", "run_seed", "shorten"]
+
+STEPS = 25
+_CALM_S = (120.0, 400.0, 700.0)
+"""After the faults: how long everything has to come to rest, and when it is looked whether it has."""
+
+
+@dataclass(frozen=True)
+class Result:
+    seed: int
+    steps: tuple[Step, ...]
+    problems: tuple[str, ...]
+    faults: Counter[str] = field(default_factory=Counter)
+    facts: Counter[str] = field(default_factory=Counter)
+
+
+def run_seed(seed: int, steps: Sequence[Step] | None = None, *, defect: str = "", count: int = STEPS) -> Result:
+    """One run; `steps` instead of those the seed draws."""
+    chosen = tuple(draw(seed, count) if steps is None else steps)
+    return run_virtual(_run(seed, chosen, Defect(defect)))
+
+
+async def _run(seed: int, steps: tuple[Step, ...], defect: Defect) -> Result:
+    world = World(seed, defect)
+    controllers = asyncio.create_task(world.cluster.controllers())
+    world.daemon.start()
+    try:
+        problems, done = await _live(world, steps)
+        if not problems:
+            problems = await _rest(world)
+    finally:
+        controllers.cancel()
+        await world.daemon.kill()
+        await world.database.close()
+    facts = Counter(leases=len(world.alive()) + len(world.ended()), lives=world.lives, ups=len(world.engine.specs))
+    facts["seconds"] = int(world.now)
+    facts["ran"] = len(world.memory.ran)
+    return Result(seed, steps[:done], tuple(problems), world.faults.hits, facts)
+
+
+async def _live(world: World, steps: Sequence[Step]) -> tuple[list[str], int]:
+    for number, step in enumerate(steps, start=1):
+        await take(world, step)
+        if problems := broken(world, ALWAYS):
+            return problems, number
+    return [], len(steps)
+
+
+async def _rest(world: World) -> list[str]:
+    """No more faults; within bounded time the world is exactly what the chain says."""
+    world.faults.stop()
+    problems: list[str] = []
+    for seconds in _CALM_S:
+        for _ in range(4):
+            await asyncio.sleep(seconds / 4)
+            await world.chain.push()
+        problems = broken(world, IN_THE_END)
+        if not problems or broken(world, ALWAYS):
+            break
+    return problems
+
+
+def shorten(result: Result, *, defect: str = "") -> Result:
+    """Leave out steps, first many at a time, while any rule is still broken (delta debugging)."""
+    best, size = result, max(1, len(result.steps) // 2)
+    while size:
+        start = 0
+        while start < len(best.steps):
+            fewer = best.steps[:start] + best.steps[start + size :]
+            tried = run_seed(result.seed, fewer, defect=defect)
+            if tried.problems:
+                best = tried
+            else:
+                start += size
+        size //= 2
+    return best
+
+
+def told(result: Result) -> str:
+    lines = [f"seed {result.seed}: {len(result.problems)} rules broken after"]
+    return "\n".join([*lines, *(f"  {step}" for step in result.steps), *(f"! {text}" for text in result.problems)])
+
+
+def quiet() -> None:
+    """The daemon's own words would drown the trace."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make sim")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--defect", default="")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return _one(options.seed, options.defect)
+    return _many(range(options.first, options.first + options.seeds))
+
+
+def _one(seed: int, defect: str) -> int:
+    quiet()
+    result = run_seed(seed, defect=defect)
+    if result.problems:
+        print(told(shorten(result, defect=defect)))
+        return 1
+    print(f"seed {seed}: all rules held; {dict(result.facts)}; faults {dict(result.faults)}")
+    return 0
+
+
+def _many(seeds: range) -> int:
+    began, faults, facts, failed = time.monotonic(), Counter[str](), Counter[str](), list[int]()
+    with multiprocessing.get_context("spawn").Pool(2, quiet) as pool:
+        for result in pool.imap_unordered(run_seed, seeds, chunksize=10):
+            faults += result.faults
+            facts += result.facts + Counter(steps=len(result.steps))
+            if result.problems:
+                failed.append(result.seed)
+                print(f"seed {result.seed}: {result.problems[0]}", flush=True)
+    print(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s: {dict(facts)}")
+    print(f"faults that hit: {dict(faults.most_common())}")
+    print(f"failed: {sorted(failed)}" if failed else "all rules held", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,58 @@
+"""200 seeds of the whole provider over its fakes, and planted defects that the rules must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from tests.simulation.defects import DEFECTS
+from tests.simulation.run import quiet, run_seed, shorten, told
+
+_BLOCKS = 10
+_SEEDS = 20
+_WITHIN = 60
+"""Seeds within which every planted defect must be noticed."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
+    quiet()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize("block", range(_BLOCKS))
+def test_whatever_goes_wrong_the_seven_rules_hold(block: int) -> None:
+    for seed in range(block * _SEEDS, (block + 1) * _SEEDS):
+        result = run_seed(seed)
+        assert not result.problems, told(shorten(result))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_noticed(defect: str) -> None:
+    """By the rule that it breaks, in a seed that is well without it."""
+    for seed in range(_WITHIN):
+        problems = run_seed(seed, defect=defect).problems
+        if problems:
+            assert not run_seed(seed).problems
+            assert problems[0].startswith(DEFECTS[defect]), problems
+            return
+    raise AssertionError(f"{defect}: no rule noticed within {_WITHIN} seeds")
+
+
+def test_a_seed_gives_the_same_run_again() -> None:
+    assert run_seed(7) == run_seed(7)
+
+
+@pytest.mark.long
+def test_a_failing_run_is_shortened_to_what_it_needs() -> None:
+    defect = "promises are never released"
+    result = next(found for seed in range(_WITHIN) if (found := run_seed(seed, defect=defect)).problems)
+    short = shorten(result, defect=defect)
+    assert short.problems
+    assert len(short.steps) < len(result.steps) // 2
+    assert f"seed {result.seed}" in told(short)
