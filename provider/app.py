@@ -53,7 +53,7 @@ from provider.store import Database, open_database
 from provider.store.ring import open_ring
 from stacks.engine import EngineConfig, PulumiEngine
 
-__all__ = ["run_provider"]
+__all__ = ["engine_config", "run_provider", "spec_maker"]
 
 _log = structlog.get_logger("lessor")
 
@@ -89,7 +89,7 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
     _make_home(settings.home)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
-        engine = PulumiEngine(_engine_config(settings))
+        engine = PulumiEngine(engine_config(settings))
         stack.push_async_callback(engine.close)
         await engine.start()
         database = await open_database(settings.database_url)
@@ -118,7 +118,8 @@ def _make_home(home: Path) -> None:
         raise SettingsError(f"AP_HOME={home}: {error.strerror}; it must be a folder that can be written") from error
 
 
-def _engine_config(settings: Settings) -> EngineConfig:
+def engine_config(settings: Settings) -> EngineConfig:
+    """How this provider's engine is set up; `SettingsError` when Pulumi or the kubeconfig is missing."""
     pulumi = shutil.which("pulumi")
     if pulumi is None:
         raise SettingsError("the program pulumi is not on PATH; `lessor doctor` says how to get it")
@@ -201,14 +202,15 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         bus=world.bus,
         config=config,
         claims=Claims(world.cluster, config),
-        make_spec=world.engine.watching(_make_spec(settings, facts)),
+        make_spec=world.engine.watching(spec_maker(settings, facts)),
         release=ledger.release,
     )
     reconciler = Reconciler(parts, chain=world.chain, clock=world.clock)
     return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
 
 
-def _make_spec(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
+def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
+    """What turns a stored manifest into the LeaseSpec of this provider's settings, also for `lessor diff`."""
     rules = SpecSettings(
         static_hosts=settings.ingress_static_hosts,
         ingress_domain=settings.ingress_domain,

@@ -121,7 +121,7 @@ async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) ->
 
 async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:
     """From the provider's cluster, with its own rules."""
-    from provider.app import _make_spec  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
+    from provider.app import spec_maker  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
     from provider.clock import SystemClock  # noqa: PLC0415
     from provider.cluster import KubeCluster  # noqa: PLC0415
     from provider.startup import api_server_endpoints, cluster_facts  # noqa: PLC0415
@@ -132,16 +132,16 @@ async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> V
             # the daemon waits for a cluster that is away, we do not
             settings = settings.model_copy(update={"api_server_endpoints": await api_server_endpoints(cluster)})
         facts = await cluster_facts(settings, cluster, clock=SystemClock())
-        return await next_version(manifest, lease, settings=settings, cluster=cluster, make=_make_spec(settings, facts))
+        return await next_version(manifest, lease, settings=settings, cluster=cluster, make=spec_maker(settings, facts))
     finally:
         await cluster.aclose()
 
 
 async def _previewed(versions: Versions, settings: Settings) -> list[ShownChange]:
-    from provider.app import _engine_config  # noqa: PLC0415
+    from provider.app import engine_config  # noqa: PLC0415
     from provider.cli.trial import preview_beside  # noqa: PLC0415
 
-    trial = await preview_beside(_engine_config(settings), versions.wanted)
+    trial = await preview_beside(engine_config(settings), versions.wanted)
     if not trial.result.ok:
         raise NoDiff(f"the preview failed: {trial.result.error}")
     old, new = lease_objects(versions.running), lease_objects(versions.wanted)
