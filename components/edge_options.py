@@ -20,7 +20,7 @@ _MAX_BODY_BYTES = 104_857_600
 _MAX_TIMEOUT_MS = 60_000
 _MAX_BUFFER_BYTES = 1_048_576
 _UINT32 = 2**32 - 1
-_SIZE = re.compile(r"[0-9]{1,9}[kKmM]?")
+_SIZE = re.compile(r"[1-9][0-9]{0,8}[kKmM]?")
 
 
 def ingress_annotations(hostname: HostnameSpec) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+from components.checks import label_part, label_value, subdomain
 from components.errors import BuildError
 from components.labels import MANIFEST_SERVICE, NAMESPACE, Object, metadata, namespace_labels
 from lease.spec import IngressMode, LeaseSpec, PortSpec, ServiceSpec
@@ -31,24 +32,78 @@ def _restrictions(spec: LeaseSpec) -> Object:
         {
             "podSelector": {},
             "ingress": [{"from": [own]}, *_edges(spec)],
-            "egress": [{"to": [own]}, _dns(), {"to": [_block("0.0.0.0/0", CLOSED_RANGES)]}],
+            "egress": [{"to": [own]}, *_dns(spec), {"to": [_block("0.0.0.0/0", _closed(spec))]}],
             "policyTypes": ["Ingress", "Egress"],
         },
     )
 
 
 def _edges(spec: LeaseSpec) -> list[Object]:
-    """Where HTTP requests come from: the ingress controller always, the gateway's namespace in its mode."""
+    """Where HTTP requests come from: Ingress-NGINX always, the gateway's namespace in its mode, and the edge that the
+    settings name (Traefik, or a gateway whose pods run elsewhere).
+    """
+    cluster = spec.cluster
     nginx = {"matchLabels": {"app.kubernetes.io/name": "ingress-nginx"}}
     edges: list[Object] = [{"from": [{"namespaceSelector": nginx, "podSelector": dict(nginx)}]}]
-    if spec.cluster.ingress_mode is IngressMode.GATEWAY_API and spec.cluster.gateway_namespace:
-        edges.append({"from": [{"namespaceSelector": _named(spec.cluster.gateway_namespace)}]})
+    if cluster.ingress_mode is IngressMode.GATEWAY_API and cluster.gateway_namespace:
+        edges.append({"from": [{"namespaceSelector": _named(cluster.gateway_namespace)}]})
+    if cluster.edge_namespace:
+        edges.append({"from": [_named_edge(cluster.edge_namespace, cluster.edge_labels)]})
+    elif cluster.edge_labels:
+        raise BuildError("setting edge labels", cluster.edge_labels, "none without the edge's namespace")
     return edges
 
 
-def _dns() -> Object:
+def _named_edge(namespace: str, labels: Iterable[str]) -> Object:
+    """Labels narrow the namespace down; they never open another one."""
+    peer: Object = {"namespaceSelector": _named(label_part("setting edge namespace", namespace))}
+    pods = dict(_label(text) for text in labels)
+    return peer | ({"podSelector": {"matchLabels": pods}} if pods else {})
+
+
+def _label(text: str) -> tuple[str, str]:
+    """`app.kubernetes.io/name=traefik` as key and value."""
+    key, equals, value = text.partition("=")
+    prefix, slash, name = key.rpartition("/")
+    if not equals:
+        raise BuildError("setting edge labels", text, "key=value")
+    if slash:
+        subdomain("setting edge labels", prefix)
+    label_part("setting edge labels", name)
+    return key, label_value("setting edge labels", value)
+
+
+def _dns(spec: LeaseSpec) -> Iterable[Object]:
+    """The cluster's DNS; then the cache on each node, whose address is link-local and so closed otherwise."""
     dns_pods = {"namespaceSelector": _named("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
-    return {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}], "to": [dns_pods]}
+    yield _dns_rule([dns_pods])
+    if spec.cluster.node_dns:
+        yield _dns_rule([_block(_address(text)) for text in dict.fromkeys(spec.cluster.node_dns)])
+
+
+def _dns_rule(peers: list[Object]) -> Object:
+    return {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}], "to": peers}
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(ipaddress.ip_address(text)))
+    except ValueError:
+        raise BuildError("setting node dns", text, "an IP address") from None
+
+
+def _closed(spec: LeaseSpec) -> tuple[str, ...]:
+    """An exception must lie inside 0.0.0.0/0 without being all of it; IPv6 has no rule and is closed as a whole."""
+    more = []
+    for text in spec.cluster.closed_ranges:
+        try:
+            network = ipaddress.IPv4Network(text)
+        except ValueError:
+            network = ipaddress.IPv4Network("0.0.0.0/0")
+        if not network.prefixlen:
+            raise BuildError("setting closed ranges", text, "an IPv4 network such as 203.0.113.0/24")
+        more.append(str(network))
+    return tuple(dict.fromkeys((*CLOSED_RANGES, *more)))
 
 
 def _service_policies(spec: LeaseSpec, service: ServiceSpec) -> Iterable[Object]:

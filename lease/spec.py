@@ -35,6 +35,11 @@ BUILDER_VERSION = 1
 """Raised whenever `components/` would make other objects from the same spec."""
 
 
+def _unset(value: object) -> bool:
+    """What came later than the first specs and is not set stays out of the JSON, so that hashes stay."""
+    return not value
+
+
 class _Model(BaseModel):
     # an error must not print its input, which may hold what tenants keep secret
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -193,6 +198,18 @@ class ClusterFacts(_Model):
     )
     metallb_namespace: str = "metallb-system"
     pull_secret: str = ""
+    edge_namespace: str = Field(
+        default="", exclude_if=_unset, description="of an edge that is neither Ingress-NGINX nor in the gateway's"
+    )
+    edge_labels: tuple[str, ...] = Field(
+        default=(), exclude_if=_unset, description='"key=value" of its pods; none: all pods of its namespace'
+    )
+    node_dns: tuple[str, ...] = Field(
+        default=(), exclude_if=_unset, description="addresses of a DNS cache on each node, which pods ask"
+    )
+    closed_ranges: tuple[str, ...] = Field(
+        default=(), exclude_if=_unset, description="IPv4 networks closed to tenants beside those that always are"
+    )
 
 
 class LeaseSpec(_Model):

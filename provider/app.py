@@ -217,6 +217,7 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
         overcommit_cpu_percent=settings.overcommit_cpu,
         overcommit_memory_percent=settings.overcommit_memory,
         overcommit_storage_percent=settings.overcommit_storage,
+        runtime_class=settings.runtime_class,
     )
 
     def make(

@@ -8,7 +8,7 @@ secret's value is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from enum import StrEnum
@@ -23,11 +23,16 @@ from provider.errors import SettingsError
 from provider.units import (
     AddressRange,
     Coin,
+    parse_address,
     parse_address_range,
+    parse_blocked,
+    parse_closed_range,
     parse_coin,
     parse_duration,
     parse_endpoint,
     parse_hostname,
+    parse_label,
+    parse_nginx_size,
     parse_object_name,
     parse_quantity,
 )
@@ -105,8 +110,17 @@ def _size(name: str, text: str) -> int:
     return size
 
 
-def _endpoints(value: object) -> object:
-    return tuple(parse_endpoint(item) for item in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+def _each(parse: Callable[[str], str]) -> Callable[[object], object]:
+    """Texts between commas, each as `parse` takes it."""
+
+    def check(value: object) -> object:
+        return tuple(parse(item) for item in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+
+    return check
+
+
+def _maybe_name(value: str) -> str:
+    return parse_object_name(value.strip()) if value.strip() else ""
 
 
 def _listen(value: object) -> object:
@@ -232,14 +246,40 @@ class Settings(BaseSettings):
     ingress_class: ObjectName = Field("akash-ingress-class", min_length=1, validation_alias=_ours("INGRESS_CLASS"))
     gateway_name: ObjectName = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAME"))
     gateway_namespace: ObjectName = Field("akash-gateway", validation_alias=_ap("GATEWAY_NAMESPACE"))
-    proxy_buffer_size: str = Field("16k", validation_alias=_ap("PROXY_BUFFER_SIZE"))
+    proxy_buffer_size: Annotated[str, AfterValidator(parse_nginx_size)] = Field(
+        "16k", validation_alias=_ap("PROXY_BUFFER_SIZE")
+    )
+    edge_namespace: str = Field(
+        "",
+        pattern="^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
+        validation_alias=_ours("EDGE_NAMESPACE"),
+        description="of an edge that policies must let in, such as Traefik's; Ingress-NGINX and the gateway's are",
+    )
+    edge_labels: Annotated[Items, BeforeValidator(_each(parse_label))] = Field(
+        (), validation_alias=_ours("EDGE_LABELS"), description="of its pods, key=value[,…]; empty: all of its namespace"
+    )
+    node_dns: Annotated[Items, BeforeValidator(_each(parse_address))] = Field(
+        (), validation_alias=_ours("NODE_DNS"), description="addresses of a DNS cache on the nodes, 169.254.25.10"
+    )
+    closed_ranges: Annotated[Items, BeforeValidator(_each(parse_closed_range))] = Field(
+        (), validation_alias=_ours("CLOSED_RANGES"), description="more IPv4 networks that no tenant may reach"
+    )
     public_hostname: Hostname = Field("", validation_alias=_ap("CLUSTER_PUBLIC_HOSTNAME"))
-    blocked_hostnames: Items = Field((), validation_alias=_ap("DEPLOYMENT_BLOCKED_HOSTNAMES"))
+    blocked_hostnames: Annotated[Items, BeforeValidator(_each(parse_blocked))] = Field(
+        (), validation_alias=_ap("DEPLOYMENT_BLOCKED_HOSTNAMES"), description="a.com is one name, .b.com a domain"
+    )
     network_policies: bool = Field(True, validation_alias=_ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"))
-    api_server_endpoints: Annotated[Items, BeforeValidator(_endpoints)] = Field(
+    api_server_endpoints: Annotated[Items, BeforeValidator(_each(parse_endpoint))] = Field(
         (), validation_alias=_ours("API_SERVER_ENDPOINTS"), description="address:port, for network policies"
     )
-    pull_secret: str = Field("", validation_alias=_ap("DOCKER_IMAGE_PULL_SECRETS_NAME"))
+    pull_secret: Annotated[str, AfterValidator(_maybe_name)] = Field(
+        "", validation_alias=_ap("DOCKER_IMAGE_PULL_SECRETS_NAME")
+    )
+    runtime_class: Annotated[str, AfterValidator(_maybe_name)] = Field(
+        "",
+        validation_alias=_ap("DEPLOYMENT_RUNTIME_CLASS"),
+        description="of services without an NVIDIA card, such as gvisor; empty or none: the cluster's own",
+    )
 
     # leases
     drift: str = Field(
@@ -289,6 +329,8 @@ class Settings(BaseSettings):
             raise ValueError(f"AP_FROM: {self.provider_address[:60]!r} is not an akash address (akash1…)")
         if self.ingress_static_hosts and not self.ingress_domain:
             raise ValueError("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS needs AP_DEPLOYMENT_INGRESS_DOMAIN")
+        if self.edge_labels and not self.edge_namespace:
+            raise ValueError("LESSOR_EDGE_LABELS needs LESSOR_EDGE_NAMESPACE: labels alone say nothing of an edge")
         if self.bid_deposit.amount != int(self.bid_deposit.amount):
             raise ValueError(f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount")
         return self

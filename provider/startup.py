@@ -68,6 +68,10 @@ async def cluster_facts(settings: Settings, cluster: Cluster, *, clock: Clock) -
         api_server_endpoints=endpoints,
         metallb_namespace=settings.metallb_namespace,
         pull_secret=settings.pull_secret.strip(),
+        edge_namespace=settings.edge_namespace,
+        edge_labels=settings.edge_labels,
+        node_dns=settings.node_dns,
+        closed_ranges=settings.closed_ranges,
     )
 
 

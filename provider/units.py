@@ -12,11 +12,16 @@ from decimal import Decimal, InvalidOperation
 __all__ = [
     "AddressRange",
     "Coin",
+    "parse_address",
     "parse_address_range",
+    "parse_blocked",
+    "parse_closed_range",
     "parse_coin",
     "parse_duration",
     "parse_endpoint",
     "parse_hostname",
+    "parse_label",
+    "parse_nginx_size",
     "parse_object_name",
     "parse_quantity",
 ]
@@ -33,6 +38,9 @@ _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", 
 _LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-fA-F:]+", re.ASCII)
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_LABEL_PAIR = re.compile(rf"([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}=({_LABEL_NAME})?", re.ASCII)
+_NGINX_SIZE = re.compile(r"[1-9][0-9]{0,8}[kKmM]?", re.ASCII)
 _SUFFIX = _SMALL | _DECIMAL | _BINARY
 
 
@@ -136,4 +144,47 @@ def parse_endpoint(text: str) -> str:
         raise ValueError(f"{text[:60]!r} is not address:port with an IP address") from None
     if not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
         raise ValueError(f"{text[:60]!r}: the port must be 1 to 65535")
+    return text
+
+
+def parse_address(text: str) -> str:
+    """An IP address, as it is."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text[:60]!r} is not an IP address") from None
+    return text
+
+
+def parse_blocked(text: str) -> str:
+    """`a.example` blocks that name, `.example` a whole domain; what else there is would block nothing, unnoticed."""
+    try:
+        parse_hostname(text.removeprefix("."))
+    except ValueError:
+        raise ValueError(f"{text[:60]!r} blocks nothing; write a.example for a name or .example for a domain") from None
+    return text
+
+
+def parse_closed_range(text: str) -> str:
+    """An IPv4 network that is not everything; IPv6 is closed to tenants as a whole."""
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise ValueError(f"{text[:60]!r} is not an IPv4 network such as 203.0.113.0/24 ({error})") from None
+    if not network.prefixlen:
+        raise ValueError(f"{text[:60]!r} would close everything")
+    return text
+
+
+def parse_label(text: str) -> str:
+    """`app.kubernetes.io/name=traefik`, as it is: a label and its value."""
+    if not _LABEL_PAIR.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is not a label such as app.kubernetes.io/name=traefik")
+    return text
+
+
+def parse_nginx_size(text: str) -> str:
+    """A size as NGINX writes it; empty stays empty, which says nothing."""
+    if text and not _NGINX_SIZE.fullmatch(text):
+        raise ValueError("not a size of NGINX: digits, perhaps with k or m, for example 16k")
     return text

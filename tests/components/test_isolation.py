@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from components.access import access_objects, access_rules
 from components.errors import BuildError
-from components.isolation import isolation_objects
+from components.isolation import CLOSED_RANGES, isolation_objects
 from components.namespace import namespace_object
-from lease.spec import ClusterFacts, IngressMode
+from lease.spec import ClusterFacts, IngressMode, LeaseSpec
 from tests.components.specs import LEASE, NAMESPACE, port, service, spec
 
 OWN = {"namespaceSelector": {"matchLabels": {"akash.network/namespace": NAMESPACE}}}
@@ -166,3 +168,77 @@ def test_account_role_and_binding_are_named_and_labelled_after_the_service():
         assert labels["akash.network/lease.id.owner"] == LEASE.owner
     assert made[2]["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "web"}
     assert made[2]["subjects"] == [{"kind": "ServiceAccount", "name": "web", "namespace": NAMESPACE}]
+
+
+TRAEFIK = {"edge_namespace": "traefik", "edge_labels": ("app.kubernetes.io/name=traefik", "tier=")}
+
+
+@pytest.mark.parametrize("mode", list(IngressMode))
+@pytest.mark.parametrize(
+    ("labels", "pods"),
+    [
+        ((), {}),
+        (TRAEFIK["edge_labels"], {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "traefik", "tier": ""}}}),
+    ],
+)
+def test_an_edge_that_the_settings_name_is_let_in_beside_the_others(mode, labels, pods):
+    plain = policies(ingress_mode=mode)["akash-deployment-restrictions"]["spec"]
+    named = policies(ingress_mode=mode, edge_namespace="traefik", edge_labels=labels)
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traefik"}}} | pods
+    assert named["akash-deployment-restrictions"]["spec"] == plain | {"ingress": [*plain["ingress"], {"from": [peer]}]}
+
+
+def test_the_nodes_own_dns_cache_is_reached_by_its_address_and_only_for_dns():
+    """Its address is link-local, so that closing the range would take every name from every tenant."""
+    plain = policies()["akash-deployment-restrictions"]["spec"]["egress"]
+    egress = policies(node_dns=("169.254.25.10", "fd00::10", "169.254.25.10"))["akash-deployment-restrictions"]["spec"]
+    peers = [{"ipBlock": {"cidr": "169.254.25.10/32"}}, {"ipBlock": {"cidr": "fd00::10/128"}}]
+    assert egress["egress"] == [*plain[:2], plain[1] | {"to": peers}, plain[2]]
+
+
+def test_an_operator_closes_more_ranges_and_opens_none():
+    more = ("203.0.113.0/24", "168.63.129.16/32", "10.0.0.0/8")
+    block = policies(closed_ranges=more)["akash-deployment-restrictions"]["spec"]["egress"][2]["to"][0]["ipBlock"]
+    assert block == {"cidr": "0.0.0.0/0", "except": [*CLOSED_RANGES, "203.0.113.0/24", "168.63.129.16/32"]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "setting"),
+    [
+        ({"edge_labels": ("a=b",)}, "edge labels"),
+        ({"edge_namespace": "a b"}, "edge namespace"),
+        ({"edge_namespace": "a", "edge_labels": ("ab",)}, "edge labels"),
+        ({"edge_namespace": "a", "edge_labels": ("=b",)}, "edge labels"),
+        ({"edge_namespace": "a", "edge_labels": ("/x=b",)}, "edge labels"),
+        ({"edge_namespace": "a", "edge_labels": ("x= b",)}, "edge labels"),
+        ({"node_dns": ("dns.example",)}, "node dns"),
+        ({"node_dns": ("0.0.0.0/0",)}, "node dns"),
+        ({"closed_ranges": ("0.0.0.0/0",)}, "closed ranges"),
+        ({"closed_ranges": ("192.0.2.1/24",)}, "closed ranges"),
+        ({"closed_ranges": ("fd00::/8",)}, "closed ranges"),
+    ],
+)
+def test_a_setting_that_would_not_close_what_it_says_is_refused(facts, setting):
+    with pytest.raises(BuildError, match=f"setting {setting}"):
+        policies(**facts)
+
+
+def test_no_rule_reaches_an_ipv6_address_outside_the_lease():
+    """Egress is closed but for what is listed, and what is listed is IPv4: fe80::/10, fd00::/8 and the rest."""
+    spec_of = policies(service(ports=(port(53, proto="UDP", global_=True, ip_name="a"),)))
+    blocks = [
+        peer["ipBlock"]["cidr"]
+        for policy in spec_of.values()
+        for rule in policy["spec"].get("egress", ())
+        for peer in rule["to"]
+        if "ipBlock" in peer
+    ]
+    assert blocks == ["0.0.0.0/0"]
+
+
+def test_what_is_not_set_leaves_the_hash_of_a_spec_as_it_was():
+    cluster = json.loads(spec().canonical_json())["cluster"]
+    assert not {"edge_namespace", "edge_labels", "node_dns", "closed_ranges"} & set(cluster)
+    named = spec(cluster=ClusterFacts(**TRAEFIK, node_dns=("169.254.25.10",), closed_ranges=("203.0.113.0/24",)))
+    assert LeaseSpec.from_json(named.canonical_json()) == named
+    assert named.content_hash() != spec(cluster=ClusterFacts()).content_hash()

@@ -67,6 +67,31 @@ async def test_a_namespace_without_workloads_has_no_deployments(world: World) ->
     ]
 
 
+@pytest.mark.parametrize("deployed", [False, True], ids=["nothing of that name", "a workload of that name"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_a_service_that_the_manifest_does_not_name_is_no_service_of_the_lease(
+    world: World, deployed: bool, kind: str
+) -> None:
+    """kubernetes-objects.md §9 T27: the manifest says what the lease's services are, not what lies in its namespace."""
+    running(world)
+    if deployed:
+        world.cluster.put(kind, "api", namespace=SPACE, status={"replicas": 1, "readyReplicas": 1})
+    for name in ("api", "we", "Web", "web-np"):
+        answer = await world.get(f"{PATH}/service/{name}/status", TENANT.token())
+        assert (answer.status, answer.text) == (404, "kube: no service for that lease\n")
+    assert (await world.get(PATH + "/service/web/status", TENANT.token())).status == 200
+    whole = json.loads((await world.get(PATH + "/status", TENANT.token())).text)
+    assert "web" in whole["services"]
+
+
+async def test_without_a_readable_manifest_no_service_is_known(world: World) -> None:
+    """kubernetes-objects.md §9 T28, in the order of T26 to T28: namespace, then manifest, then service."""
+    running(world)
+    del world.cluster.objects["Manifest", "lease", SPACE]
+    answer = await world.get(PATH + "/service/web/status", TENANT.token())
+    assert (answer.status, answer.text) == (404, "kube: no manifest for lease\n")
+
+
 async def test_a_running_lease_shows_its_service(world: World) -> None:
     running(world)
     answer = await world.get(PATH + "/status", TENANT.token())

@@ -78,6 +78,29 @@ def test_promising_twice_for_one_order_counts_once() -> None:
     assert free_cpu(ledger, inventory) == [3000]
 
 
+def test_ports_of_nodes_are_no_room_and_a_deployment_reported_twice_counts_once() -> None:
+    """The Go provider counts RANDOM_PORT endpoints of what is deployed, and nothing reads the counter (bidding.md
+    §4.3). What is left of it: whatever the endpoints are, repeated reports take nothing twice and release gives all
+    back.
+    """
+    plain = spec(count=2)
+    unit = plain.units[0]
+    ports = tuple(Endpoint(EndpointKind.RANDOM_PORT, 0) for _ in range(5000))
+    exposed = replace(plain, units=(replace(unit, resources=replace(unit.resources, endpoints=ports)),))
+    inventory = cluster(4000, address_count=3)
+    running = replace(inventory, pods=(pod("n0"), pod("n0", name="web-1")))
+    before = Ledger(US).free(inventory)
+    ledger = promised(inventory, exposed)
+    assert ledger.free(inventory) == promised(inventory, plain).free(inventory)
+    once = ledger.free(running)
+    for _ in range(2):
+        ledger.rebuild(ORDER, exposed, inventory=running, overcommit=Overcommit())
+        assert ledger.free(running) == once
+    assert once.free_addresses == 3
+    assert ledger.release(ORDER)
+    assert ledger.free(inventory) == before
+
+
 def test_a_pod_that_is_scheduled_moves_from_promised_to_scheduled() -> None:
     inventory = cluster(4000)
     ledger = promised(inventory, spec(count=2))

@@ -167,12 +167,46 @@ def test_a_range_counts_its_addresses() -> None:
         ("AP_CLUSTER_PUBLIC_HOSTNAME", "https://provider.example.com"),
         ("AP_K8S_MANIFEST_NS", "Lease NS"),
         ("LESSOR_INGRESS_CLASS", "a_b"),
+        ("AP_PROXY_BUFFER_SIZE", "lots"),
+        ("AP_PROXY_BUFFER_SIZE", "16kb"),
+        ("AP_PROXY_BUFFER_SIZE", "0"),
+        ("AP_PROXY_BUFFER_SIZE", "-1k"),
+        ("AP_PROXY_BUFFER_SIZE", "16k; return 200"),
+        ("AP_PROXY_BUFFER_SIZE", "٣k"),
+        ("AP_DOCKER_IMAGE_PULL_SECRETS_NAME", "my registry"),
+        ("AP_DEPLOYMENT_RUNTIME_CLASS", "g/visor"),
+        ("AP_DEPLOYMENT_BLOCKED_HOSTNAMES", "a.com,*.b.com"),
+        ("AP_DEPLOYMENT_BLOCKED_HOSTNAMES", "https://a.com"),
+        ("LESSOR_EDGE_NAMESPACE", "kube_system"),
+        ("LESSOR_NODE_DNS", "localdns"),
+        ("LESSOR_NODE_DNS", "169.254.25.10/16"),
+        ("LESSOR_CLOSED_RANGES", "203.0.113.5/24"),
+        ("LESSOR_CLOSED_RANGES", "0.0.0.0/0"),
+        ("LESSOR_CLOSED_RANGES", "fd00::/8"),
     ],
 )
 def test_what_only_leases_would_stumble_over_is_refused_at_the_start(monkeypatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(SettingsError, match=f"^{variable}="):
         load_settings()
+
+
+def test_labels_of_an_edge_are_labels_and_need_its_namespace(monkeypatch) -> None:
+    monkeypatch.setenv("LESSOR_EDGE_LABELS", "app.kubernetes.io/name=traefik,tier=")
+    with pytest.raises(SettingsError, match="LESSOR_EDGE_LABELS needs LESSOR_EDGE_NAMESPACE"):
+        load_settings()
+    monkeypatch.setenv("LESSOR_EDGE_NAMESPACE", "traefik")
+    assert load_settings().edge_labels == ("app.kubernetes.io/name=traefik", "tier=")
+    for bad in ("traefik", "=traefik", "a b=c", "a=b/c", "/a=b"):
+        monkeypatch.setenv("LESSOR_EDGE_LABELS", bad)
+        with pytest.raises(SettingsError, match=r"^LESSOR_EDGE_LABELS="):
+            load_settings()
+
+
+@pytest.mark.parametrize("value", ["1", "16k", "1m", "8K", "4M"])
+def test_a_buffer_size_is_one_of_nginx(monkeypatch, value: str) -> None:
+    monkeypatch.setenv("AP_PROXY_BUFFER_SIZE", value)
+    assert load_settings().proxy_buffer_size == value
 
 
 @pytest.mark.parametrize("value", ["192.0.2.1:6443", "[2001:db8::1]:6443,192.0.2.1:443"])

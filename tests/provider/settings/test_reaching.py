@@ -1,0 +1,72 @@
+"""A setting that is read and reaches no lease is a promise nobody keeps: each one is followed to the spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lease.build import SpecSettings
+from lease.manifest_decode import manifest_from_json
+from lease.spec import ClusterFacts, IngressMode, LeaseSpec
+from provider.app import spec_maker
+from provider.clock import SystemClock
+from provider.lifecycle.records import ManifestRecord
+from provider.settings import Settings
+from provider.startup import cluster_facts
+from tests.provider.gateway.manifests import body, lease
+
+OTHER: dict[str, Any] = {
+    "ingress_mode": IngressMode.GATEWAY_API,
+    "ingress_class": "other",
+    "gateway_name": "other",
+    "gateway_namespace": "other",
+    "proxy_buffer_size": "8k",
+    "public_hostname": "other.example",
+    "network_policies": False,
+    "api_server_endpoints": ("192.0.2.9:443",),
+    "metallb_namespace": "other",
+    "pull_secret": "other",
+    "edge_namespace": "other",
+    "edge_labels": ("a=b",),
+    "node_dns": ("169.254.25.10",),
+    "closed_ranges": ("203.0.113.0/24",),
+}
+RULES: dict[str, tuple[str, Any]] = {
+    "static_hosts": ("ingress_static_hosts", True),
+    "ingress_domain": ("ingress_domain", "other.example"),
+    "overcommit_cpu_percent": ("overcommit_cpu", 50),
+    "overcommit_memory_percent": ("overcommit_memory", 50),
+    "overcommit_storage_percent": ("overcommit_storage", 50),
+    "runtime_class": ("runtime_class", "gvisor"),
+}
+
+
+async def facts(settings: Settings) -> ClusterFacts:
+    return await cluster_facts(settings, None, clock=SystemClock())  # type: ignore[arg-type]  nothing is asked
+
+
+def built(**changes: Any) -> LeaseSpec:
+    settings = Settings(ingress_domain="first.example", ingress_static_hosts=True).model_copy(update=changes)
+    record = ManifestRecord(lease(), manifest_from_json(body())[0], {})
+    make = spec_maker(settings, ClusterFacts())
+    return make(record, withheld=frozenset(), addresses={}, previous=None)
+
+
+@pytest.mark.parametrize("field", ClusterFacts.model_fields)
+async def test_every_fact_of_the_cluster_has_its_setting(field: str) -> None:
+    settings = Settings(api_server_endpoints=("192.0.2.1:6443",))
+    changed = await facts(settings.model_copy(update={field: OTHER[field]}))
+    assert getattr(changed, field) == OTHER[field] != getattr(await facts(settings), field)
+
+
+@pytest.mark.parametrize("rule", SpecSettings.model_fields)
+def test_every_rule_of_the_builder_has_its_setting(rule: str) -> None:
+    setting, value = RULES[rule]
+    plain = built(ingress_static_hosts=False) if rule == "static_hosts" else built()
+    assert built(**{setting: value}).content_hash() != plain.content_hash()
+
+
+def test_the_runtime_class_that_is_set_is_the_pods() -> None:
+    assert [one.runtime_class for one in built(runtime_class="gvisor").services] == ["gvisor"]
+    assert [one.runtime_class for one in built(runtime_class="none").services] == [""]
