@@ -34,6 +34,7 @@ from provider.store.runs import (
 from provider.store.sealing import KeyRing
 from provider.store.versions import forget_versions, manifest_of, save_version, versions_of
 from stacks.engine.masking import mask, mask_result
+from stacks.priority import Priority
 from stacks.results import Operation, StackResult
 
 __all__ = ["History", "RecordedEngine"]
@@ -113,8 +114,8 @@ class RecordedEngine:
     async def preview(self, spec: LeaseSpec) -> StackResult:
         return await self._applied(Operation.PREVIEW, spec, self._engine.preview(spec))
 
-    async def up(self, spec: LeaseSpec) -> StackResult:
-        return await self._applied(Operation.UP, spec, self._engine.up(spec))
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
+        return await self._applied(Operation.UP, spec, self._engine.up(spec, priority=priority))
 
     async def refresh(self, stack: str) -> StackResult:
         run = self._run(Operation.REFRESH, stack, reason=RunReason.DRIFT_REPAIR)

@@ -30,6 +30,7 @@ from provider.chain.model import (
     TxResult,
 )
 from provider.operators.objects import Kind, WatchEvent
+from stacks.priority import Priority
 from stacks.results import StackResult
 
 __all__ = ["Bus", "Chain", "Clock", "Cluster", "StackEngine", "Subscription"]
@@ -122,7 +123,9 @@ class StackEngine(Protocol):
 
     async def preview(self, spec: LeaseSpec) -> StackResult: ...
 
-    async def up(self, spec: LeaseSpec) -> StackResult: ...
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
+        """Make the cluster hold exactly what `spec` says. `priority` is its place in the queue for a worker."""
+        ...
 
     async def refresh(self, stack: str) -> StackResult: ...
 

@@ -15,6 +15,7 @@ from stacks.engine.files import hold, place_kubeconfig, prepare_key
 from stacks.engine.pool import Pool, WorkerProcess
 from stacks.engine.processes import end, survivors
 from stacks.engine.wire import Task
+from stacks.priority import Priority
 from stacks.results import Operation, StackResult
 
 __all__ = ["PulumiEngine"]
@@ -55,7 +56,7 @@ class PulumiEngine:
         """What `up` would do, with the paths of every change."""
         return await self._run(Task(operation=Operation.PREVIEW, stack=spec.namespace, spec=spec))
 
-    async def up(self, spec: LeaseSpec) -> StackResult:
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         """Make the cluster hold exactly what `spec` says; the stack is made if need be."""
         return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec))
 

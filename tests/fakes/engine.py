@@ -15,6 +15,7 @@ from typing import Any
 
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
+from stacks.priority import Priority
 from stacks.results import Operation, ResourceChange, StackResult
 from tests.fakes.cluster import FakeCluster, Key
 
@@ -43,6 +44,7 @@ class FakeEngine:
         self.state: dict[str, dict[Key, dict[str, Any]]] = {}
         self.calls: list[tuple[Operation, str]] = []
         self.specs: list[LeaseSpec] = []
+        self.priorities: list[Priority] = []
         self.faults: deque[Fault | None] = deque()
         self.refused: dict[str, str] = {}
         """Image → error: a version with this image is refused by the cluster."""
@@ -51,8 +53,9 @@ class FakeEngine:
         self.calls.append((Operation.PREVIEW, spec.namespace))
         return self._result(Operation.PREVIEW, spec.namespace)
 
-    async def up(self, spec: LeaseSpec) -> StackResult:
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         self.calls.append((Operation.UP, spec.namespace))
+        self.priorities.append(priority)
         self.specs.append(spec)
         state = self.state.setdefault(spec.namespace, {})
         wanted = {_key(obj): obj for obj in lease_objects(spec)}

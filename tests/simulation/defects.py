@@ -56,16 +56,16 @@ class _KeepsStacks(_Other):
 
 
 class _SwallowsErrors(_Other):
-    async def up(self, spec: Any) -> StackResult:
-        result: StackResult = await self._inner.up(spec)
+    async def up(self, spec: Any, **how: Any) -> StackResult:
+        result: StackResult = await self._inner.up(spec, **how)
         return replace(result, ok=True, error="")
 
 
 class _DropsTheUpdate(_Other):
     """A failed update takes the workload away."""
 
-    async def up(self, spec: Any) -> StackResult:
-        result: StackResult = await self._inner.up(spec)
+    async def up(self, spec: Any, **how: Any) -> StackResult:
+        result: StackResult = await self._inner.up(spec, **how)
         key = ("apps/v1", "Deployment", spec.namespace, "web")
         if not result.ok and key in self._inner.cluster.objects:
             self._inner.cluster.remove(key)

@@ -8,6 +8,7 @@ from typing import Any
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.lifecycle.drift import differences
+from stacks.priority import Priority
 from stacks.results import Operation, ResourceChange, StackResult
 from tests.fakes.cluster import Key
 from tests.fakes.engine import FakeEngine, _key, _retained
@@ -31,8 +32,9 @@ class SimulatedEngine(FakeEngine):
         super().__init__(cluster)
         self._faults = faults
 
-    async def up(self, spec: LeaseSpec) -> StackResult:
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         self.specs.append(spec)
+        self.priorities.append(priority)
         state = self.state.setdefault(spec.namespace, {})
         wanted = {_key(obj): obj for obj in lease_objects(spec)}
         refused = next((self.refused[s.image] for s in spec.services if s.image in self.refused), "")

@@ -82,9 +82,9 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def up(self, spec: Any) -> StackResult:
+    async def up(self, spec: Any, **how: Any) -> StackResult:
         self.calls.append((Operation.UP, spec.namespace, time.monotonic()))
-        return await self._engine.up(spec)
+        return await self._engine.up(spec, **how)
 
     async def refresh(self, stack: str) -> StackResult:
         self.calls.append((Operation.REFRESH, stack, time.monotonic()))
