@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 
 import httpx2
 from lightkube import ApiError, Client
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
+from lightkube.generic_resource import create_namespaced_resource
 from lightkube.resources.core_v1 import Namespace
 
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import OperationRefused
 
-__all__ = ["refuse_terminating", "sweep_namespace"]
+__all__ = ["delete_objects", "refuse_terminating", "sweep_namespace"]
 
 SECONDS = 10
 LABEL = "akash.network/namespace"
@@ -46,6 +48,33 @@ def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
         if error.status.code != 404:
             raise OperationRefused(f"namespace {namespace} could not be deleted: {error}") from None
     return True
+
+
+def delete_objects(config: EngineConfig, namespace: str, made: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Delete objects (apiVersion, kind, name) of a lease's namespace; returns the names that were there.
+
+    Raises `OperationRefused` when the cluster does not do it.
+    """
+    gone = []
+    for version, kind, name in made:
+        group, _, short = version.rpartition("/")
+        resource = create_namespaced_resource(group, short, kind, _plural(kind))
+        try:
+            with closing(_client(config)) as client:
+                client.delete(resource, name, namespace=namespace)
+            gone.append(f"{kind} {name}")
+        except ApiError as error:
+            if error.status.code != 404:
+                raise OperationRefused(f"{kind} {name} could not be deleted: {error}") from None
+        except (ConfigError, httpx2.HTTPError) as error:
+            raise OperationRefused(f"the API server of {config.kubeconfig} did not answer: {error!r}") from None
+    return gone
+
+
+def _plural(kind: str) -> str:
+    """Of the kinds that leases have; Kubernetes has no rule, these follow English's."""
+    name = kind.lower()
+    return name[:-1] + "ies" if name.endswith("y") else name + ("es" if name.endswith("s") else "s")
 
 
 def _get(config: EngineConfig, namespace: str) -> Namespace | None:

@@ -1,6 +1,6 @@
 """What the engine needs to know, and where it keeps things.
 
-<data>/key                      passphrase of every stack's secrets, mode 0600, made at the first start
+<data>/key                      key of every stack's secrets, mode 0600, made at the first start
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
 <data>/tmp/<namespace>/         temporary files of a running operation
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,6 +38,22 @@ class EngineConfig(BaseModel):
     interrupt_seconds: float = Field(default=20, gt=0, description="from the interrupt to the kill")
     worker_operations: int = Field(default=200, ge=1, description="then a worker is replaced by a fresh one")
     history: int = Field(default=10, ge=1, description="updates of a stack whose records are kept")
+    engine: Literal["thin", "stock"] = Field(
+        default="thin", description="stock: the SDK's own stack class, four command lines an operation"
+    )
+    secrets: Literal["transit", "vault", "passphrase"] = Field(
+        default="transit", description="who encrypts the secrets of new stacks; an existing stack keeps what it has"
+    )
+    vault_url: str = Field(default="", description="of a real Vault, with secrets=vault")
+    vault_token_file: Path | None = Field(default=None, description="read at every operation, so it may be renewed")
+    vault_key: str = Field(default="lessor", pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="transit key's name")
+    backend: str = Field(default="", description="URL of the state; empty: a folder a lease, the fast path")
+    skip_checkpoints: bool = Field(
+        default=True, description="write the state once, at the end; a killed run's objects are found by asking"
+    )
+    debug_providers: str | None = Field(
+        default=None, description="PULUMI_DEBUG_PROVIDERS of every operation, for example kubernetes:PORT"
+    )
 
     @property
     def key_file(self) -> Path:
@@ -55,6 +72,10 @@ class EngineConfig(BaseModel):
         if not stack or not stack.replace("-", "").isalnum() or not stack.isascii() or len(stack) > 63:
             raise ValueError(f"{stack!r} is not the name of a lease stack (a namespace name)")
         return self.stacks / stack
+
+    def begun_file(self, stack: str) -> Path:
+        """Exists while an update of the stack runs, and after one that was killed: which objects it was to make."""
+        return self.folder(stack) / "begun.json"
 
     def scratch(self, stack: str) -> Path:
         """Temporary files of the stack's running operation; the plugin leaves a kubeconfig at every start."""

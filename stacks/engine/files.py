@@ -57,13 +57,14 @@ def place_kubeconfig(source: Path, target: Path) -> None:
         write_private(target, text)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` by `text` at once, mode 0600."""
+def write_private(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace `path` by `text` at once, mode 0600; not `durable`: a power cut may bring the old one back."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     fresh.replace(path)
 
 

@@ -10,35 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pulumi.automation import CommandError, ProjectSettings, PulumiCommand
-from semver import VersionInfo
+from pulumi.automation import CommandError, Stack
 
 from components.errors import BuildError
-from stacks.engine.cluster import refuse_terminating, sweep_namespace
-from stacks.engine.config import PROJECT, EngineConfig
+from stacks.engine.begun import begin, begun, finish, left_over
+from stacks.engine.causes import cause_of
+from stacks.engine.cluster import delete_objects, refuse_terminating, sweep_namespace
+from stacks.engine.config import EngineConfig
 from stacks.engine.errors import EngineError, OperationRefused
 from stacks.engine.events import Recorder
 from stacks.engine.files import place_kubeconfig
-from stacks.engine.masking import mask
-from stacks.engine.processes import DATA_MARK, STACK_MARK
+from stacks.engine.masking import mask, mask_result
+from stacks.engine.opening import Command, Secrets, open_stack
 from stacks.engine.program import check, lease_program
-from stacks.engine.stack import FileStack, FileWorkspace
-from stacks.engine.state import doubted, prune_history, recover, trust
+from stacks.engine.sdk import quiet_sdk
+from stacks.engine.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
+from stacks.engine.transit import TransitKey, TransitService
 from stacks.engine.wire import Task
-from stacks.results import Operation, ResourceChange, StackResult
+from stacks.results import FailureCause, Operation, ResourceChange, StackResult
 
 __all__ = ["Runner"]
 
 QUIET: Mapping[str, Any] = {"color": "never", "suppress_outputs": True, "suppress_progress": True}
-
-
-class _Command(PulumiCommand):
-    """The command line at a path of any shape; the stock class wants it in a folder called `bin`, or on PATH."""
-
-    def __init__(self, executable: Path) -> None:
-        self.command = str(executable)
-        shown = subprocess.check_output([self.command, "version"], text=True, timeout=30)
-        self.version = VersionInfo.parse(shown.strip().removeprefix("v"))
 
 
 class Runner:
@@ -46,24 +39,32 @@ class Runner:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self._command = _Command(config.pulumi)
+        self._command = Command(config.pulumi)
+        self._transit: TransitService | None = None
+        self._secrets = Secrets(config)
+        self._providers: str | None = None
+        if config.engine == "thin":
+            quiet_sdk()
 
     def run(self, task: Task) -> StackResult:
         """Never raises for what the operation meets, the cluster's state or the spec."""
         started, recorder = time.monotonic(), Recorder()
         outputs: dict[str, str] = {}
-        error = ""
+        error, cause = "", None
+        self._providers = task.providers
         try:
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
-            with _scratch(self.config.scratch(task.stack)):
+            with _scratch(self.config.scratch(task.stack)), self._service():
                 outputs = self._perform(task, recorder)
             outputs |= {"recovered": "; ".join(notes)} if notes else {}
-        except (EngineError, BuildError, OSError, subprocess.SubprocessError) as problem:
+        except BuildError as problem:
+            error, cause = str(problem), FailureCause.BUILD
+        except (EngineError, OSError, subprocess.SubprocessError) as problem:
             error = str(problem)
         except CommandError as problem:
             error = recorder.error() or _last_words(problem)
-        return StackResult(
+        result = StackResult(
             operation=task.operation,
             stack=task.stack,
             ok=not error,
@@ -72,7 +73,11 @@ class Runner:
             summary=recorder.summary,
             error=mask(error, task.spec),
             outputs=outputs,
+            cause=cause or cause_of(error),
+            durations=recorder.durations(),
+            spec_hash=task.spec.content_hash() if task.spec else "",
         )
+        return mask_result(result, [task.spec]) if task.spec and result.changes else result
 
     def _perform(self, task: Task, recorder: Recorder) -> dict[str, str]:
         match task.operation:
@@ -90,28 +95,48 @@ class Runner:
         refuse_terminating(self.config, task.stack)
         if doubted(self.config, task.stack):
             self._refresh(task.stack, Recorder())
+        abandoned = left_over(begun(self.config, task.stack), task.spec) if task.spec else []
+        stack = self._open(task.stack, program)
+        with self._noted(task, recorder):
+            result = stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            delete_objects(self.config, task.stack, abandoned)
+        return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
+
+    @contextmanager
+    def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
+        """The note of what is begun stays when nobody saw the end: then the state may not say what was done."""
+        if task.spec is not None and self.config.skip_checkpoints:
+            begin(self.config, task.spec)
+        before = _written(self.config.state_file(task.stack))
         try:
-            result = self._open(task.stack, program).up(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            yield
+            finish(self.config, task.stack)
+            compact(self.config, task.stack)
+        except CommandError:
+            # a refusal in the middle is an orderly end: the state was written after it
+            if recorder.finished and _written(self.config.state_file(task.stack)) != before:
+                finish(self.config, task.stack)
+            raise
         finally:
             prune_history(self.config, task.stack)
-        return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
 
     def _preview(self, task: Task, recorder: Recorder) -> dict[str, str]:
         program = self._program(task)
-        existed = self.config.state_file(task.stack).exists()
+        existed = self._exists(task.stack)
         try:
             self._open(task.stack, program).preview(on_event=recorder.on_event, **QUIET)
         finally:
             if not existed:
-                shutil.rmtree(self.config.folder(task.stack), ignore_errors=True)
+                self._forget(task.stack)
         return {}
 
     def _refresh(self, stack: str, recorder: Recorder) -> dict[str, str]:
-        if not self.config.state_file(stack).exists():
+        if not self._exists(stack):
             raise OperationRefused(f"there is no stack {stack}")
         try:
-            self._open(stack, _nothing).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            self._open(stack).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
             trust(self.config, stack)
+            compact(self.config, stack)
         finally:
             prune_history(self.config, stack)
         return {}
@@ -120,11 +145,15 @@ class Runner:
         """Everything the stack holds, then what its state has forgotten, then the stack itself with its folder."""
         if doubted(self.config, stack):
             self._refresh(stack, recorder)
-        if self.config.state_file(stack).exists():
-            self._open(stack, _nothing).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
+        if self._exists(stack):
+            try:
+                self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            except CommandError:
+                doubt(self.config, stack)  # with skipped checkpoints nobody knows what went
+                raise
         if sweep_namespace(self.config, stack):
             recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
-        shutil.rmtree(self.config.folder(stack), ignore_errors=True)
+        self._forget(stack)
         return {}
 
     def _program(self, task: Task) -> Callable[[], None]:
@@ -135,37 +164,37 @@ class Runner:
             check(spec)
         return lambda: lease_program(self.config, spec)
 
-    def _open(self, stack: str, program: Callable[[], None]) -> FileStack:
-        """The stack, made if need be."""
-        folder = self.config.folder(stack)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        workspace = FileWorkspace(
-            work_dir=str(folder),
-            pulumi_home=str(self.config.pulumi_home) if self.config.pulumi_home else None,
+    def _open(self, stack: str, program: Callable[[], None] | None = None) -> Stack:
+        return open_stack(
+            self.config,
+            stack,
+            command=self._command,
+            secrets=self._secrets,
             program=program,
-            env_vars=self._environment(stack),
-            secrets_provider="passphrase",
-            project_settings=ProjectSettings(name=PROJECT, runtime="python", main=str(folder)),
-            pulumi_command=self._command,
+            providers=self._providers,
         )
-        return FileStack(stack, workspace, project=PROJECT)
 
-    def _environment(self, stack: str) -> dict[str, str]:
-        """Variables of the command line and its plugin (toolchain.md §3)."""
-        return {
-            # without metadata: a kill can leave an empty .attrs file, which makes the state beside it unreadable
-            "PULUMI_BACKEND_URL": f"file://{self.config.folder(stack)}?metadata=skip",
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.config.key_file),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
-            "PULUMI_LOG_ROTATION_MAX_TOTAL_MB": "5",
-            "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS": "true",
-            "KUBECONFIG": str(self.config.kubeconfig_copy),
-            "TMPDIR": str(self.config.scratch(stack)),
-            DATA_MARK: str(self.config.data),
-            STACK_MARK: stack,
-        }
+    def _exists(self, stack: str) -> bool:
+        known = settings_of(self.config, stack) if self.config.backend else self.config.state_file(stack)
+        return known.exists()
+
+    def _forget(self, stack: str) -> None:
+        if self.config.backend and self._exists(stack):
+            opened = self._open(stack)
+            opened.workspace.remove_stack(stack)
+        shutil.rmtree(self.config.folder(stack), ignore_errors=True)
+
+    @contextmanager
+    def _service(self) -> Iterator[None]:
+        """Our secrets service with a token for this operation; started by the first one that needs it."""
+        if self.config.secrets == "vault":
+            yield
+            return
+        if self._transit is None:
+            self._transit = TransitService(TransitKey.load(self.config.key_file)).__enter__()
+        with self._transit.grant() as token:
+            self._secrets = Secrets(self.config, url=self._transit.url, token=token)
+            yield
 
 
 @contextmanager
@@ -179,8 +208,12 @@ def _scratch(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _nothing() -> None:
-    """Refresh and destroy need no program, but the command line would start a language host without one."""
+def _written(state: Path) -> int:
+    """When, in nanoseconds; 0 for no file."""
+    try:
+        return state.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _last_words(error: CommandError) -> str:

@@ -6,15 +6,24 @@ Used only where no operation of the stack runs: the daemon allows one at a time 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import OperationRefused
 from stacks.engine.files import write_private
 from stacks.engine.processes import alive, command_name, end, survivors
+from stacks.engine.quoted import hide_quotes
 
-__all__ = ["doubted", "prune_history", "recover", "trust"]
+__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "settings_of", "trust"]
+
+
+def settings_of(config: EngineConfig, stack: str) -> Path:
+    """The stack's settings file: who encrypts its secrets."""
+    return config.folder(stack) / f"Pulumi.{stack}.yaml"
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
@@ -26,12 +35,26 @@ def recover(config: EngineConfig, stack: str) -> list[str]:
     """
     for metadata in (config.folder(stack) / ".pulumi").glob("**/*.attrs"):
         metadata.unlink()  # of a backend URL without metadata=skip: useless, and an empty one makes its file unreadable
-    return [*_unlock(config, stack), *_repair(config.state_file(stack))]
+    done = [*_unlock(config, stack), *_repair(config.state_file(stack)), *_restore_settings(config, stack)]
+    hide_quotes(config.folder(stack) / ".pulumi")
+    if config.begun_file(stack).exists():
+        doubt(config, stack)
+        done.append("an update was cut off: what it did is looked for in the cluster")
+    return done
 
 
 def doubted(config: EngineConfig, stack: str) -> bool:
     """Whether the state may say what the cluster does not: then the next operation has to refresh it first."""
     return _doubt(config.state_file(stack)).exists()
+
+
+def doubt(config: EngineConfig, stack: str) -> None:
+    """The cluster may hold what the state does not say. An empty state has nothing to be asked about."""
+    state = config.state_file(stack)
+    latest = ((_checkpoint(state) or {}).get("checkpoint") or {}).get("latest") or {}
+    if config.backend or latest.get("resources"):
+        state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _doubt(state).touch()
 
 
 def trust(config: EngineConfig, stack: str) -> None:
@@ -92,6 +115,20 @@ def _repair(state: Path) -> list[str]:
     return done
 
 
+def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
+    """A lost settings file is made again from the state, which knows who encrypted it."""
+    settings, document = settings_of(config, stack), _checkpoint(config.state_file(stack))
+    if settings.exists() or document is None:
+        return []
+    told = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}
+    names = {"salt": "encryptionsalt", "url": "secretsprovider", "encryptedkey": "encryptedkey"}
+    restored = {names[key]: value for key, value in told.items() if key in names and value}
+    if not restored:
+        return []
+    write_private(settings, yaml.safe_dump(restored))
+    return ["the stack's settings were missing: taken from its state"]
+
+
 def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:
     """Take objects in creation into the state: a refresh then reads them, or drops those that were never made."""
     known = {item["urn"] for item in latest.get("resources") or ()}
@@ -133,14 +170,22 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
         return None
 
 
+def compact(config: EngineConfig, stack: str) -> None:
+    """After an orderly end: the copy of the state before it goes, once the new one is surely on the disk."""
+    state = config.state_file(stack)
+    backup = state.with_name(state.name + ".bak")
+    if backup.exists() and _checkpoint(state) is not None:
+        with state.open("rb") as file:
+            os.fsync(file.fileno())
+        backup.unlink(missing_ok=True)
+
+
 def prune_history(config: EngineConfig, stack: str) -> None:
-    """Keep the newest `config.history` updates; each holds a whole checkpoint. Backups are not kept at all."""
-    folder = config.folder(stack) / ".pulumi"
-    names = (folder / "history" / PROJECT / stack).glob("*")
-    updates: dict[str, list[Path]] = {}
-    for file in names:
-        updates.setdefault(file.name.partition(".")[0], []).append(file)
+    """Keep the records of the newest `config.history` updates, and none of the whole checkpoints beside them."""
+    hide_quotes(config.folder(stack) / ".pulumi")
+    folder = config.folder(stack) / ".pulumi" / "history" / PROJECT / stack
+    for file in folder.glob("*.checkpoint.json"):
+        file.unlink(missing_ok=True)
     # names end in nanoseconds since 1970, all of one length: the order of texts is that of time
-    for update in sorted(updates)[: -config.history]:
-        for file in updates[update]:
-            file.unlink(missing_ok=True)
+    for record in sorted(folder.glob("*.history.json"))[: -config.history]:
+        record.unlink(missing_ok=True)

@@ -50,6 +50,8 @@ class Task(_Frame):
     operation: Operation
     stack: str
     spec: LeaseSpec | None = None
+    providers: str | None = None
+    """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next."""
 
 
 class Interrupt(_Frame):

@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 from lightkube import ApiError
+from lightkube.models.core_v1 import ResourceQuotaSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apps_v1 import Deployment, StatefulSet
-from lightkube.resources.core_v1 import Namespace, Service
+from lightkube.resources.core_v1 import Namespace, ResourceQuota, Service
 from lightkube.resources.networking_v1 import Ingress
 
 from stacks.engine import DataInUse, PulumiEngine
-from stacks.results import Operation
+from stacks.results import FailureCause, Operation
 from tests.stacks.leases import CANARY, PASSWORD, demo, lease_id, small
 
 pytestmark = pytest.mark.devnet
+
+NO_LIMITS = {"cpu_limit_milli": 0, "cpu_request_milli": 0, "memory_limit_bytes": 0, "memory_request_bytes": 0}
 
 
 async def test_the_life_of_a_lease_stack(engine, client):
@@ -116,7 +119,7 @@ async def test_secrets_are_in_no_processs_arguments_or_environment(engine, confi
 
 async def test_what_policy_forbids_is_refused_and_nothing_is_registered(engine, client):
     spec = small()
-    service = spec.services[0].model_copy(update={"cpu_limit_milli": 0, "memory_limit_bytes": 0})
+    service = spec.services[0].model_copy(update=NO_LIMITS)
     bad = spec.model_copy(update={"services": (service,)})
 
     result = await engine.up(bad)
@@ -141,15 +144,17 @@ async def test_a_terminating_namespace_is_not_used(engine, client):
 
 
 async def test_a_refusal_of_the_api_server_is_told_with_the_object_and_without_the_secret(engine, client):
-    spec = small(image="not an image " + "x" * 10, count=-1)
+    spec = small()
+    await no_deployments_in(client, spec.namespace)
 
     result = await engine.up(spec)
 
-    assert not result.ok
-    assert "Deployment web" in result.error and "replicas" in result.error
+    assert not result.ok and result.cause is FailureCause.QUOTA and not result.cause.ours
+    assert "Deployment web" in result.error and "exceeded quota" in result.error
     assert CANARY not in result.error
     assert ("create", "kubernetes:apps/v1:Deployment", "web") not in steps(result), "what failed is no change"
-    assert (await engine.up(small(lease=spec.lease))).ok, "the next one goes on from there"
+    client.delete(ResourceQuota, "none", namespace=spec.namespace)
+    assert (await engine.up(spec)).ok, "the next one goes on from there"
     await engine.destroy(spec.namespace)
 
 
@@ -231,13 +236,15 @@ async def test_our_stack_class_answers_as_the_stock_one_does(config, engine):
 
     spec = small()
     assert (await engine.up(spec)).ok
-    ours = Runner(config)._open(spec.namespace, lambda: None)
-
-    stock = await asyncio.to_thread(Stack.select, spec.namespace, ours.workspace)
-
-    expected = await asyncio.to_thread(stock.outputs)
-    assert {name: vars(value) for name, value in ours.outputs().items()} == {n: vars(v) for n, v in expected.items()}
-    told, known = await asyncio.to_thread(stock.info), ours.info()
+    runner = Runner(config)
+    with runner._service():
+        ours = runner._open(spec.namespace, lambda: None)
+        stock = await asyncio.to_thread(Stack.select, spec.namespace, ours.workspace)
+        expected = await asyncio.to_thread(stock.outputs)
+        assert {name: vars(value) for name, value in ours.outputs().items()} == {
+            n: vars(v) for n, v in expected.items()
+        }
+        told, known = await asyncio.to_thread(stock.info), ours.info()
     for field in ("kind", "result", "resource_changes", "environment", "message"):
         assert getattr(known, field) == getattr(told, field), field
     assert known.start_time.timestamp() == pytest.approx(told.start_time.replace(tzinfo=UTC).timestamp(), abs=1)
@@ -258,6 +265,17 @@ async def test_one_folder_has_one_engine(config, engine):
 async def test_a_name_that_is_no_namespace_reaches_no_file(engine, name):
     with pytest.raises(ValueError, match="not the name of a lease stack"):
         await engine.destroy(name)
+
+
+async def no_deployments_in(client, namespace: str) -> None:
+    """A namespace as a lease's whose quota the cluster has begun to keep."""
+    labels = {"akash.network/namespace": namespace}
+    client.create(Namespace(metadata=ObjectMeta(name=namespace, labels=labels)))
+    hard = {"count/deployments.apps": "0"}
+    client.create(ResourceQuota(metadata=ObjectMeta(name="none", namespace=namespace), spec=ResourceQuotaSpec(hard)))
+    async with asyncio.timeout(20):
+        while not client.get(ResourceQuota, "none", namespace=namespace).status.hard:
+            await asyncio.sleep(0.05)
 
 
 def exists(client, kind, name) -> bool:
