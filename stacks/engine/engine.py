@@ -7,18 +7,30 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
 from stacks.engine.files import hold, place_kubeconfig, prepare_key
-from stacks.engine.pool import Pool, WorkerProcess
+from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.processes import end, survivors
+from stacks.engine.shared import SharedPlugin
 from stacks.engine.wire import Task
 from stacks.priority import Priority
 from stacks.results import Operation, StackResult
 
 __all__ = ["PulumiEngine"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A task with its place in the queue. `tenant`: who owns the lease; the stack itself where nobody has said."""
+
+    task: Task
+    priority: Priority
+    tenant: str
+    at: float
 
 
 class PulumiEngine:
@@ -29,12 +41,15 @@ class PulumiEngine:
         result = await engine.up(spec)
         await engine.close()
 
-    What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`.
+    What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`. With
+    `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, *, shared_plugin: bool = False) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
+        self._plugin = SharedPlugin(self._config, worker_environment(self._config)) if shared_plugin else None
+        self._tenants: dict[str, str] = {}
         self._stacks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._starting = asyncio.Lock()
         self._hold: int | None = None
@@ -44,10 +59,15 @@ class PulumiEngine:
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
+                self._pool.open()
+                if self._plugin is not None:
+                    await self._plugin.start()
 
     async def close(self) -> None:
         """Interrupt what runs and end the workers."""
         await self._pool.close()
+        if self._plugin is not None:
+            await self._plugin.stop()
         if self._hold is not None:
             os.close(self._hold)
             self._hold = None
@@ -58,20 +78,33 @@ class PulumiEngine:
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         """Make the cluster hold exactly what `spec` says; the stack is made if need be."""
-        return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec))
+        return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec), priority)
 
     async def refresh(self, stack: str) -> StackResult:
         """Read the stack's objects from the cluster into its state."""
-        return await self._run(Task(operation=Operation.REFRESH, stack=stack))
+        return await self._run(Task(operation=Operation.REFRESH, stack=stack), Priority.REPAIR)
 
     async def destroy(self, stack: str) -> StackResult:
         """Delete what the stack holds, then the stack itself. A stack that does not exist is a success."""
-        return await self._run(Task(operation=Operation.DESTROY, stack=stack))
+        result = await self._run(Task(operation=Operation.DESTROY, stack=stack), Priority.DESTROY)
+        if result.ok:
+            self._tenants.pop(stack, None)
+        return result
 
     async def stacks(self) -> Sequence[str]:
         """Names of the lease stacks in the data folder."""
         files = await asyncio.to_thread(lambda: sorted(self._config.stacks.glob(f"*/.pulumi/stacks/{PROJECT}/*.json")))
         return [file.stem for file in files if self._config.state_file(file.stem) == file]
+
+    @property
+    def load(self) -> Load:
+        """What runs and waits at this moment, for status and metrics."""
+        return self._pool.load
+
+    @property
+    def shared_plugin_problem(self) -> str:
+        """Why operations have plugins of their own though one is to be shared; empty when all is well."""
+        return self._plugin.problem if self._plugin is not None else ""
 
     def worker_pids(self) -> list[int]:
         """Process ids of the workers, for status and memory figures."""
@@ -89,33 +122,41 @@ class PulumiEngine:
             raise
         return descriptor
 
-    async def _run(self, task: Task) -> StackResult:
+    async def _run(self, task: Task, priority: Priority = Priority.UPDATE) -> StackResult:
         self._config.folder(task.stack)  # refuses what is no plain name
-        started = time.monotonic()
+        if task.spec is not None:
+            self._tenants[task.stack] = task.spec.lease.owner
+        asked = _Asked(task, priority, self._tenants.get(task.stack, task.stack), time.monotonic())
         async with self._only(task.stack):
             try:
                 await self.start()
-                return await self._in_worker(task)
+                return await self._in_worker(asked)
             except EngineError as error:
-                seconds = round(time.monotonic() - started, 3)
+                seconds = round(time.monotonic() - asked.at, 3)
                 return StackResult(task.operation, task.stack, ok=False, seconds=seconds, error=str(error))
 
-    async def _in_worker(self, task: Task) -> StackResult:
+    async def _in_worker(self, asked: _Asked) -> StackResult:
         """A worker that died while it was idle is found out by using it; every idle one may have."""
         for _ in range(self._config.workers):
             with suppress(NeverBegun):
-                return await self._in_one(task)
-        return await self._in_one(task)
+                return await self._in_one(asked)
+        return await self._in_one(asked)
 
-    async def _in_one(self, task: Task) -> StackResult:
-        worker = await self._pool.take()
+    async def _in_one(self, asked: _Asked) -> StackResult:
+        worker = await self._pool.take(priority=asked.priority, tenant=asked.tenant)
+        waited = round(time.monotonic() - asked.at, 3)
         usable = False
         try:
-            result = await self._bounded(worker, task)
+            result = await self._bounded(worker, await self._sharing(asked.task))
             usable = True
-            return result
+            return replace(result, durations=replace(result.durations, queue_s=waited))
         finally:
-            await asyncio.shield(self._put_back(worker, task.stack, usable=usable))
+            await asyncio.shield(self._put_back(worker, asked.task.stack, usable=usable))
+
+    async def _sharing(self, task: Task) -> Task:
+        """Asked before every operation: a broker that had to be replaced is at another port."""
+        providers = await self._plugin.providers() if self._plugin is not None else None
+        return task if providers is None else task.model_copy(update={"providers": providers})
 
     async def _bounded(self, worker: WorkerProcess, task: Task) -> StackResult:
         """Run with a limit: then an interrupt, then, if even that is not heard, `WorkerLost`."""
@@ -144,6 +185,8 @@ class PulumiEngine:
             if not usable:
                 left = await asyncio.to_thread(survivors, self._config.data, stack)
                 await asyncio.to_thread(end, left)
+                if self._plugin is not None:
+                    await self._plugin.settled(stack)
 
     @asynccontextmanager
     async def _only(self, stack: str) -> AsyncIterator[None]:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import NeverBegun, WorkerLost
 from stacks.engine.processes import DATA_MARK
+from stacks.engine.turns import Turns
 from stacks.engine.wire import MAX_FRAME, Begun, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.priority import Priority
 from stacks.results import StackResult
 
-__all__ = ["Pool", "WorkerProcess"]
+__all__ = ["Load", "Pool", "WorkerProcess", "worker_environment"]
 
 START_SECONDS = 60.0
 LEAVE_SECONDS = 5.0
+_CLOSED = "the engine is being closed; the next one repairs what is unfinished"
 _DROPPED = ("PULUMI_", "LESSOR_", "AP_", "AKASH_", "KUBECONFIG")
 """Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these are secrets."""
 
@@ -40,7 +46,7 @@ class WorkerProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=_environment(config),
+            env=worker_environment(config),
             start_new_session=True,  # a Ctrl-C is the daemon's to hear
         )
         worker = cls(process)
@@ -126,22 +132,44 @@ class WorkerProcess:
             self._stderr.extend(line for line in chunk.decode(errors="replace").splitlines() if line.strip())
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the engine is. `oldest_s`: seconds that the longest waiting operation has waited, 0 when none waits."""
+
+    waiting: Mapping[Priority, int]
+    oldest_s: float
+    busy: int
+    workers: int
+
+    @property
+    def spare(self) -> int:
+        """Workers that nothing needs now."""
+        return max(0, self.workers - self.busy - sum(self.waiting.values()))
+
+
 class Pool:
-    """At most `config.workers` processes; `take` waits for a free one."""
+    """At most `config.workers` processes; who waits for one comes in the order of `stacks.engine.turns`."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self._free: list[WorkerProcess] = []
         self._taken: set[WorkerProcess] = set()
-        self._places = asyncio.Semaphore(config.workers)
+        self._turns: Turns[asyncio.Future[None]] = Turns()
+        self._busy = 0
+        self._closed = False
 
-    async def take(self) -> WorkerProcess:
-        """A living worker for the caller alone, to be given back with `give`."""
-        await self._places.acquire()
+    async def take(self, *, priority: Priority = Priority.UPDATE, tenant: str = "") -> WorkerProcess:
+        """A living worker for the caller alone, to be given back with `give`. Raises `WorkerLost`: it does not start,
+        or the pool is closed meanwhile.
+        """
+        await self._wait(priority, tenant)
         try:
             worker = await self._idle() or await WorkerProcess.start(self._config)
+            if self._closed:
+                await worker.stop()
+                raise WorkerLost(_CLOSED)
         except BaseException:
-            self._places.release()
+            self._leave()
             raise
         self._taken.add(worker)
         return worker
@@ -150,21 +178,59 @@ class Pool:
         """Take it back; one that is not usable, dead or old is ended and the next `take` starts another."""
         self._taken.discard(worker)
         try:
-            if usable and worker.alive and worker.operations < self._config.worker_operations:
+            if not self._closed and usable and worker.alive and worker.operations < self._config.worker_operations:
                 self._free.append(worker)
             else:
                 await worker.stop()
         finally:
-            self._places.release()
+            self._leave()
+
+    @property
+    def load(self) -> Load:
+        """What runs and waits at this moment."""
+        return Load(self._turns.depths(), self._turns.oldest(time.monotonic()), self._busy, self._config.workers)
 
     def pids(self) -> list[int]:
         """Processes of all workers, busy ones included."""
         return [worker.pid for worker in (*self._free, *self._taken)]
 
+    def open(self) -> None:
+        """After `close`: workers may be taken again."""
+        self._closed = False
+
     async def close(self) -> None:
-        """End all; running operations are interrupted."""
+        """End all; running operations are interrupted, waiting ones never begin."""
+        self._closed = True
+        while (waiting := self._turns.next()) is not None:
+            if not waiting.done():
+                waiting.set_exception(WorkerLost(_CLOSED))
         workers, self._free = [*self._free, *self._taken], []
         await asyncio.gather(*(worker.stop() for worker in workers))
+
+    async def _wait(self, priority: Priority, tenant: str) -> None:
+        """Until a place is the caller's."""
+        if self._closed:
+            raise WorkerLost(_CLOSED)
+        if self._busy < self._config.workers:
+            self._busy += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.add(turn, priority=priority, tenant=tenant, since=time.monotonic())
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._leave()  # the place came in the moment the caller went
+            self._turns.drop(turn)
+            raise
+
+    def _leave(self) -> None:
+        """Hand a place on, or give it up. Nobody waits while a place is free."""
+        while (turn := self._turns.next()) is not None:
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._busy -= 1
 
     async def _idle(self) -> WorkerProcess | None:
         while self._free:
@@ -175,6 +241,7 @@ class Pool:
         return None
 
 
-def _environment(config: EngineConfig) -> dict[str, str]:
+def worker_environment(config: EngineConfig) -> dict[str, str]:
+    """What a process of the engine inherits of the daemon's variables, and the mark by which it is found again."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     return inherited | {DATA_MARK: str(config.data)}

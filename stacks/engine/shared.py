@@ -1,0 +1,73 @@
+"""The shared Kubernetes plugin as the engine uses it: what goes wrong with it costs the saving, never an operation."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from stacks.broker import Broker, BrokerError, BrokerSettings, installed_plugin
+from stacks.engine.config import EngineConfig
+from stacks.engine.processes import DATA_MARK
+
+__all__ = ["SharedPlugin"]
+
+AGAIN_SECONDS = 60.0
+"""A broker that did not start is not waited for by every operation."""
+
+
+class SharedPlugin:
+    """One broker, started with the engine and ended with it. `environment`: what processes of the engine inherit."""
+
+    def __init__(self, config: EngineConfig, environment: dict[str, str]) -> None:
+        self._config = config
+        self._environment = environment
+        self._broker: Broker | None = None
+        self._not_before = 0.0
+        self.problem = ""
+        """Why operations start plugins of their own at the moment; empty when they do not."""
+
+    async def start(self) -> None:
+        """Start the broker, so that the first operation need not wait; no plugin yet."""
+        await self.providers()
+
+    async def providers(self) -> str | None:
+        """PULUMI_DEBUG_PROVIDERS of the next operation; None: it starts a plugin of its own."""
+        if time.monotonic() < self._not_before:
+            return None
+        try:
+            if self._broker is None:
+                self._broker = self._made()
+            told = await self._broker.debug_providers()
+        except (BrokerError, OSError) as error:
+            self.problem, self._not_before = str(error), time.monotonic() + AGAIN_SECONDS
+            return None
+        self.problem = ""
+        return told
+
+    async def settled(self, stack: str) -> None:
+        """After an accident: wait for what the dead command line of `stack` had begun in the plugin, 30 s at most."""
+        if self._broker is not None:
+            with suppress(BrokerError):
+                await self._broker.settled(stack)
+
+    async def stop(self) -> None:
+        """End it with its plugins."""
+        if self._broker is not None:
+            await self._broker.stop()
+
+    @property
+    def pid(self) -> int | None:
+        return self._broker.pid if self._broker is not None else None
+
+    def _made(self) -> Broker:
+        home = self._config.pulumi_home or Path.home() / ".pulumi"
+        plugin = installed_plugin(home, version("pulumi-kubernetes"))
+        told = {
+            DATA_MARK: str(self._config.data),
+            "KUBECONFIG": str(self._config.kubeconfig_copy),
+            "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS": "true",
+        }
+        settings = BrokerSettings(plugin=(str(plugin),), scratch=self._config.data / "tmp" / "broker")
+        return Broker(settings, environment=self._environment | told)
