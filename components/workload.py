@@ -22,11 +22,12 @@ def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
         "selector": {"matchLabels": selector(spec, service)},
         "template": {"metadata": {"labels": service_labels(spec, service)}, "spec": _pod(spec, service)},
     }
+    kept = next((item.fields for item in spec.kept if item.service == service.name), {})
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
         "metadata": metadata(name, spec.namespace, labels=service_labels(spec, service)),
-        "spec": common | own,
+        "spec": common | own | kept,
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import StrEnum
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
@@ -22,6 +23,7 @@ __all__ = [
     "GpuPlacement",
     "HostnameSpec",
     "IngressMode",
+    "KeptWorkload",
     "LeaseSpec",
     "LeasedIpSpec",
     "PortSpec",
@@ -31,8 +33,11 @@ __all__ = [
     "VolumeSpec",
 ]
 
-BUILDER_VERSION = 1
-"""Raised whenever `components/` would make other objects from the same spec."""
+BUILDER_VERSION = 2
+"""Raised whenever `components/` would make other objects from the same spec.
+
+2: values that an apply would fold or refuse are held in a Secret; `pulumi.com/patchForce` on every object.
+"""
 
 
 def _unset(value: object) -> bool:
@@ -183,6 +188,23 @@ class LeasedIpSpec(_Model):
     address: str
 
 
+class KeptWorkload(_Model):
+    """What another builder made of a service and goes on running: its pods are not replaced because we changed."""
+
+    service: str
+    text: SecretStr = Field(description="JSON of the workload's fields that would roll or replace its pods, as found")
+
+    @field_serializer("text", when_used="json")
+    def _plain(self, value: SecretStr) -> str:
+        return value.get_secret_value()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of the workload's spec, `template` among them."""
+        found: dict[str, Any] = json.loads(self.text.get_secret_value())
+        return found
+
+
 class ClusterFacts(_Model):
     """What the cluster is like, for objects that depend on it."""
 
@@ -223,6 +245,9 @@ class LeaseSpec(_Model):
     hostnames: tuple[HostnameSpec, ...] = ()
     leased_ips: tuple[LeasedIpSpec, ...] = ()
     cluster: ClusterFacts = ClusterFacts()
+    kept: tuple[KeptWorkload, ...] = Field(
+        default=(), exclude_if=_unset, description="workloads that stay as found until the next manifest"
+    )
 
     @property
     def namespace(self) -> str:

@@ -41,13 +41,14 @@ class Applied:
     """`spec` None: no version was ever complete. `manifest_hash` and `withheld` belong to `spec`.
 
     Withheld hostnames stay withheld until the tenant sends another manifest: a name that was moved away does not come
-    back by itself when its new holder ends.
+    back by itself when its new holder ends. `anew`: an operator wants every pod made by today's builder.
     """
 
     spec: LeaseSpec | None = None
     manifest_hash: str = ""
     withheld: frozenset[str] = frozenset()
     attempt: Attempt | None = None
+    anew: bool = False
 
 
 def applied_name(lease: LeaseId) -> str:
@@ -56,11 +57,13 @@ def applied_name(lease: LeaseId) -> str:
 
 def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[str, Any]:
     """The Secret to apply; it holds the tenant's secrets in clear, like the Manifest beside it."""
-    facts = {
+    facts: dict[str, object] = {
         "manifest_hash": applied.manifest_hash,
         "withheld": sorted(applied.withheld),
         "attempt": asdict(applied.attempt) if applied.attempt else None,
     }
+    if applied.anew:
+        facts["anew"] = True
     data = {"facts": json.dumps(facts, sort_keys=True)}
     if applied.spec is not None:
         data["spec"] = applied.spec.canonical_json()
@@ -86,7 +89,8 @@ def read_applied(obj: Mapping[str, Any] | None) -> Applied:
         facts = json.loads(base64.b64decode(data["facts"], validate=True))
         spec = LeaseSpec.from_json(base64.b64decode(data["spec"], validate=True)) if "spec" in data else None
         attempt = Attempt(**facts["attempt"]) if facts["attempt"] else None
-        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt)
+        anew = facts.get("anew") is True
+        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew)
     except (KeyError, TypeError, ValueError, binascii.Error, ValidationError) as error:
         name = str((obj.get("metadata") or {}).get("name"))
         raise BadRecordError(f"Secret {name}", type(error).__name__) from error

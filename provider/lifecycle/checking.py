@@ -18,6 +18,7 @@ from lease.spec import LeaseSpec
 from policies.judge import judge
 from provider.lifecycle.look import Look
 from provider.lifecycle.observe import NamespaceState
+from provider.lifecycle.upgrade import outdated
 from provider.operators.labels import MANAGED
 from provider.operators.objects import STATEFUL_SET
 from provider.protocols import Cluster
@@ -40,12 +41,12 @@ async def objection(look: Look, spec: LeaseSpec) -> str:
 async def _present(look: Look, wanted: Iterable[Object]) -> list[Object]:
     """What the last complete version made. When no record says so, what holds volumes is read from the cluster."""
     applied = look.applied
-    if applied.spec is not None:
+    if applied.spec is not None and not outdated(applied.spec):
         try:
             return list(lease_objects(applied.spec))
         except BuildError:
-            pass  # an older builder took what this one refuses
-    elif applied.attempt is not None or look.namespace is not NamespaceState.ACTIVE:
+            pass  # settings differ: it took what this one refuses
+    elif (applied.spec is None and applied.attempt is not None) or look.namespace is not NamespaceState.ACTIVE:
         return []
     return await _holding_volumes(look.parts.cluster, look.newest.spec.namespace, wanted)
 

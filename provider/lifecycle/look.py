@@ -29,8 +29,16 @@ class Look:
     @property
     def refused(self) -> str:
         """Why the newest version was refused, empty when it was not tried or not refused."""
-        attempt = self.applied.attempt
-        return attempt.error if attempt and attempt.spec_hash == self.newest.spec.content_hash() else ""
+        attempt, newest = self.applied.attempt, self.newest.spec
+        if attempt is None or not attempt.error:
+            return ""
+        return attempt.error if attempt.spec_hash in {newest.content_hash(), self._before(newest)} else ""
+
+    def _before(self, newest: LeaseSpec) -> str:
+        """Its hash for the builder that made what runs: what that one was refused stays refused after an upgrade."""
+        spec = self.applied.spec
+        version = spec.builder_version if spec is not None else newest.builder_version
+        return newest.model_copy(update={"builder_version": version}).content_hash()
 
     @property
     def target(self) -> LeaseSpec | None:

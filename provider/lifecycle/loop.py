@@ -83,6 +83,7 @@ class LeaseLoop:
     def _heed(self, event: object) -> None:
         match event:
             case LeaseId():
+                self._reconciler.fresh(event)
                 self.look(event)
             case Block():
                 if event.missed_from:

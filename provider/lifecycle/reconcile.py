@@ -23,7 +23,7 @@ from provider.lifecycle.ending import end
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
-from provider.lifecycle.serving import forget_refusal, serve
+from provider.lifecycle.serving import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.troubles import pause
 from provider.lifecycle.unstable import Unstable
@@ -79,6 +79,18 @@ class Reconciler:
         records = self._parts.config.records
         secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
         await forget_refusal(self._parts.cluster, lease, read_applied(secret), records=records)
+
+    async def recreate(self, lease: LeaseId) -> bool:
+        """An operator's word: see `serving.recreate`. Raises `ClusterError` and `BadRecordError`."""
+        records = self._parts.config.records
+        secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
+        return await recreate(self._parts.cluster, lease, read_applied(secret), records=records)
+
+    def fresh(self, lease: LeaseId) -> None:
+        """Something new was said about it: trouble with what was before does not delay it."""
+        status = self._statuses.get(lease)
+        if status is not None and status.attempts:
+            self._statuses[lease] = replace(status, attempts=0)
 
     async def _look(self, lease: LeaseId) -> Outcome:
         judgement = self.proofs.weigh(lease, await self._chain.lease(lease))

@@ -20,11 +20,15 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.updating import update
+from provider.lifecycle.upgrade import adopted, as_found, outdated, pending
 from provider.operators.objects import POD
 from provider.protocols import Cluster
 from stacks.engine.masking import mask
 
-__all__ = ["forget_refusal", "serve"]
+__all__ = ["PENDING", "forget_refusal", "recreate", "serve"]
+
+PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
+"""What runs was made by another builder; followed by the services and paths."""
 
 _TERMINATING_S = 2.0
 
@@ -54,13 +58,20 @@ async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, 
         await cluster.apply(applied_object(lease, again, namespace=records))
 
 
+async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> bool:
+    """An operator's word: whatever other code made is made anew, pods too. False when nothing was ever applied."""
+    if applied.spec is not None:
+        await cluster.apply(applied_object(lease, replace(applied, anew=True), namespace=records))
+    return applied.spec is not None
+
+
 async def _newest(parts: Parts, seen: Observed, record: ManifestRecord) -> Claimed:
     """The newest version with its claims; if nothing changed, that is found without claiming."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
     if unchanged and applied.spec is not None and await _still(parts, record, applied, applied.spec):
         return Claimed(applied.spec, applied.withheld)
-    return await parts.claims.take(
+    claimed = await parts.claims.take(
         record.lease,
         record.group,
         lambda withheld, addresses: parts.make_spec(
@@ -68,6 +79,23 @@ async def _newest(parts: Parts, seen: Observed, record: ManifestRecord) -> Claim
         ),
         sticky=applied.withheld if unchanged else frozenset(),
     )
+    if applied.anew or not (unchanged or _unrecorded(seen)):
+        return claimed
+    return replace(claimed, spec=await _keeping(parts, applied.spec, claimed.spec))
+
+
+def _unrecorded(seen: Observed) -> bool:
+    """Whether what runs there, if anything does, was made by nobody knows whom."""
+    return seen.applied == Applied() and seen.namespace is NamespaceState.ACTIVE
+
+
+async def _keeping(parts: Parts, applied: LeaseSpec | None, newest: LeaseSpec) -> LeaseSpec:
+    """The same manifest as before: no pod is replaced for what other code made of it."""
+    if applied is None:
+        return await adopted(parts.cluster, newest)
+    if outdated(applied):
+        return await as_found(parts.cluster, newest)
+    return newest.model_copy(update={"kept": applied.kept})
 
 
 async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: LeaseSpec) -> bool:
@@ -77,14 +105,15 @@ async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: L
         made = parts.make_spec(record, withheld=applied.withheld, addresses=addresses, previous=spec)
     except SpecRefused:
         return False
+    made = made.model_copy(update={"kept": () if applied.anew else spec.kept})
     return same(made, spec) and await parts.claims.match(spec)
 
 
 async def _keep(look: Look, spec: LeaseSpec) -> Outcome:
     """The stack is what it should be: give back what it does not use, see whether its objects are there and ready."""
     attempt = look.applied.attempt
-    if attempt is not None and not look.refused:
-        await look.write(replace(look.applied, attempt=None))
+    if (attempt is not None or look.applied.anew) and not look.refused:
+        await look.write(replace(look.applied, attempt=None, anew=False))
     if not look.refused and not await look.parts.claims.match(spec):
         await look.parts.claims.keep_only(spec)
     drift = await _drift(look, spec)
@@ -106,8 +135,12 @@ async def _repair(look: Look, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcom
 
 
 async def _drift(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
-    """Compared only when a watch says that something changed, and once after a start."""
+    """Compared only when a watch says that something changed, and once after a start. What another builder made cannot
+    be compared with what this one would make.
+    """
     drifts = look.parts.drifts
+    if outdated(spec):
+        return ()
     if not drifts.due(spec.namespace):
         return drifts.left(spec.namespace)
     drifts.comparing(spec.namespace)
@@ -132,4 +165,6 @@ def _told(look: Look, health: Health, drift: str) -> Outcome:
         return Outcome(Phase.APPLYING, reason)
     if unready or missing:
         return Outcome(Phase.DEGRADED, reason, of_the_tenant=health.of_the_tenant and not missing)
+    if kept := pending(spec):
+        reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))
     return Outcome(Phase.RUNNING, reason)

@@ -16,7 +16,9 @@ from provider.lifecycle.look import Look, same
 from provider.lifecycle.observe import NamespaceState
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.troubles import ours
+from provider.lifecycle.upgrade import as_found, outdated
 from stacks.engine.masking import mask
+from stacks.priority import Priority
 from stacks.results import StackResult
 
 __all__ = ["update"]
@@ -26,6 +28,8 @@ _UNREADY_S = 15.0
 
 async def update(look: Look, spec: LeaseSpec, *, repair: str = "") -> Outcome:
     """Make the stack `spec`. `repair` says why it must look at the cluster first: it believes in what is gone."""
+    if outdated(spec) and look.known:
+        spec = await as_found(look.parts.cluster, spec)
     if reason := await _objection(look, spec):
         return await _refuse(look, spec, reason, untouched=look.known)
     if recalled := await _recall(look, spec):
@@ -38,7 +42,7 @@ async def update(look: Look, spec: LeaseSpec, *, repair: str = "") -> Outcome:
             return Outcome(Phase.APPLYING, mask(refreshed.error, spec), retry=True)
     elif look.parts.config.preview_updates and look.applied.spec is not None:
         look.parts.report(look.lease, await look.parts.engine.preview(spec))
-    result = look.parts.report(look.lease, await look.parts.engine.up(spec))
+    result = look.parts.report(look.lease, await look.parts.engine.up(spec, priority=_priority(look, repair)))
     return await _done(look, spec) if result.ok else await _failed(look, spec, result)
 
 
@@ -47,6 +51,12 @@ async def _objection(look: Look, spec: LeaseSpec) -> str:
     if look.applied.spec is not None and same(spec, look.applied.spec):
         return ""
     return mask(await objection(look, spec), spec)
+
+
+def _priority(look: Look, repair: str) -> Priority:
+    if repair:
+        return Priority.REPAIR
+    return Priority.FIRST if look.applied.spec is None else Priority.UPDATE
 
 
 def _doing(look: Look, repair: str) -> str:
@@ -84,6 +94,7 @@ async def _recall(look: Look, spec: LeaseSpec) -> Outcome | None:
     if attempt != recalling and spec.namespace in await look.parts.engine.stacks():
         return None
     await look.write(replace(look.applied, attempt=recalling))
+    before = await as_found(look.parts.cluster, before) if outdated(before) else before
     result = look.parts.report(look.lease, await look.parts.engine.up(before))
     if not result.ok and ours(result):
         return Outcome(Phase.APPLYING, mask(result.error, before), retry=True)

@@ -333,8 +333,8 @@ def _golden() -> dict[str, LeaseSpec]:
 
 
 GOLDEN_HASHES = {
-    "small": "37fdab93bfda7e385d73ed5b3045f1002078e90b1987ce66fe021853c722a3db",
-    "full": "3c4e3c2fb997c3c3d7741afa22ac57fb0f5e2ce29a2c450d8028a168424344cb",
+    "small": "8ec3770fa6b672974fac00031625fb25ad410acfefc84a6e06345ef4870da96e",
+    "full": "92db47c69fc726c99b818d6f50af40887b8f2fb2649ee75f0fbdbb63264ae12d",
 }
 """Pinned: a change here means that every lease is looked at again after an upgrade, so it must be meant."""
 
@@ -348,7 +348,7 @@ def test_the_canonical_text_has_sorted_keys_no_blanks_and_every_field() -> None:
     text = _golden()["full"].canonical_json()
     again = json.loads(text)
     assert json.dumps(again, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == text
-    assert set(again) == set(LeaseSpec.model_fields)
+    assert set(again) == set(LeaseSpec.model_fields) - {"kept"}, "which stands there only after an upgrade"
     assert set(again["services"][0]) == set(ServiceSpec.model_fields)
     assert again["services"][0]["environment"][0] == {"name": "A", "value": "\x7f\x01"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -131,9 +132,9 @@ async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
     times: list[float] = []
     up = world.engine.up
 
-    async def timed(spec: LeaseSpec) -> StackResult:
+    async def timed(spec: LeaseSpec, **how: Any) -> StackResult:
         times.append(world.clock.monotonic())
-        return await up(spec)
+        return await up(spec, **how)
 
     world.engine.up = timed  # type: ignore[method-assign]
     async with running(world):

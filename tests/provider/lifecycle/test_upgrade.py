@@ -1,0 +1,215 @@
+"""What runs was made by other code: brought up to date without a pod replaced (issue "life of a lease", upgrades)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lease.ids import namespace_name
+from lease.spec import BUILDER_VERSION, LeaseSpec
+from provider.lifecycle.applied import Applied, applied_name, applied_object, read_applied
+from provider.lifecycle.records import ManifestRecord, read_manifest
+from provider.lifecycle.serving import PENDING
+from provider.lifecycle.state import Phase
+from provider.operators.objects import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
+from stacks.priority import Priority
+from stacks.results import Operation
+from tests.fakes.engine import Fault
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+LEASE = a_lease()
+SPACE = namespace_name(LEASE)
+
+
+def _workload(world: World) -> dict[str, Any]:
+    found = world.cluster.find(DEPLOYMENT, "web", SPACE) or world.cluster.find(STATEFUL_SET, "web", SPACE)
+    assert found is not None
+    return found
+
+
+def _template(world: World) -> str:
+    """What a pod is made from; another one rolls it."""
+    return json.dumps(_workload(world)["spec"]["template"], sort_keys=True)
+
+
+async def _of_the_previous_builder(world: World, **group: Any) -> LeaseSpec:
+    """A golden cluster of a builder that ran containers otherwise, had no Service's label, and said so."""
+    spec = await world.run(LEASE, a_group(**group))
+    old = spec.model_copy(update={"builder_version": BUILDER_VERSION - 1})
+    workload = _workload(world)
+    pod = workload["spec"]["template"]["spec"]
+    pod["terminationGracePeriodSeconds"] = 5
+    pod["containers"][0].setdefault("env", []).append({"name": "OLD", "value": "hunter22"})
+    pod["securityContext"] = {"runAsNonRoot": True}
+    service = world.cluster.find(SERVICE, "web", SPACE)
+    assert service is not None
+    service["metadata"]["labels"]["old"] = "label"
+    for obj in (workload, service):
+        world.cluster.put(obj)
+        key = (obj["apiVersion"], obj["kind"], SPACE, "web")
+        world.engine.state[SPACE][key] = {name: value for name, value in obj.items() if name != "status"}
+    record = world.applied(LEASE)
+    world.cluster.put(applied_object(LEASE, Applied(old, record.manifest_hash, record.withheld), namespace="lease"))
+    world.engine.calls.clear()
+    world.restart()
+    return old
+
+
+@pytest.mark.parametrize("volume", [0, 1 << 30], ids=["deployment", "stateful set"])
+async def test_an_upgraded_lessor_brings_everything_up_to_date_but_replaces_no_pod(volume: int) -> None:
+    world = World()
+    await _of_the_previous_builder(world, volume_bytes=volume)
+    before, uid = _template(world), _workload(world)["metadata"]["uid"]
+    outcome = await world.converge(LEASE)
+    assert outcome.phase is Phase.RUNNING
+    assert _template(world) == before
+    assert _workload(world)["metadata"]["uid"] == uid
+    assert world.engine.calls == [(Operation.UP, SPACE)]
+    service = world.cluster.find(SERVICE, "web", SPACE)
+    assert service is not None
+    assert "old" not in service["metadata"]["labels"]
+    spec = world.applied(LEASE).spec
+    assert spec is not None
+    assert spec.builder_version == BUILDER_VERSION
+
+
+async def test_what_would_change_in_the_pods_is_listed_without_its_values() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    reason = (await world.converge(LEASE)).reason
+    assert PENDING in reason
+    assert "template.spec.securityContext.runAsNonRoot" in reason
+    assert "hunter22" not in reason
+
+
+async def test_after_an_upgrade_nothing_is_done_twice_and_a_restart_does_nothing() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    await world.converge(LEASE)
+    world.engine.calls.clear()
+    for _ in range(2):
+        world.restart()
+        assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    assert world.engine.calls == []
+
+
+async def test_the_tenants_next_manifest_makes_every_pod_by_todays_builder() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    await world.converge(LEASE)
+    await world.send(LEASE, a_group("nginx:2"))
+    outcome = await world.converge(LEASE)
+    assert (outcome.phase, outcome.reason, world.image(LEASE)) == (Phase.RUNNING, "", "nginx:2")
+    assert "OLD" not in _template(world)
+
+
+@pytest.mark.parametrize("upgraded", [True, False], ids=["after the upgrade", "before the first look"])
+async def test_an_operators_word_recreates_what_was_kept(*, upgraded: bool) -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    if upgraded:
+        await world.converge(LEASE)
+    assert await world.reconciler.recreate(LEASE)
+    world.restart()
+    outcome = await world.converge(LEASE)
+    assert (outcome.phase, outcome.reason) == (Phase.RUNNING, "")
+    assert "OLD" not in _template(world)
+    assert not world.applied(LEASE).anew
+
+
+async def test_recreating_what_is_up_to_date_changes_nothing() -> None:
+    world = World()
+    await world.run(LEASE, a_group())
+    world.engine.calls.clear()
+    assert await world.reconciler.recreate(LEASE)
+    await world.converge(LEASE)
+    assert world.engine.calls == []
+    assert not world.applied(LEASE).anew
+    assert not await world.reconciler.recreate(a_lease(2)), "nothing was ever applied"
+
+
+async def test_an_upgrade_that_is_killed_in_the_middle_goes_on_and_replaces_no_pod() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    before = _template(world)
+    world.engine.faults.append(Fault(error="signal: killed", objects=1))
+    assert (await world.look(LEASE)).retry
+    world.restart()
+    assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    assert _template(world) == before
+
+
+@pytest.mark.parametrize("stack", ["there", "lost"])
+async def test_with_the_record_lost_what_runs_is_taken_over_without_a_pod_replaced(stack: str) -> None:
+    """Adoption: nobody knows who made it."""
+    world = World()
+    await _of_the_previous_builder(world)
+    world.cluster.remove((SECRET.api_version, SECRET.kind, "lease", applied_name(LEASE)))
+    if stack == "lost":
+        world.engine.lose_state()
+    before = _template(world)
+    assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    assert _template(world) == before
+    assert (await world.reconciler.recreate(LEASE), (await world.converge(LEASE)).reason) == (True, "")
+    assert _template(world) != before
+
+
+async def test_with_the_stacks_state_lost_too_an_upgrade_replaces_no_pod() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    world.engine.lose_state()
+    before = _template(world)
+    assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    assert _template(world) == before
+
+
+async def test_what_was_refused_before_an_upgrade_stays_refused_and_touches_nothing() -> None:
+    world = World()
+    await world.run(LEASE, a_group())
+    world.engine.refused["bad:1"] = "is invalid: no"
+    await world.send(LEASE, a_group("bad:1"))
+    assert (await world.converge(LEASE)).phase is Phase.UPDATE_FAILED
+    record = world.applied(LEASE)
+    assert record.spec is not None
+    assert record.attempt is not None
+    newest = world.make_spec(world_record(world), withheld=frozenset(), addresses={}, previous=record.spec).model_copy(
+        update={"builder_version": BUILDER_VERSION - 1}
+    )
+    old = record.spec.model_copy(update={"builder_version": BUILDER_VERSION - 1})
+    attempt = type(record.attempt)(newest.content_hash(), record.attempt.error, restored=True)
+    stored = Applied(old, record.manifest_hash, record.withheld, attempt)
+    world.cluster.put(applied_object(LEASE, stored, namespace="lease"))
+    world.engine.calls.clear()
+    world.restart()
+    assert (await world.converge(LEASE)).phase is Phase.UPDATE_FAILED
+    assert world.engine.calls == []
+
+
+def world_record(world: World) -> ManifestRecord:
+    found = world.cluster.find(MANIFEST, SPACE, "lease")
+    assert found is not None
+    return read_manifest(found)
+
+
+async def test_drift_of_a_kept_workload_is_put_right_to_what_was_kept() -> None:
+    world = World()
+    await _of_the_previous_builder(world)
+    await world.converge(LEASE)
+    before = _template(world)
+    workload = _workload(world)
+    workload["spec"]["template"]["spec"]["containers"][0]["image"] = "else:1"
+    world.cluster.put(workload)
+    world.engine.state[SPACE].pop((workload["apiVersion"], workload["kind"], SPACE, "web"))
+    world.restart()
+    await world.converge(LEASE)
+    assert _template(world) == before
+    assert world.engine.priorities[-1] is Priority.REPAIR
+
+
+def test_a_record_of_before_is_read_and_says_nothing_of_recreating() -> None:
+    """Records of an older Lessor have no such fact, and ones without it are written as before."""
+    obj = applied_object(LEASE, Applied(), namespace="lease")
+    assert not read_applied(obj).anew
+    assert read_applied(applied_object(LEASE, Applied(anew=True), namespace="lease")).anew
