@@ -31,6 +31,16 @@ def _leased_names(service: Service) -> list[str]:
     return [name for _, name in dict.fromkeys(names)]
 
 
+def _policy_names(service: Service) -> Iterator[str]:
+    """Its NetworkPolicies (kubernetes-objects.md §2.2), with their kind: names of Services are others."""
+    if _node_port(service):
+        yield f"NetworkPolicy akash-{service.name}-np"
+    if any(expose.ip for expose in service.expose or ()):
+        yield f"NetworkPolicy akash-{service.name}-ip"
+    if service.params and service.params.permissions and service.params.permissions.read:
+        yield f"NetworkPolicy akash-apiserver-{service.name}"
+
+
 def name_problems(service: Service) -> Iterator[str]:
     """The name's length with all that is made from it."""
     longest = _LABEL
@@ -45,10 +55,11 @@ def name_problems(service: Service) -> Iterator[str]:
 
 
 def shared_name_problem(services: Sequence[Service]) -> str:
-    """The first Kubernetes Service that two of the group's services would need, "" when there is none."""
+    """The first Kubernetes Service or NetworkPolicy that two of the services would need, "" when there is none."""
     names = [service.name for service in services]
     names += [f"{service.name}-np" for service in services if _node_port(service)]
     names += [name for service in services for name in _leased_names(service)]
+    names += [policy for service in services for policy in _policy_names(service)]
     return next((name for name, count in Counter(names).items() if count > 1), "")
 
 
@@ -59,8 +70,12 @@ def image_problems(image: str) -> Iterator[str]:
 
 
 def hostname_problems(service: Service) -> Iterator[str]:
-    """A DNS-1123 subdomain may look like an IP address, which no Ingress takes for a host."""
+    """A DNS-1123 subdomain may look like an IP address, which no Ingress takes for a host, or have a label that is too
+    long for any DNS.
+    """
     for host in (host for expose in service.expose or () if expose.is_ingress for host in expose.hosts or ()):
+        if any(len(label) > _LABEL for label in host.split(".")):
+            yield f'hostname "{host}" has a label of more than {_LABEL} characters'
         try:
             ipaddress.ip_address(host)
         except ValueError:

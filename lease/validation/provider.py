@@ -36,6 +36,9 @@ _MOST_REPLICAS = 2**31 - 1
 _MOST = 2**63 - 1
 """Kubernetes keeps amounts in 64 bits with a sign."""
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NOT_APPLIED = re.compile("[\0\x7f-\x9f\ufffe\uffff]")
+"""What an apply, which is read as YAML, refuses or folds in a plain text."""
 
 
 def http_option_problems(options: HttpOptions) -> Iterator[str]:
@@ -65,6 +68,10 @@ def _volume_problems(volume: Volume) -> Iterator[str]:
         yield from _label_problem("storage class", storage_class, f"capabilities.storage.class.{storage_class}")
     elif volume.persistent:
         yield f'persistent storage "{volume.name}" names no class'
+    if volume.persistent and storage_class and not _CLASS_NAME.fullmatch(storage_class):
+        yield f'storage class "{storage_class}" cannot be the name of a class: lower-case letters, digits, - and .'
+    if volume.persistent and volume.size_bytes == 0:
+        yield f'persistent storage "{volume.name}" has no size'
     if volume.persistent and storage_class == "ram":
         yield f'storage "{volume.name}" of class ram cannot be persistent'
 
@@ -93,8 +100,8 @@ def _mount_problems(service: Service) -> Iterator[str]:
     for mount in (service.params and service.params.storage) or ():
         if mount.name not in volumes:
             yield f'mount "{mount.name}" names no storage of the service'
-        if not mount.mount.startswith("/") or ":" in mount.mount or "\0" in mount.mount:
-            yield f'mount path "{mount.mount}" must be absolute and without a colon'
+        if not mount.mount.startswith("/") or ":" in mount.mount or _NOT_APPLIED.search(mount.mount):
+            yield f"mount path {mount.mount!r} must be absolute and without a colon and control characters"
         for used in (mount.mount, f"volume {mount.name}"):
             if used in taken:
                 yield f'mount "{used}" is used twice'
@@ -113,21 +120,30 @@ def _expose_problems(expose: Expose) -> Iterator[str]:
 
 
 def _text_problems(service: Service) -> Iterator[str]:
-    texts = chain(service.command or (), service.args or (), service.env or ())
-    if any("\0" in text for text in texts):
+    """Values of variables have a way around what an apply does not take; words of a command have none."""
+    words = tuple(chain(service.command or (), service.args or ()))
+    if any("\0" in text for text in (*words, *(service.env or ()))):
         yield "command, args and env cannot hold a NUL character"
+    if any(_NOT_APPLIED.search(word) for word in words):
+        yield "command and args cannot hold DEL, U+0080 to U+009F, U+FFFE and U+FFFF"
 
 
 def _amount_problems(service: Service) -> Iterator[str]:
     resources = service.resources
     volumes = sum(volume.size_bytes for volume in resources.storage or ())
-    amounts = (resources.cpu_milli, resources.memory_bytes, resources.gpu_units, volumes)
+    amounts = (resources.cpu_milli, resources.memory_bytes + _in_memory(service), resources.gpu_units, volumes)
     if min(*amounts, service.count) < 0:
         yield "resources cannot be negative"
     if max(amounts) > _MOST:
         yield f"resources cannot be above {_MOST}"
     if service.count > _MOST_REPLICAS:
         yield f"count cannot be above {_MOST_REPLICAS}"
+
+
+def _in_memory(service: Service) -> int:
+    """Bytes of RAM volumes, which the limit of memory holds too."""
+    volumes = service.resources.storage or ()
+    return sum(volume.size_bytes for volume in volumes if volume.storage_class == "ram" and not volume.persistent)
 
 
 def _service_problems(service: Service) -> Iterator[str]:
@@ -169,7 +185,7 @@ def check_for_provider(group: Group, *, require_hosts: bool) -> None:
             raise ManifestRefused(ManifestErrorKind.REJECTED, text, service=service.name)
         names.add(service.name)
     if shared := shared_name_problem(group.services or ()):
-        text = f'two Kubernetes Services would have the name "{shared}"; rename a service or change a port'
+        text = f'two Kubernetes objects would have the name "{shared}"; rename a service or change a port'
         raise ManifestRefused(ManifestErrorKind.REJECTED, text)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lease.errors import ManifestErrorKind, ManifestRefused
-from lease.manifest import Group, HttpOptions, Params, Service, StorageMount
+from lease.manifest import Group, HttpOptions, Params, Permissions, Service, StorageMount
 from lease.resources import Attribute, Volume
 from lease.sdl import read_sdl
 from lease.validation import check_for_provider, group_hostnames, validate_manifest
@@ -21,6 +21,7 @@ CANNOT_RUN = {
 }
 
 PERSISTENT = (Attribute("class", "beta2"), Attribute("persistent", "true"))
+RAM = (Attribute("class", "ram"), Attribute("persistent", "false"))
 
 
 def volume(*attributes: Attribute, name: str = "data") -> tuple[Volume, ...]:
@@ -87,6 +88,13 @@ def mounted(*mounts: StorageMount, **changes: Any) -> Service:
             "used twice",
         ),
         (replace(SERVICE, args=("a\0b",)), "NUL"),
+        *((replace(SERVICE, command=(f"a{char}b",)), "DEL") for char in "\x7f\x80\x85\x9f\ufffe\uffff"),
+        (mounted(StorageMount("default", "/a\x85b")), "control"),
+        (with_expose(hosts=("a" * 64 + ".example",)), "label of more than 63"),
+        (with_resources(storage=volume(Attribute("class", "Beta2"), PERSISTENT[1])), "name of a class"),
+        (with_resources(storage=volume(Attribute("class", "a_b"), PERSISTENT[1])), "name of a class"),
+        (with_resources(storage=(Volume("data", 0, PERSISTENT),)), "no size"),
+        (with_resources(memory_bytes=2**62, storage=(Volume("shm", 2**62, RAM),)), "above"),
     ],
 )
 def test_what_must_not_reach_a_node_or_the_edge_is_rejected(service: Service, gist: str) -> None:
@@ -118,6 +126,7 @@ def test_what_a_node_and_the_edge_can_take_passes(service: Service) -> None:
 
 NODE_PORT = replace(EXPOSE, port=81)
 ON_MEOW, ON_PURR = (replace(NODE_PORT, ip=ip, hosts=None) for ip in ("meow", "purr"))
+READER = replace(SERVICE, expose=(), params=Params(permissions=Permissions(("logs",))))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +135,14 @@ ON_MEOW, ON_PURR = (replace(NODE_PORT, ip=ip, hosts=None) for ip in ("meow", "pu
         ((replace(SERVICE, expose=(NODE_PORT,)), replace(SERVICE, name="web-np", expose=())), "web-np"),
         ((replace(SERVICE, expose=(ON_MEOW,)), replace(SERVICE, name="web-ip-81-tcp", expose=())), "web-ip-81-tcp"),
         ((replace(SERVICE, expose=(ON_MEOW, ON_PURR)),), "web-ip-81-tcp"),
+        (
+            (replace(SERVICE, name="apiserver-z", expose=(NODE_PORT,)), replace(READER, name="z-np")),
+            "NetworkPolicy akash-apiserver-z-np",
+        ),
+        (
+            (replace(SERVICE, name="apiserver-z", expose=(replace(EXPOSE, ip="a"),)), replace(READER, name="z-ip")),
+            "NetworkPolicy akash-apiserver-z-ip",
+        ),
     ],
 )
 def test_two_objects_of_one_name_are_rejected_before_the_cluster_mixes_them_up(
