@@ -16,7 +16,7 @@ from tests.killmatrix.events import event_name
 from tests.killmatrix.leases import OldAndNew, old_and_new
 from tests.killmatrix.slot import Reply, Slot, Trap
 
-__all__ = ["OPERATIONS", "Cell", "Outcome", "play", "played_without_a_kill"]
+__all__ = ["OPERATIONS", "Cell", "Outcome", "judged", "play", "played_without_a_kill"]
 
 OPERATIONS = ("create", "update", "destroy")
 NAMESPACE_SECONDS = 120
@@ -87,10 +87,11 @@ async def _outcome(
         found += [f"the destroy after it: {said}" for said in ended.said]
     found += await asyncio.to_thread(lambda: list(_left(slot, client, lease)))
     watching = asyncio.create_task(_watch_the_end(client, lease.namespace))
-    return _judged(trap, reply, found), watching
+    return judged(trap, reply, found), watching
 
 
-def _judged(trap: Trap, reply: Reply, found: list[str]) -> Outcome:
+def judged(trap: Trap, reply: Reply, found: list[str]) -> Outcome:
+    """The outcome of a cell that came to its end; `found` is what was wrong."""
     said = reply.said[0] if reply.said else ""
     seconds = round(reply.at - trap.killed_at, 1) if trap.killed_at else 0.0
     attempts = 1 + len(reply.said) + reply.restarts

@@ -115,8 +115,10 @@ class Record:
 
     def _append(self, item: dict[str, object]) -> None:
         line = json.dumps(item)
+        written = self._path.read_bytes() if self._path.exists() else b""
+        half = written and not written.endswith(b"\n")  # of a process that was killed
         with self._path.open("a") as file:
-            file.write(line + "\n")
+            file.write(("\n" if half else "") + line + "\n")
         self._take(line)
 
     def _take(self, line: str) -> None:

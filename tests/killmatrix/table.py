@@ -26,7 +26,7 @@ addresses outlive a stack by design (architecture §5) and are deleted by the te
 
 Victims: the `pulumi` command line, its Kubernetes plugin, the worker that started them, the daemon that holds engine
 and lease loop. Seconds are from the kill to the converged lease, several leases at once on a shared machine, rounded up
-to 1, 2, 5, 10, 20, 40, 80. Events have Pulumi's words: before (resourcePre) and after (resOutputs) a step on a resource;
+to 1, 2, 5, 10, 20, 40, 80. Pulumi's words: before (resourcePre) and after (resOutputs) a step on a resource;
 `(part)` is a component of ours, which groups objects and is none itself.
 
 * **repaired**: the operation failed, or died with its daemon, and a later attempt made it good
@@ -65,7 +65,7 @@ def _summary(events: Events, outcomes: Outcomes) -> Iterator[str]:
             count = Counter(outcome.effect for outcome in mine)
             bad = sum(not outcome.good for outcome in mine)
             numbers = [len(mine), count["repaired"], count["unharmed"], count["not running"], bad]
-            slowest = _within(max((outcome.seconds for outcome in mine if outcome.good), default=0))
+            slowest = _within(max((outcome.seconds for outcome in mine if outcome.good), default=0)) if mine else ""
             yield f"| {operation} | {len(names)} | {victim} | {' | '.join(map(str, numbers))} | {slowest} |"
 
 
@@ -86,6 +86,7 @@ def _shown(outcome: Outcome | None) -> str:
 
 
 def _within(seconds: float) -> str:
+    """A step, so that a second run gives the same text."""
     return f"{next((step for step in _STEPS if seconds <= step), math.ceil(seconds))} s"
 
 

@@ -1,0 +1,24 @@
+"""The cells that every test run plays: each victim in each operation, early and late."""
+
+from __future__ import annotations
+
+from tests.killmatrix.cells import Cell
+
+__all__ = ["FIXED"]
+
+_EVENTS = {
+    ("create", "command line"): ("prelude", "after create Deployment web"),
+    ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
+    ("create", "worker"): ("before create Namespace lease", "summary"),
+    ("create", "daemon"): ("after create IPAddressPool pool", "before create Service web-ip-8080-tcp"),
+    ("update", "command line"): ("before update Deployment web", "after delete Ingress old.host"),
+    ("update", "plugin"): ("before update Deployment web", "before delete Ingress old.host"),
+    ("update", "worker"): ("after create Ingress new.host", "summary"),
+    ("update", "daemon"): ("before same Namespace lease", "after update Deployment web"),
+    ("destroy", "command line"): ("before delete Namespace lease", "summary"),
+    ("destroy", "plugin"): ("before delete Service web-ip-8080-tcp", "before delete Deployment web"),
+    ("destroy", "worker"): ("prelude", "after delete StatefulSet store"),
+    ("destroy", "daemon"): ("before delete StatefulSet store", "after delete Namespace lease"),
+}
+
+FIXED = tuple(Cell(operation, event, victim) for (operation, victim), events in _EVENTS.items() for event in events)
