@@ -36,6 +36,7 @@ from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
@@ -46,6 +47,7 @@ from provider.market.loop import run_market
 from provider.market.rules import rules_from
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
+from provider.observe.queue import show_load
 from provider.protocols import Clock
 from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
@@ -89,9 +91,10 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
     _make_home(settings.home)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
-        engine = PulumiEngine(engine_config(settings))
+        engine = PulumiEngine(engine_config(settings), shared_plugin=settings.shared_plugin)
         stack.push_async_callback(engine.close)
         await engine.start()
+        show_load(lambda: engine.load)
         database = await open_database(settings.database_url)
         stack.push_async_callback(database.close)
         recorded = await _recorded(engine, database, clock, settings)
@@ -147,6 +150,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         await inventory.ready()
         group.create_task(run_market(market), name="market")
         group.create_task(leases.run(), name="leases")
+        group.create_task(serve_control(leases, control_path(settings.home)), name="control")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
         group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")

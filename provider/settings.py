@@ -175,6 +175,9 @@ class Settings(BaseSettings):
         None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
     )
     stack_workers: int = Field(2, ge=1, le=64, validation_alias=_ours("STACK_WORKERS"))
+    shared_plugin: bool = Field(
+        False, validation_alias=_ours("SHARED_PLUGIN"), description="one Kubernetes plugin for all operations"
+    )
     log_format: LogFormat = Field(LogFormat.CONSOLE, validation_alias=_ours("LOG_FORMAT"))
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", validation_alias=_ours("LOG_LEVEL"))
 

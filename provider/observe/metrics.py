@@ -5,7 +5,18 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
-__all__ = ["BIDS", "CHAIN_HEIGHT", "DECISIONS", "REGISTRY", "STACK_OPERATIONS", "exposition"]
+__all__ = [
+    "BIDS",
+    "CHAIN_HEIGHT",
+    "DECISIONS",
+    "ENGINE_BUSY",
+    "ENGINE_OLDEST",
+    "ENGINE_WAITING",
+    "ENGINE_WORKERS",
+    "REGISTRY",
+    "STACK_OPERATIONS",
+    "exposition",
+]
 
 REGISTRY = CollectorRegistry()
 
@@ -13,6 +24,10 @@ DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], r
 BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
 CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were handed on", registry=REGISTRY)
 STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["operation", "result"], registry=REGISTRY)
+ENGINE_WAITING = Gauge("lessor_engine_waiting", "Operations that wait for a worker", ["kind"], registry=REGISTRY)
+ENGINE_OLDEST = Gauge("lessor_engine_oldest_wait_seconds", "The longest of these waits so far", registry=REGISTRY)
+ENGINE_BUSY = Gauge("lessor_engine_busy_workers", "Workers that run an operation", registry=REGISTRY)
+ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run side by side", registry=REGISTRY)
 
 
 def exposition() -> bytes:
