@@ -77,6 +77,10 @@ class EngineConfig(BaseModel):
         """Exists while an update of the stack runs, and after one that was killed: which objects it was to make."""
         return self.folder(stack) / "begun.json"
 
+    def shown_file(self, stack: str) -> Path:
+        """The objects applied last, their secret values hidden: what a change is told from."""
+        return self.folder(stack) / "shown.json"
+
     def scratch(self, stack: str) -> Path:
         """Temporary files of the stack's running operation; the plugin leaves a kubeconfig at every start."""
         return self.data / "tmp" / stack

@@ -12,7 +12,7 @@ from pulumi.automation.events import StepEventMetadata
 
 from stacks.results import Durations, PropertyChange, ResourceChange
 
-__all__ = ["SHOWN", "Recorder"]
+__all__ = ["SHOWN", "Recorder", "value_at", "value_text"]
 
 SHOWN = "[secret]"
 _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  key of Pulumi's special values
@@ -106,7 +106,8 @@ def _properties(metadata: StepEventMetadata) -> tuple[PropertyChange, ...]:
     new = (metadata.new.inputs if metadata.new else None) or {}
     found = sorted((metadata.detailed_diff or {}).items())
     return tuple(
-        PropertyChange(path, _kind(change), _text(_at(old, path)), _text(_at(new, path))) for path, change in found
+        PropertyChange(path, _kind(change), value_text(value_at(old, path)), value_text(value_at(new, path)))
+        for path, change in found
     )
 
 
@@ -115,7 +116,7 @@ def _kind(change: Any) -> str:
     return str(getattr(kind, "value", kind or "update"))
 
 
-def _at(document: Any, path: str) -> Any:
+def value_at(document: Any, path: str) -> Any:
     """What stands at a path like `spec.containers[0].image` or `data["a.b"]`; None where there is nothing."""
     for key in _keys(path):
         if _hidden(document):
@@ -148,7 +149,8 @@ def _hidden(value: Any) -> bool:
     return value == SHOWN or (isinstance(value, dict) and _SECRET in value)
 
 
-def _text(value: Any) -> str | None:
+def value_text(value: Any) -> str | None:
+    """As history shows it: texts as they are, anything else as JSON, the very long cut."""
     if value is None:
         return None
     text = SHOWN if _hidden(value) else value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 from lease.spec import LeaseSpec, ServiceSpec
 from stacks.results import StackResult
 
-__all__ = ["SHORTEST", "forms", "mask", "mask_result"]
+__all__ = ["SHORTEST", "forms", "mask", "mask_result", "mask_values"]
 
 SHORTEST = 5
 """Shorter values ("1", "true") would blot out every second word of a message and protect nothing."""
@@ -42,6 +42,11 @@ def mask_result(result: StackResult, specs: Iterable[LeaseSpec]) -> StackResult:
     """`result` without the secrets of any of `specs`: its error, and what was changed from what to what."""
     masked: StackResult = _masked(result, _forms_of(specs))
     return masked
+
+
+def mask_values(document: Any, spec: LeaseSpec) -> Any:
+    """A JSON-like `document` without the secrets of `spec` in any of its texts; keys stay."""
+    return _masked(document, _forms_of([spec]))
 
 
 def forms(secret: str) -> Iterator[str]:

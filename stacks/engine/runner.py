@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from stacks.engine.masking import mask, mask_result
 from stacks.engine.opening import Command, Secrets, open_stack
 from stacks.engine.program import check, lease_program
 from stacks.engine.sdk import quiet_sdk
+from stacks.engine.shown import explain, keep_shown
 from stacks.engine.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
 from stacks.engine.transit import TransitKey, TransitService
 from stacks.engine.wire import Task
@@ -69,7 +70,7 @@ class Runner:
             stack=task.stack,
             ok=not error,
             seconds=round(time.monotonic() - started, 3),
-            changes=recorder.changes(),
+            changes=self._changes(task, recorder, ok=not error),
             summary=recorder.summary,
             error=mask(error, task.spec),
             outputs=outputs,
@@ -78,6 +79,15 @@ class Runner:
             spec_hash=task.spec.content_hash() if task.spec else "",
         )
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
+
+    def _changes(self, task: Task, recorder: Recorder, *, ok: bool) -> tuple[ResourceChange, ...]:
+        if task.spec is None:
+            return recorder.changes()
+        changes = explain(self.config, task.spec, recorder.changes())
+        if task.operation is Operation.UP and ok:
+            with suppress(OSError):  # without it the next change is told less well
+                keep_shown(self.config, task.spec)
+        return changes
 
     def _perform(self, task: Task, recorder: Recorder) -> dict[str, str]:
         match task.operation:

@@ -9,7 +9,6 @@ the other end is), and only with the token of the running operation.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 import os
@@ -69,7 +68,7 @@ class TransitKey:
         try:
             raw = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
             return self._cipher(name).decrypt(raw[:_NONCE], raw[_NONCE:], name.encode())
-        except (binascii.Error, InvalidTag):
+        except (ValueError, InvalidTag):
             raise ValueError("ciphertext of another key, or damaged") from None
 
     def _cipher(self, name: str) -> AESGCM:

@@ -16,7 +16,8 @@ from lightkube.resources.core_v1 import Namespace, ResourceQuota, Service
 from lightkube.resources.networking_v1 import Ingress
 
 from stacks.engine import DataInUse, PulumiEngine
-from stacks.results import FailureCause, Operation
+from stacks.results import FailureCause, Operation, PropertyChange
+from tests.components.specs import environment
 from tests.stacks.leases import CANARY, PASSWORD, demo, lease_id, small
 
 pytestmark = pytest.mark.devnet
@@ -52,6 +53,10 @@ async def test_the_life_of_a_lease_stack(engine, client):
     ]
     updated = await engine.up(newer)
     assert updated.changes == diff.changes and updated.summary["update"] == 1
+    assert updated.changes[0].properties == (
+        PropertyChange("spec.template.spec.containers[0].image", "update", "nginx:1", "nginx:2"),
+    )
+    assert updated.spec_hash == newer.content_hash()
     assert client.get(Deployment, "web", namespace=namespace).spec.template.spec.containers[0].image == "nginx:2"
 
     client.delete(Service, "store", namespace=namespace)
@@ -63,6 +68,36 @@ async def test_the_life_of_a_lease_stack(engine, client):
     assert destroyed.ok, destroyed.error
     assert client.get(Namespace, namespace).metadata.deletionTimestamp
     assert await engine.stacks() == []
+
+
+async def test_a_changed_secret_is_told_as_changed_and_its_value_never(engine):
+    first = small()
+    web = first.services[0]
+    second = first.model_copy(
+        update={"services": (web.model_copy(update={"environment": environment(("TOKEN", "another-canary"))}),)}
+    )
+    assert (await engine.up(first)).ok
+
+    updated = await engine.up(second)
+
+    (change,) = updated.changes
+    assert [(item.old, item.new) for item in change.properties] == [("[secret]", "[secret]")]
+    assert change.properties[0].path == "spec.template.spec.containers[0].env[0].value"
+    await engine.destroy(first.namespace)
+
+
+async def test_every_part_of_an_operations_time_is_told(engine):
+    spec = small()
+
+    created = await engine.up(spec)
+
+    told = created.durations
+    assert min(told.engine_start_s, told.plugin_s, told.objects_s) > 0
+    parts = told.engine_start_s + told.plugin_s + told.objects_s
+    assert parts == pytest.approx(created.seconds, abs=0.2)
+    refused = await engine.refresh(small().namespace)
+    assert not refused.ok and refused.durations.objects_s == 0 == refused.durations.plugin_s
+    await engine.destroy(spec.namespace)
 
 
 async def test_destroying_what_never_was_is_a_success(engine):
