@@ -30,6 +30,10 @@ lease = typer.Typer(no_args_is_help=True, help="The leases this provider knows, 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    from provider.cli.lease_words import register_words  # noqa: PLC0415  once, whoever builds an app
+
+    if not any(command.name == "release-brake" for command in lease.registered_commands):
+        register_words(lease)
     app.add_typer(lease, name="lease")
 
 
@@ -37,14 +41,27 @@ def register(app: typer.Typer) -> None:
 def list_(
     *,
     closed: Annotated[bool, typer.Option("--all", help="Closed ones too, as long as they are kept.")] = False,
+    suspect: Annotated[bool, typer.Option("--suspect", help="What waits for your word, as `lessor run` says.")] = False,
     as_json: _Json = False,
 ) -> None:
     """Every lease with its state, since when, and why."""
+    if suspect:
+        _print_standing(as_json=as_json)
+        return
     from provider.cli.lease_store import every_lease  # noqa: PLC0415  other commands start without the store
     from provider.cli.lease_text import lease_json, list_lines  # noqa: PLC0415
 
     found = _ask(every_lease(closed=closed))
     _print([lease_json(status) for status in found], list_lines(found), as_json=as_json)
+
+
+def _print_standing(*, as_json: bool) -> None:
+    from provider.cli.lease_text import standing_lines  # noqa: PLC0415
+    from provider.cli.lease_words import standing  # noqa: PLC0415
+
+    found = standing()
+    document = {name: found[name] for name in ("suspects", "braked", "unknown_stacks")}
+    _print(document, standing_lines(document), as_json=as_json)
 
 
 @lease.command()

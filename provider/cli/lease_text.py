@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from provider.lifecycle.state import LeaseStatus
 from provider.store.runs import RunOutcome, StoredRun
 from stacks.results import Operation, StackResult
 
-__all__ = ["history_lines", "lease_json", "list_lines", "run_json", "show_json", "show_lines"]
+__all__ = ["history_lines", "lease_json", "list_lines", "run_json", "show_json", "show_lines", "standing_lines"]
 
 _HASH = 12
 _LONGEST_VALUE = 200
@@ -30,6 +30,14 @@ def list_lines(statuses: Sequence[LeaseStatus]) -> list[str]:
     return [
         "  ".join((*(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
     ]
+
+
+def standing_lines(standing: Mapping[str, Any]) -> list[str]:
+    """What waits for an operator's word, and the word."""
+    suspects = [f"looks closed  {lease}: {reason}" for lease, reason in standing["suspects"].items()]
+    braked = [f"brake         {lease}: `lessor lease release-brake` lets it go" for lease in standing["braked"]]
+    stacks = [f"stack         {stack}: no lease is known for it" for stack in standing["unknown_stacks"]]
+    return [*suspects, *braked, *stacks] or ["nothing waits for a word"]
 
 
 def show_lines(status: LeaseStatus, runs: Sequence[StoredRun]) -> list[str]:

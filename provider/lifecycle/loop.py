@@ -63,6 +63,31 @@ class LeaseLoop:
             self._look(lease, 0.0)
         return released
 
+    @property
+    def suspects(self) -> Mapping[LeaseId, str]:
+        """Leases that look closed without proof; only an operator's word removes them."""
+        return self._reconciler.suspects
+
+    def close(self, lease: LeaseId) -> str:
+        """An operator's word: this suspect has ended. Why not, empty when it goes now."""
+        if not self._reconciler.condemn(lease):
+            return f"{lease} does not look closed; the chain's own word ends it"
+        self._look(lease, 0.0)
+        return ""
+
+    async def recreate(self, lease: LeaseId) -> str:
+        """An operator's word: what other code made is made anew, pods too. Why not, empty when it is done now."""
+        if not await self._reconciler.recreate(lease):
+            return f"nothing was applied for {lease} yet"
+        self.look(lease)
+        return ""
+
+    async def retry(self, lease: LeaseId) -> str:
+        """An operator's word: try the refused version again."""
+        await self._reconciler.retry_refused(lease)
+        self.look(lease)
+        return ""
+
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""
         if lease.provider == self._parts.config.provider:

@@ -24,10 +24,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`reason` is empty for ALIVE, else what was said and what is still needed."""
+    """`reason` is empty for ALIVE, else what was said and what is still needed. `suspect`: it may have ended, and no
+    more than that is known.
+    """
 
     verdict: Verdict
     reason: str = ""
+    suspect: bool = False
 
 
 class Proofs:
@@ -60,7 +63,8 @@ class Proofs:
         old = answer.height < self.height
         self.height = max(self.height, answer.height)
         if answer.lease is None or answer.lease.id != lease:
-            return Judgement(Verdict.NO_WORD, f"the node does not know this lease at height {answer.height}")
+            unknown = f"the node does not know this lease at height {answer.height}"
+            return Judgement(Verdict.NO_WORD, unknown, suspect=not old)
         if old:
             return self._of_old(lease, answer.height, ended=answer.lease.state.ended)
         if not answer.lease.state.ended:
@@ -71,7 +75,8 @@ class Proofs:
         word = f"the chain says {answer.lease.state.name.lower()} at height {answer.height}"
         if len(heights) >= self._needed:
             return Judgement(Verdict.ENDED, word)
-        return Judgement(Verdict.LOOKS_ENDED, f"{word}; {self._needed - len(heights)} more at another height is needed")
+        more = f"{word}; {self._needed - len(heights)} more at another height is needed"
+        return Judgement(Verdict.LOOKS_ENDED, more, suspect=True)
 
     def _unusable(self, answer: LeaseAnswer) -> str:
         if answer.height <= 0 or not answer.chain_id:

@@ -53,11 +53,24 @@ class Reconciler:
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
         self._statuses: dict[LeaseId, LeaseStatus] = {}
         self._was_ready: set[LeaseId] = set()
+        self._suspects: dict[LeaseId, str] = {}
+        self._condemned: set[LeaseId] = set()
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
         """The last word on every lease that is not closed."""
         return MappingProxyType(self._statuses)
+
+    @property
+    def suspects(self) -> Mapping[LeaseId, str]:
+        """Leases that look closed without proof, and what was said of each."""
+        return MappingProxyType(self._suspects)
+
+    def condemn(self, lease: LeaseId) -> bool:
+        """An operator's word: it has ended. It counts for a suspect only, and until the chain calls it alive."""
+        if lease in self._suspects:
+            self._condemned.add(lease)
+        return lease in self._suspects
 
     async def reconcile(self, lease: LeaseId) -> Outcome:
         """One look. Never raises for what goes wrong with the lease, the chain, the cluster or the engine."""
@@ -97,11 +110,20 @@ class Reconciler:
         match judgement.verdict:
             case Verdict.ALIVE:
                 self.brake.not_ended(lease)
+                self._cleared(lease)
                 return await self._serve(lease)
             case Verdict.ENDED:
                 return await self._end(lease, judgement)
             case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
+                if judgement.suspect:
+                    self._suspects[lease] = judgement.reason
+                    if lease in self._condemned:
+                        return await end(self._parts, lease)
                 return self._undecided(lease, judgement)
+
+    def _cleared(self, lease: LeaseId) -> None:
+        self._suspects.pop(lease, None)
+        self._condemned.discard(lease)
 
     async def _serve(self, lease: LeaseId) -> Outcome:
         outcome = await serve(self._parts, lease)
@@ -179,6 +201,7 @@ class Reconciler:
     def _forget(self, lease: LeaseId) -> None:
         self._statuses.pop(lease)
         self._unstable.forget(lease)
+        self._cleared(lease)
         self.brake.done(lease)
         self._was_ready.discard(lease)
         self.proofs.forget(lease)

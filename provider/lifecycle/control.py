@@ -1,0 +1,156 @@
+"""An operator's word to a running provider: a socket in its home, one line of JSON each way.
+
+Words, not settings: what they ask for is done once. Only who may write the home (mode 0700, the socket 0600) can speak.
+A request is `{"word": …, "lease": "owner/dseq/gseq/oseq/provider"}`, an answer `{"ok": …, "text": …}` and for
+`standing` also what waits for a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from lease.ids import LeaseId
+from provider.errors import ProviderError
+
+__all__ = ["NotListening", "Operated", "Word", "control_path", "obey", "serve_control", "tell"]
+
+_LONGEST = 4096
+_SECONDS = 30.0
+_log = structlog.get_logger(__name__)
+
+
+class Word(StrEnum):
+    STANDING = "standing"
+    """What waits for an operator: suspects, leases held by the brake, stacks of nobody."""
+    CLOSE = "close"
+    """This lease looks closed without proof: end it."""
+    RECREATE = "recreate"
+    RETRY = "retry"
+    """Try the refused version again."""
+    RELEASE_BRAKE = "release-brake"
+
+
+class Operated(Protocol):
+    """The lease loop, as far as operators steer it. Methods with a lease return why not, empty when it is done."""
+
+    @property
+    def suspects(self) -> Mapping[LeaseId, str]: ...
+    @property
+    def braked(self) -> frozenset[LeaseId]: ...
+    @property
+    def unknown_stacks(self) -> tuple[str, ...]: ...
+    def release_brake(self) -> tuple[LeaseId, ...]: ...
+    def close(self, lease: LeaseId) -> str: ...
+    async def recreate(self, lease: LeaseId) -> str: ...
+    async def retry(self, lease: LeaseId) -> str: ...
+
+
+class NotListening(ProviderError):
+    """No provider runs with this home, or it does not answer."""
+
+
+def control_path(home: Path) -> Path:
+    return home / "control.sock"
+
+
+async def serve_control(loop: Operated, path: Path) -> None:
+    """Listen until cancelled. A socket that cannot be made is loud and stops nothing: leases go on without it."""
+    try:
+        server = await asyncio.start_unix_server(_answering(loop), path, limit=_LONGEST)
+        path.chmod(0o600)
+    except OSError as error:
+        _log.error("control.not_listening", path=str(path), problem=str(error))
+        return
+    async with server:
+        try:
+            await server.serve_forever()
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
+    """The answer to one request; whatever it says, it never raises."""
+    try:
+        request = json.loads(line)
+        word = Word(request["word"])
+        lease = _lease(request["lease"]) if request.get("lease") else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {"ok": False, "text": "this is no request that this provider knows"}
+    try:
+        return await _obey(loop, word, lease)
+    except ProviderError as error:
+        return {"ok": False, "text": str(error)}
+
+
+def tell(path: Path, word: Word, lease: LeaseId | None = None) -> dict[str, Any]:
+    """Say it and wait for the answer. Raises `NotListening`."""
+    request = {"word": word.value} | ({"lease": str(lease)} if lease else {})
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_SECONDS)
+            connection.connect(str(path))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
+    except (OSError, ValueError) as error:
+        raise NotListening(
+            f"no provider answers at {path} ({error}): does `lessor run` run with this AP_HOME?"
+        ) from error
+    if not isinstance(answer, dict):
+        raise NotListening(f"what answers at {path} is no provider")
+    return answer
+
+
+def _answering(loop: Operated) -> Any:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                said = await obey(loop, await reader.readline())
+                writer.write(json.dumps(said).encode())
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError):
+            pass  # who asked has gone, or says more than a request can be
+        finally:
+            writer.close()
+
+    return answer
+
+
+async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, Any]:
+    if word is Word.STANDING:
+        return _standing(loop)
+    if word is Word.RELEASE_BRAKE:
+        released = loop.release_brake()
+        text = f"{len(released)} leases go now" if released else "the brake holds nothing"
+        return {"ok": True, "text": text, "leases": [str(each) for each in released]}
+    if lease is None:
+        return {"ok": False, "text": f"{word} needs a lease"}
+    _log.warning("control.word", word=word.value, lease=str(lease))
+    if word is Word.CLOSE:
+        problem = loop.close(lease)
+    else:
+        problem = await (loop.recreate(lease) if word is Word.RECREATE else loop.retry(lease))
+    return {"ok": not problem, "text": problem or f"{word}: {lease} is looked at now"}
+
+
+def _standing(loop: Operated) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "text": "",
+        "suspects": {str(lease): reason for lease, reason in sorted(loop.suspects.items())},
+        "braked": sorted(map(str, loop.braked)),
+        "unknown_stacks": list(loop.unknown_stacks),
+    }
+
+
+def _lease(text: str) -> LeaseId:
+    """Raises ValueError."""
+    owner, dseq, gseq, oseq, provider = text.split("/")
+    return LeaseId(owner, int(dseq), int(gseq), int(oseq), provider)
