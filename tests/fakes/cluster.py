@@ -7,7 +7,6 @@ that terminate slowly and refuse new objects meanwhile, watches. Not kept: valid
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from lease.spec import ServiceSpec
 from provider.errors import ClusterError, Conflict
 from provider.operators.objects import DEPLOYMENT, NAMESPACE, STATEFUL_SET, Kind, WatchEvent
 
-__all__ = ["FakeCluster", "Key", "unreachable"]
+__all__ = ["FakeCluster", "Key", "copied", "unreachable"]
 
 Key = tuple[str, str, str, str]
 Hook = Callable[[str, str, str], None]
@@ -35,33 +34,33 @@ class FakeCluster:
         self.stuck: dict[str, str] = {}
         self.writes = 0
         self._version = 100
-        self._watchers: list[tuple[Kind, str | None, dict[str, str], asyncio.Queue[WatchEvent]]] = []
+        self.watchers: list[tuple[Kind, str | None, dict[str, str], asyncio.Queue[WatchEvent]]] = []
         for name in namespaces or ("lease", "metallb-system"):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         self.before("get", kind.kind, name)
-        return copy.deepcopy(self.objects.get(self._key(kind.api_version, kind.kind, namespace, name)))
+        return copied(self.objects.get(self._key(kind.api_version, kind.kind, namespace, name)))
 
     async def list(
         self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
         self.before("list", kind.kind, "")
-        return [copy.deepcopy(obj) for obj in self._selected(kind, namespace, labels or {})]
+        return [copied(obj) for obj in self._selected(kind, namespace, labels or {})]
 
     async def watch(
         self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
         entry = (kind, namespace, dict(labels or {}), queue)
-        self._watchers.append(entry)
+        self.watchers.append(entry)
         try:
             for obj in await self.list(kind, namespace=namespace, labels=labels):
                 yield WatchEvent("ADDED", obj)
             while True:
                 yield await queue.get()
         finally:
-            self._watchers.remove(entry)
+            self.watchers.remove(entry)
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
         self.before("apply", obj["kind"], obj["metadata"]["name"])
@@ -88,12 +87,12 @@ class FakeCluster:
         self._refuse(key, obj, stored, status=status)
         wanted = self._merged(key, obj, stored, status=status)
         if stored is not None and _content(stored) == _content(wanted):
-            return copy.deepcopy(stored)
+            return copied(stored)
         self.writes += 1
         wanted["metadata"]["resourceVersion"] = self._next_version()
         self.objects[key] = wanted
-        self._tell("ADDED" if stored is None else "MODIFIED", wanted)
-        return copy.deepcopy(wanted)
+        self.tell("ADDED" if stored is None else "MODIFIED", wanted)
+        return copied(wanted)
 
     def remove(self, key: Key) -> None:
         """Delete as the API server does: a namespace only begins to terminate."""
@@ -104,11 +103,11 @@ class FakeCluster:
                 obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
                 obj["status"] = {"phase": "Terminating", "conditions": self._conditions(key[3])}
                 obj["metadata"]["resourceVersion"] = self._next_version()
-                self._tell("MODIFIED", obj)
+                self.tell("MODIFIED", obj)
             return
         del self.objects[key]
         obj["metadata"]["resourceVersion"] = self._next_version()
-        self._tell("DELETED", obj)
+        self.tell("DELETED", obj)
 
     def terminating(self, namespace: str) -> bool:
         obj = self.objects.get(self._key("v1", "Namespace", None, namespace))
@@ -121,7 +120,7 @@ class FakeCluster:
                 continue
             for inner in [inner for inner in self.objects if inner[2] == key[3]]:
                 self.remove(inner)
-            self._tell("DELETED", self.objects.pop(key))
+            self.tell("DELETED", self.objects.pop(key))
         for key, obj in list(self.objects.items()):
             if ready and key[1] in ("Deployment", "StatefulSet"):
                 self.make_ready(obj)
@@ -155,23 +154,25 @@ class FakeCluster:
         self, key: Key, obj: Mapping[str, Any], stored: dict[str, Any] | None, *, status: bool
     ) -> dict[str, Any]:
         if status and stored is not None:
-            return {**copy.deepcopy(stored), "status": copy.deepcopy(obj["status"])}
-        wanted = copy.deepcopy(dict(obj))
+            return {**copied(stored), "status": copied(obj["status"])}
+        wanted = copied(dict(obj))
         kept = (stored or {}).get("metadata") or {"uid": f"uid-{self._version}-{key[3]}", "generation": 1}
         wanted["metadata"] |= {name: kept[name] for name in ("uid", "generation", "deletionTimestamp") if name in kept}
         if stored is not None and "status" in stored:
-            wanted["status"] = copy.deepcopy(stored["status"])
+            wanted["status"] = copied(stored["status"])
         return wanted
 
     def _selected(self, kind: Kind, namespace: str | None, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        for key, obj in sorted(self.objects.items()):
-            if key[:2] == (kind.api_version, kind.kind) and _fits(obj, namespace, labels):
-                yield obj
+        wanted = (kind.api_version, kind.kind)
+        for key in sorted(key for key in self.objects if key[:2] == wanted):
+            if _fits(self.objects[key], namespace, labels):
+                yield self.objects[key]
 
-    def _tell(self, type_: str, obj: dict[str, Any]) -> None:
-        for kind, namespace, labels, queue in self._watchers:
+    def tell(self, type_: str, obj: dict[str, Any]) -> None:
+        """Everyone who watches it hears of it."""
+        for kind, namespace, labels, queue in self.watchers:
             if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"]) and _fits(obj, namespace, labels):
-                queue.put_nowait(WatchEvent(type_, copy.deepcopy(obj)))
+                queue.put_nowait(WatchEvent(type_, copied(obj)))
 
     def _conditions(self, namespace: str) -> list[dict[str, str]]:
         why = self.stuck.get(namespace)
@@ -184,6 +185,13 @@ class FakeCluster:
     @staticmethod
     def _key(api_version: str, kind: str, namespace: str | None, name: str) -> Key:
         return api_version, kind, namespace or "", name
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of what JSON can say, several times faster than `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def unreachable() -> ClusterError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from stacks.priority import Priority
 from stacks.results import Operation, ResourceChange, StackResult
 from tests.fakes.cluster import FakeCluster, Key
 
-__all__ = ["FakeEngine", "Fault", "Killed"]
+__all__ = ["FakeEngine", "Fault", "Killed", "object_key", "retained"]
 
 
 class Killed(BaseException):
@@ -58,7 +58,7 @@ class FakeEngine:
         self.priorities.append(priority)
         self.specs.append(spec)
         state = self.state.setdefault(spec.namespace, {})
-        wanted = {_key(obj): obj for obj in lease_objects(spec)}
+        wanted = {object_key(obj): obj for obj in lease_objects(spec)}
         refused = next((self.refused[s.image] for s in spec.services if s.image in self.refused), "")
         fault = Fault(error=refused, objects=2) if refused else self._fault()
         steps = [key for key in wanted if state.get(key) != wanted[key]] + [key for key in state if key not in wanted]
@@ -66,7 +66,7 @@ class FakeEngine:
         for number, key in enumerate(steps):
             if fault and number >= fault.objects:
                 break
-            changes.append(self._step(state, key, wanted.get(key)))
+            changes.append(self.step(state, key, wanted.get(key)))
         return await self._end(Operation.UP, spec.namespace, fault, tuple(changes))
 
     async def refresh(self, stack: str) -> StackResult:
@@ -85,7 +85,7 @@ class FakeEngine:
         for number, key in enumerate(reversed(list(state))):
             if fault and number >= fault.objects:
                 return await self._end(Operation.DESTROY, stack, fault, ())
-            if key in self.cluster.objects and not _retained(key):
+            if key in self.cluster.objects and not retained(key):
                 self.cluster.remove(key)
             del state[key]
         if fault is None:
@@ -102,9 +102,10 @@ class FakeEngine:
     def _fault(self) -> Fault | None:
         return self.faults.popleft() if self.faults else None
 
-    def _step(self, state: dict[Key, dict[str, Any]], key: Key, wanted: dict[str, Any] | None) -> ResourceChange:
+    def step(self, state: dict[Key, dict[str, Any]], key: Key, wanted: dict[str, Any] | None) -> ResourceChange:
+        """One object: put or, without `wanted`, removed."""
         if wanted is None:
-            if key in self.cluster.objects and not _retained(key):
+            if key in self.cluster.objects and not retained(key):
                 self.cluster.remove(key)
             del state[key]
             return ResourceChange("delete", key[1], key[3])
@@ -130,10 +131,12 @@ class FakeEngine:
         return StackResult(operation, stack, ok=True, seconds=0.1, changes=changes)
 
 
-def _key(obj: dict[str, Any]) -> Key:
+def object_key(obj: Mapping[str, Any]) -> Key:
+    """apiVersion, kind, namespace, name."""
     meta = obj["metadata"]
     return obj["apiVersion"], obj["kind"], meta.get("namespace", ""), meta["name"]
 
 
-def _retained(key: Key) -> bool:
+def retained(key: Key) -> bool:
+    """Whether a stack only forgets it (docs/architecture.md §5)."""
     return key[1] in ("IPAddressPool", "L2Advertisement")

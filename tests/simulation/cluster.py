@@ -13,13 +13,16 @@ from typing import Any
 from provider.errors import ClusterError, Conflict
 from provider.operators.objects import NODE, Kind, WatchEvent
 from provider.units import parse_quantity
-from tests.fakes.cluster import FakeCluster, Key, unreachable
+from tests.fakes.cluster import FakeCluster, Key, copied, unreachable
+from tests.fakes.engine import object_key
 from tests.simulation.faults import Faults
 
-__all__ = ["Remover", "SimulatedCluster"]
+__all__ = ["GPUS", "WORKLOADS", "Remover", "SimulatedCluster"]
 
 Remover = Callable[[str, Key], None]
-_WORKLOADS = ("Deployment", "StatefulSet")
+WORKLOADS = ("Deployment", "StatefulSet")
+GPUS = {"n0": 2}
+"""Cards (nvidia a100) by node."""
 
 
 class SimulatedCluster(FakeCluster):
@@ -30,7 +33,10 @@ class SimulatedCluster(FakeCluster):
         self._faults = faults
         self.actor = "us"
         self.removed: Remover = lambda actor, key: None
-        self.crashing: set[str] = set()
+        self.left: set[str] = set()
+        """Namespaces that a planted defect left."""
+        self._crashed = False
+        self._made: dict[Key, tuple[Key, Any]] = {}
         self._goes_at: dict[str, float] = {}
         self._cpu_milli = cpu_milli
         for number in range(nodes):
@@ -90,22 +96,22 @@ class SimulatedCluster(FakeCluster):
             found = await self.list(kind, namespace=namespace, labels=labels)
         except ClusterError:
             return
-        self._watchers.append(entry)
+        self.watchers.append(entry)
         try:
-            now = {_key(obj): obj for obj in found}
+            now = {object_key(obj): obj for obj in found}
             for key in [key for key in known if key not in now]:
                 yield WatchEvent("DELETED", known.pop(key))
             for key, obj in now.items():
                 known[key] = obj
                 yield WatchEvent("ADDED", obj)
             async for event in self._live(queue):
-                key = _key(event.object)
+                key = object_key(event.object)
                 known.pop(key, None)
                 if event.type != "DELETED":
                     known[key] = event.object
                 yield event
         finally:
-            self._watchers.remove(entry)
+            self.watchers.remove(entry)
 
     async def _live(self, queue: asyncio.Queue[WatchEvent]) -> AsyncIterator[WatchEvent]:
         while True:
@@ -116,15 +122,21 @@ class SimulatedCluster(FakeCluster):
             yield event
 
     async def controllers(self) -> None:
-        """For ever: what the controllers of a cluster do, a little every second."""
+        """For ever: what the controllers of a cluster do, a little every second; nothing while nothing moves."""
+        seen = -1
         while True:
             await asyncio.sleep(self._faults.random.uniform(0.5, 1.5))
-            self.actor = "controller"
-            try:
-                self._finish_namespaces()
-                self._run_workloads()
-            finally:
-                self.actor = "us"
+            if self._goes_at or self.writes != seen or self._faults.on("crash loops") or self._crashed:
+                self._control()
+            seen = self.writes
+
+    def _control(self) -> None:
+        self.actor = "controller"
+        try:
+            self._finish_namespaces()
+            self._run_workloads()
+        finally:
+            self.actor = "us"
 
     def _finish_namespaces(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -136,57 +148,83 @@ class SimulatedCluster(FakeCluster):
             del self._goes_at[key[3]]
             for inner in [inner for inner in self.objects if inner[2] == key[3]]:
                 self.remove(inner)
-            self._tell("DELETED", self.objects.pop(key))
+            self.tell("DELETED", self.objects.pop(key))
 
     def _run_workloads(self) -> None:
-        alive = {key for key in self.objects if key[1] in _WORKLOADS}
-        for key in [key for key in self.objects if key[1] == "Pod" and ("apps/v1", *self._owner(key)) not in alive]:
+        alive = {key for key in self.objects if key[1] in WORKLOADS}
+        for key in [key for key in self.objects if key[1] == "Pod" and not self._wanted(key, alive)]:
             self.remove(key)
+        self._crashed = False
         for key in sorted(alive):
-            obj = self.objects[key]
-            self._pod(key, obj)
-            self.make_ready(obj, 0 if self._faults.hit("crash loops", 0.2) else None)
+            if not self.terminating(key[2]):
+                self._claim(key, self.objects[key])
+                self._pod(key, self.objects[key])
+            self._tell_ready(self.objects[key])
 
-    def _free_cpu(self) -> dict[str, int]:
-        free = dict.fromkeys(self.named(NODE), self._cpu_milli)
-        for key, obj in self.objects.items():
-            if key[1] == "Pod":
-                free[obj["spec"]["nodeName"]] -= _pod_cpu(obj["spec"])
-        return free
+    def _wanted(self, pod: Key, alive: set[Key]) -> bool:
+        """A pod lives as long as its workload has the template that it was made from."""
+        owner, template = self._made.get(pod, (pod, None))
+        return owner in alive and self.objects[owner]["spec"]["template"] == template
 
-    def _owner(self, pod: Key) -> tuple[str, str, str]:
-        labels = self.objects[pod]["metadata"]["labels"]
-        return str(labels["owner-kind"]), pod[2], str(labels["owner-name"])
+    def _tell_ready(self, obj: dict[str, Any]) -> None:
+        crashed = self._faults.hit("crash loops", 0.2)
+        self._crashed |= crashed
+        count = 0 if crashed else obj["spec"].get("replicas", 1)
+        status = {"availableReplicas": count, "readyReplicas": count, "observedGeneration": 1}
+        if obj.get("status") != status:
+            self.put({**obj, "status": status}, status=True)
+
+    def _claim(self, key: Key, workload: Mapping[str, Any]) -> None:
+        """A StatefulSet's claims are made by its controller and outlive it."""
+        for template in workload["spec"].get("volumeClaimTemplates") or ():
+            name = f"{template['metadata']['name']}-{key[3]}-0"
+            if ("v1", "PersistentVolumeClaim", key[2], name) not in self.objects:
+                labels = {"akash.network": "true", "akash.network/manifest-service": key[3]}
+                meta = {"name": name, "namespace": key[2], "labels": labels}
+                spec = copied(template["spec"])
+                self.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
 
     def _pod(self, key: Key, workload: Mapping[str, Any]) -> None:
         """One pod of a workload, on the emptiest node if it has the room: as the scheduler does, not as we promised."""
-        name = f"{key[3]}-0"
-        if ("v1", "Pod", key[2], name) in self.objects or self.terminating(key[2]):
+        pod, template = ("v1", "Pod", key[2], f"{key[3]}-0"), workload["spec"]["template"]
+        if pod in self.objects or not workload["spec"].get("replicas", 1):
+            return
+        spec = copied(template["spec"])
+        node = self._node_for(spec)
+        if not node:
             return
         labels = {"akash.network": "true", "akash.network/manifest-service": key[3]}
-        meta = {"name": name, "namespace": key[2], "labels": labels | {"owner-kind": key[1], "owner-name": key[3]}}
-        containers = workload["spec"]["template"]["spec"]["containers"]
-        spec: dict[str, Any] = {"containers": [{"resources": item["resources"]} for item in containers]}
-        node, free = max(self._free_cpu().items(), key=lambda item: item[1])
-        if free < _pod_cpu(spec):
-            return
+        meta = {"name": pod[3], "namespace": key[2], "labels": labels}
         spec["nodeName"] = node
         self.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Running"}})
+        self._made[pod] = key, copied(template)
+
+    def _node_for(self, spec: Mapping[str, Any]) -> str:
+        """The emptiest that holds it; without GPU in need, one without GPU before the other."""
+        cpu, cards = _asked(spec)
+        free = {name: [self._cpu_milli, GPUS.get(name, 0)] for name in self.named(NODE)}
+        for key in [key for key in self.objects if key[1] == "Pod"]:
+            used = _asked(self.objects[key]["spec"])
+            free[self.objects[key]["spec"]["nodeName"]][0] -= used[0]
+            free[self.objects[key]["spec"]["nodeName"]][1] -= used[1]
+        fits = [name for name, (milli, gpus) in free.items() if milli >= cpu and gpus >= cards]
+        return max(fits, key=lambda name: free[name][0], default="")
 
 
-def _pod_cpu(spec: Mapping[str, Any]) -> int:
-    return sum(int(parse_quantity(item["resources"]["requests"]["cpu"]) * 1000) for item in spec["containers"])
+def _asked(spec: Mapping[str, Any]) -> tuple[int, int]:
+    """Millicores and cards of a pod."""
+    wants = [item["resources"]["requests"] for item in spec["containers"]]
+    cpu = sum(int(parse_quantity(want["cpu"]) * 1000) for want in wants)
+    return cpu, sum(int(want.get("nvidia.com/gpu", 0)) for want in wants)
 
 
 def _node(name: str, cpu_milli: int) -> dict[str, Any]:
-    labels = {"akash.network": "true"}
+    labels = {"akash.network": "true", "akash.network/capabilities.storage.class.beta2": "1"}
+    if name in GPUS:
+        labels["akash.network/capabilities.gpu.vendor.nvidia.model.a100"] = str(GPUS[name])
     amounts = {"cpu": f"{cpu_milli}m", "memory": "64Gi", "ephemeral-storage": "900G", "pods": "110"}
+    amounts |= {"nvidia.com/gpu": str(GPUS[name])} if name in GPUS else {}
     status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": amounts}
     return {
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}, "status": status
     }  # fmt: skip
-
-
-def _key(obj: Mapping[str, Any]) -> Key:
-    meta = obj["metadata"]
-    return str(obj["apiVersion"]), str(obj["kind"]), str(meta.get("namespace", "")), str(meta["name"])

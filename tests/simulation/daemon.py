@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from random import Random
 
 from lease.build import SpecSettings, lease_spec
@@ -13,12 +14,13 @@ from lease.ids import OrderId
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus import MemoryBus
 from provider.chain.pump import pump_blocks
+from provider.history import History, RecordedEngine
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
-from provider.lifecycle.parts import Parts
+from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
 from provider.market.book import Market
@@ -26,52 +28,84 @@ from provider.market.loop import run_market
 from provider.protocols import Chain, Cluster, StackEngine
 from provider.settings import Settings
 from provider.store import Database
+from provider.store.sealing import KeyRing
 from provider.units import Coin, parse_address_range
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import RULES
 from tests.simulation.virtual import VirtualClock
 
-__all__ = ["CHAIN_ID", "Daemon", "Parts5"]
+__all__ = ["CHAIN_ID", "Around", "Daemon", "make_spec"]
 
 CHAIN_ID = "simnet-1"
-_RANGES = (parse_address_range("203.0.113.1-203.0.113.3"),)
+_RANGES = (parse_address_range("203.0.113.1-203.0.113.4"),)
+_RING = KeyRing.of(["c2ltdWxhdGlvbi1zaW11bGF0aW9uLXNpbXVsYXRpby0="])
+
+
+@cache
+def _settings() -> Settings:
+    """Read once: reading them takes longer than a life."""
+    return Settings(ip_ranges=_RANGES, storage_classes={"beta2": 4 << 30})
+
+
+def make_spec(
+    record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
+) -> LeaseSpec:
+    return lease_spec(
+        lease=record.lease,
+        group=record.group,
+        resource_version=record.resource_version,
+        placements=record.placements,
+        addresses=addresses,
+        cluster=ClusterFacts(network_policies=False),
+        settings=SpecSettings(),
+        withheld=withheld,
+        previous=previous,
+    )
 
 
 @dataclass(frozen=True)
-class Parts5:
-    """What a daemon runs over and what survives it. `keep_promises` is the planted defect "forgets the release"."""
+class Around:
+    """What a daemon runs over and what survives it; `life` counts from 1. The rest is another implementation only for
+    a planted defect.
+    """
 
     chain: Chain
     cluster: Cluster
     engine: StackEngine
     database: Database
     clock: VirtualClock
-    keep_promises: bool = False
-    config: Mapping[str, object] = field(default_factory=dict)
+    life: int = 1
+    make_ledger: Callable[[str], Ledger] = Ledger
+    make_spec: MakeLeaseSpec = make_spec
+    config: Mapping[str, float] = field(default_factory=dict)
 
 
 class Daemon:
     """`start()` begins a life, `kill()` ends it at whatever await each of its tasks is."""
 
-    def __init__(self, world: Parts5, *, seed: int) -> None:
-        config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4, **world.config)  # type: ignore[arg-type]
-        self.bus, self.ledger, self._world = MemoryBus(), Ledger(PROVIDER), world
-        settings = Settings(ip_ranges=_RANGES)
-        self.inventory = InventoryWatcher(world.cluster, settings, bus=self.bus, clock=world.clock)
+    def __init__(self, world: Around, *, seed: int) -> None:
+        self.bus, self.ledger, self._world = MemoryBus(), world.make_ledger(PROVIDER), world
+        self.inventory = InventoryWatcher(world.cluster, _settings(), bus=self.bus, clock=world.clock)
+        self.engine = RecordedEngine(world.engine, History(world.database, _RING, world.clock))
         self.market = self._market(world)
+        self.leases = self._leases(world, Random(seed))
+        self._task: asyncio.Task[None] | None = None
+        self.started_at = 0.0
+
+    def _leases(self, world: Around, random: Random) -> LeaseLoop:
+        config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
+        config = replace(config, **world.config)  # type: ignore[arg-type]
         parts = Parts(
             cluster=world.cluster,
-            engine=world.engine,
+            engine=self.engine,
             bus=self.bus,
             config=config,
             claims=Claims(world.cluster, config),
-            make_spec=_make_spec,
-            release=(lambda order: None) if world.keep_promises else self.ledger.release,
+            make_spec=self.engine.watching(world.make_spec),
+            release=self.ledger.release,
         )
-        self.reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=Random(seed))
-        self.leases = LeaseLoop(self.reconciler, parts, chain=world.chain, clock=world.clock)
-        self._task: asyncio.Task[None] | None = None
-        self.started_at = 0.0
+        reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=random)
+        return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
 
     def start(self) -> None:
         self.started_at = self._world.clock.monotonic()
@@ -93,6 +127,7 @@ class Daemon:
 
     async def _run(self) -> None:
         world = self._world
+        await self.engine.start()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.inventory.run())
             await self.inventory.ready()
@@ -100,7 +135,7 @@ class Daemon:
             group.create_task(self.leases.run())
             group.create_task(pump_blocks(world.chain, self.bus, database=world.database, clock=world.clock))
 
-    def _market(self, world: Parts5) -> Market:
+    def _market(self, world: Around) -> Market:
         return Market(
             provider=PROVIDER,
             chain=world.chain,
@@ -112,19 +147,3 @@ class Daemon:
             rules=RULES,
             deposit=Coin("uakt", Decimal(500000)),
         )
-
-
-def _make_spec(
-    record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
-) -> LeaseSpec:
-    return lease_spec(
-        lease=record.lease,
-        group=record.group,
-        resource_version=record.resource_version,
-        placements=record.placements,
-        addresses=addresses,
-        cluster=ClusterFacts(network_policies=False),
-        settings=SpecSettings(),
-        withheld=withheld,
-        previous=previous,
-    )

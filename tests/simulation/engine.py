@@ -11,7 +11,7 @@ from provider.lifecycle.drift import differences
 from stacks.priority import Priority
 from stacks.results import Operation, ResourceChange, StackResult
 from tests.fakes.cluster import Key
-from tests.fakes.engine import FakeEngine, _key, _retained
+from tests.fakes.engine import FakeEngine, object_key, retained
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.faults import Faults
 
@@ -36,7 +36,7 @@ class SimulatedEngine(FakeEngine):
         self.specs.append(spec)
         self.priorities.append(priority)
         state = self.state.setdefault(spec.namespace, {})
-        wanted = {_key(obj): obj for obj in lease_objects(spec)}
+        wanted = {object_key(obj): obj for obj in lease_objects(spec)}
         refused = next((self.refused[s.image] for s in spec.services if s.image in self.refused), "")
         steps = [key for key in wanted if state.get(key) != wanted[key]] + [key for key in state if key not in wanted]
         changes: list[ResourceChange] = []
@@ -48,7 +48,7 @@ class SimulatedEngine(FakeEngine):
             if self._away():
                 error = "connection refused"
                 break
-            changes.append(self._step(state, key, wanted.get(key)))
+            changes.append(self.step(state, key, wanted.get(key)))
         return await self._over(Operation.UP, spec.namespace, error, tuple(changes))
 
     async def refresh(self, stack: str) -> StackResult:
@@ -71,7 +71,7 @@ class SimulatedEngine(FakeEngine):
                 error = "connection refused"
             if error and (number >= after or self._away()):
                 return await self._over(Operation.DESTROY, stack, error, ())
-            if key in self.cluster.objects and not _retained(key):
+            if key in self.cluster.objects and not retained(key):
                 self.cluster.remove(key)
             state.pop(key, None)
         if not error:

@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import logging
 import multiprocessing
+import shutil
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,16 +15,21 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from tests.simulation.rules import ALWAYS, IN_THE_END, broken
+from lease.manifest import Group
+from tests.simulation.rules import ALWAYS, IN_THE_END, LATER, broken
 from tests.simulation.steps import Step, draw, take
 from tests.simulation.virtual import run_virtual
-from tests.simulation.world import Defect, World
+from tests.simulation.world import World
 
 __all__ = ["Result", "main", "run_seed", "shorten"]
 
 STEPS = 25
 _CALM_S = (120.0, 400.0, 700.0)
 """After the faults: how long everything has to come to rest, and when it is looked whether it has."""
+
+
+_EVERY, _LATER_S = 4, 900.0
+"""One seed of these is looked at once more, so much later."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,10 @@ class Result:
 def run_seed(seed: int, steps: Sequence[Step] | None = None, *, defect: str = "", count: int = STEPS) -> Result:
     """One run; `steps` instead of those the seed draws."""
     chosen = tuple(draw(seed, count) if steps is None else steps)
-    return run_virtual(_run(seed, chosen, Defect(defect)))
+    return run_virtual(_run(seed, chosen, defect))
 
 
-async def _run(seed: int, steps: tuple[Step, ...], defect: Defect) -> Result:
+async def _run(seed: int, steps: tuple[Step, ...], defect: str) -> Result:
     world = World(seed, defect)
     controllers = asyncio.create_task(world.cluster.controllers())
     world.daemon.start()
@@ -50,12 +57,34 @@ async def _run(seed: int, steps: tuple[Step, ...], defect: Defect) -> Result:
             problems = await _rest(world)
     finally:
         controllers.cancel()
-        await world.daemon.kill()
-        await world.database.close()
-    facts = Counter(leases=len(world.alive()) + len(world.ended()), lives=world.lives, ups=len(world.engine.specs))
-    facts["seconds"] = int(world.now)
-    facts["ran"] = len(world.memory.ran)
-    return Result(seed, steps[:done], tuple(problems), world.faults.hits, facts)
+        await world.end()
+    return Result(seed, steps[:done], tuple(problems), world.faults.hits, _facts(world))
+
+
+def _facts(world: World) -> Counter[str]:
+    """Of every lease that ever was ours: what it was, and how far it came."""
+    memory, leases = world.memory, [*world.alive(), *world.ended()]
+    ran = [lease for lease in leases if lease in memory.ran]
+    groups = {lease: memory.accepted[lease] for lease in ran}
+    return Counter(
+        leases=len(leases),
+        ran=len(ran),
+        ended=len(world.ended()),
+        again=sum(lease.oseq > 1 for lease in leases),
+        updates=sum(len(sent) - 1 for sent in groups.values()),
+        volumes=sum(world.persistent(lease.order) for lease in ran),
+        gpus=sum(bool(world.spec(lease.order).units[0].resources.gpu_units) for lease in ran),
+        hostnames=sum(any(_exposes(group, "hosts") for group in sent) for sent in groups.values()),
+        addresses=sum(any(_exposes(group, "ip") for group in sent) for sent in groups.values()),
+        ups=len(world.engine.specs),
+        lives=world.lives,
+        braked=memory.braked,
+        seconds=int(world.now),
+    )
+
+
+def _exposes(group: Group, what: str) -> bool:
+    return any(getattr(expose, what) for service in group.services or () for expose in service.expose or ())
 
 
 async def _live(world: World, steps: Sequence[Step]) -> tuple[list[str], int]:
@@ -67,16 +96,20 @@ async def _live(world: World, steps: Sequence[Step]) -> tuple[list[str], int]:
 
 
 async def _rest(world: World) -> list[str]:
-    """No more faults; within bounded time the world is exactly what the chain says."""
+    """No more faults; within bounded time the world is exactly what the chain says, and stays so without events."""
     world.faults.stop()
     problems: list[str] = []
     for seconds in _CALM_S:
         for _ in range(4):
             await asyncio.sleep(seconds / 4)
             await world.chain.push()
+        world.memory.braked += len(world.daemon.leases.release_brake())
         problems = broken(world, IN_THE_END)
         if not problems or broken(world, ALWAYS):
             break
+    if not problems and world.seed % _EVERY == 0:
+        await asyncio.sleep(_LATER_S)
+        problems = broken(world, LATER)
     return problems
 
 
@@ -129,18 +162,29 @@ def _one(seed: int, defect: str) -> int:
 
 
 def _many(seeds: range) -> int:
+    """A line every 250 seeds, and at the end everything that was met."""
     began, faults, facts, failed = time.monotonic(), Counter[str](), Counter[str](), list[int]()
     with multiprocessing.get_context("spawn").Pool(2, quiet) as pool:
-        for result in pool.imap_unordered(run_seed, seeds, chunksize=10):
+        for done, result in enumerate(pool.imap_unordered(run_seed, seeds, chunksize=10), start=1):
             faults += result.faults
             facts += result.facts + Counter(steps=len(result.steps))
             if result.problems:
                 failed.append(result.seed)
                 print(f"seed {result.seed}: {result.problems[0]}", flush=True)
-    print(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s: {dict(facts)}")
+            if done % 250 == 0:
+                print(f"{done} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s at {_commit()}: {dict(facts)}")
     print(f"faults that hit: {dict(faults.most_common())}")
     print(f"failed: {sorted(failed)}" if failed else "all rules held", flush=True)
     return 1 if failed else 0
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    asked = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S603
+    return asked.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

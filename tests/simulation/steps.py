@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from lease.groups import GroupSpec
 from lease.ids import LeaseId, OrderId
 from lease.manifest import Group
-from provider.chain.model import Order, OrderState
-from tests.provider.lifecycle.world import OTHER, OWNER, a_group
+from lease.resources import Attribute, Volume
+from provider.chain.model import BidState, Order, OrderState
+from tests.provider.lifecycle.world import OTHER, OWNER, PROVIDER, a_group
 from tests.provider.market.world import RIVAL, make_spec
+from tests.simulation.cluster import WORKLOADS
 from tests.simulation.world import BAD, World
 
 __all__ = ["FAULTS", "Step", "draw", "take"]
@@ -22,8 +25,9 @@ FAULTS = (
     "lost events", "repeated events", "late events", "slow namespaces", "crash loops", "engine errors",
     "engine killed", "engine locked", "engine too slow", "slow engine", "late answers", "disk full",
 )  # fmt: skip
-_TENANTS = ("order", "order", "take", "take", "take", "send", "send", "send", "update", "update", "close", "drop")
-_HANDS = ("by hand", "crash", "lose disk", "jump")
+_TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
+_HANDS = ("by hand", "crash", "crash", "lose disk", "jump")
+_FIRST = 3
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,13 @@ class Step:
 
 def draw(seed: int, count: int) -> list[Step]:
     random = Random(seed)
-    kinds = (*_TENANTS, *_TENANTS, *_HANDS, *("fault",) * 8)
-    steps = [Step(0.1, "order", random.randrange(10**6)) for _ in range(3)]
+    kinds = (*_TENANTS, *_HANDS, *("fault",) * 8)
+    steps = [Step(0.1, "order", random.randrange(10**6)) for _ in range(_FIRST)]
     for _ in range(count):
         what = random.choice(kinds)
         what = random.choice(FAULTS) if what == "fault" else what
-        steps.append(
-            Step(round(random.choice((0.2, 1.0, 6.0, 20.0)) * random.random(), 2), what, random.randrange(10**6))
-        )
+        gap = round(random.choice((0.2, 1.0, 10.0, 30.0)) * random.random(), 2)
+        steps.append(Step(gap, what, random.randrange(10**6)))
     return steps
 
 
@@ -63,44 +66,92 @@ async def take(world: World, step: Step) -> None:
 
 
 async def _order(world: World, random: Random) -> None:
-    number = len(world.chain.orders) + 1
-    owner = random.choice((OWNER, OTHER))
-    spec = make_spec(cpu=random.choice((100, 500, 900)), ips=random.choice((0, 0, 1)))
-    world.chain.add_order(Order(OrderId(owner, number, 1, 1), OrderState.OPEN, spec, world.chain.height))
+    """A new deployment, or the next order of one whose lease has ended."""
+    again = [lease.order for lease in world.ended() if not _has_order(world, lease.order)]
+    if again and random.random() < 0.5:
+        old = random.choice(sorted(again))
+        order, spec = replace(old, oseq=old.oseq + 1), world.spec(old)
+    else:
+        order, spec = OrderId(random.choice((OWNER, OTHER)), len(world.chain.orders) + 1, 1, 1), _spec(random)
+    world.chain.add_order(Order(order, OrderState.OPEN, spec, world.chain.height))
+    world.spawn(_tenant(world, order, random))
 
 
-async def _take(world: World, random: Random) -> None:
-    """A tenant takes our bid, rarely another's."""
-    ready = [bid for bid in world.chain.bid_states if world.chain.orders[bid.order].state is OrderState.OPEN]
-    ready = [bid for bid in ready if world.chain.bid_states[bid].state.name == "OPEN"]
-    if ready:
-        bid = random.choice(sorted(ready))
-        world.chain.create_lease(bid if random.random() < 0.85 else bid.order.bid_by(RIVAL))
+def _has_order(world: World, order: OrderId) -> bool:
+    return any(other.group == order.group and other.oseq > order.oseq for other in world.chain.orders)
 
 
-async def _send(world: World, random: Random) -> None:
-    waiting = [lease for lease in world.alive() if lease not in world.memory.accepted]
-    if waiting:
-        lease = random.choice(sorted(waiting))
-        await world.send(lease, _group(world, lease, random))
+def _spec(random: Random) -> GroupSpec:
+    volumes = [Volume("default", 512 << 20)]
+    if random.random() < 0.3:
+        volumes.append(Volume("data", 1 << 30, (Attribute("class", "beta2"), Attribute("persistent", "true"))))
+    return make_spec(
+        cpu=random.choice((100, 300, 900)),
+        ips=random.choice((0, 0, 1)),
+        volumes=tuple(volumes),
+        gpus=random.choice(((), (), (), ("vendor/nvidia/model/a100",))),
+    )
+
+
+async def _tenant(world: World, order: OrderId, random: Random) -> None:
+    """Takes the first bid, seldom another's; sends the manifest soon, seldom never, and again when it is not taken."""
+    if not await _takes(world, order, random) or random.random() < 0.04:
+        return
+    lease = order.bid_by(PROVIDER)
+    first = _group(world, lease, random, bad=0.03)
+    for _ in range(60):
+        await asyncio.sleep(random.uniform(0.3, 4))
+        if lease not in world.alive() or lease in world.memory.accepted or await world.send(lease, first):
+            return
+
+
+async def _takes(world: World, order: OrderId, random: Random) -> bool:
+    """Whether our bid came within two minutes and was taken; an order without a bid is closed."""
+    bid = order.bid_by(PROVIDER)
+    for _ in range(60):
+        await asyncio.sleep(random.uniform(0.5, 3))
+        if world.chain.orders[order].state is not OrderState.OPEN:
+            return False
+        found = world.chain.bid_states.get(bid)
+        if found is not None and found.state is BidState.OPEN:
+            ours = random.random() < 0.93
+            world.chain.create_lease(bid if ours else order.bid_by(RIVAL))
+            await world.chain.push()
+            return ours
+    world.chain.close_order(order)
+    return False
 
 
 async def _update(world: World, random: Random) -> None:
     having = [lease for lease in world.alive() if lease in world.memory.accepted]
     if having:
         lease = random.choice(sorted(having))
-        await world.send(lease, _group(world, lease, random))
+        await world.send(lease, _group(world, lease, random, bad=0.12))
 
 
-def _group(world: World, lease: LeaseId, random: Random) -> Group:
-    hosts = random.sample(["a.example.com", "b.example.com", "c.example.com"], random.randint(0, 2))
-    ip = random.choice(("", "meow")) if any(u.resources.endpoints for u in world.spec(lease.order).units) else ""
-    group = a_group(random.choice(("nginx:1", "nginx:2", "nginx:3", BAD)), hosts=hosts, ip=ip)
-    rented = tuple(
-        replace(service, resources=replace(service.resources, cpu_milli=world.cpu(lease.order)))
+def _group(world: World, lease: LeaseId, random: Random, *, bad: float) -> Group:
+    """What fits the order: the volume, the cards and the room are as rented, all else is the tenant's choice."""
+    rented = world.spec(lease.order).units[0].resources
+    hosts = [f"{lease.dseq}.example.com", *random.sample(["a.example.com", "b.example.com"], random.choice((0, 0, 1)))]
+    ip = random.choice(("", "meow", "purr")) if rented.endpoints else ""
+    image = BAD if random.random() < bad else random.choice(("nginx:1", "nginx:2", "nginx:3"))
+    group = a_group(
+        image, hosts=hosts if random.random() < 0.7 else (), ip=ip, ip_port=8000 + lease.dseq,
+        volume_bytes=(1 << 30) if world.persistent(lease.order) else 0,
+    )  # fmt: skip
+    services = tuple(
+        replace(
+            service,
+            resources=replace(
+                service.resources,
+                cpu_milli=rented.cpu_milli,
+                gpu_units=rented.gpu_units,
+                gpu_attributes=rented.gpu_attributes,
+            ),
+        )
         for service in group.services or ()
     )
-    return replace(group, services=rented)
+    return replace(group, services=services)
 
 
 async def _close(world: World, random: Random) -> None:
@@ -117,13 +168,14 @@ async def _drop(world: World, random: Random) -> None:
 
 async def _by_hand(world: World, random: Random) -> None:
     """Somebody deletes or edits an object of a lease."""
-    kinds = ("Deployment", "Service", "Ingress", "Namespace", "ProviderHost")
+    kinds = ("Deployment", "StatefulSet", "Service", "Ingress", "Namespace", "ProviderHost", "IPAddressPool")
     ours = sorted(key for key in world.cluster.objects if key[1] in kinds and key[3] not in ("lease", "metallb-system"))
     if not ours:
         return
     key = random.choice(ours)
+    world.touch(key)
     world.cluster.actor = "human"
-    if key[1] == "Deployment" and random.random() < 0.5:
+    if key[1] in WORKLOADS and random.random() < 0.5:
         obj = world.cluster.objects[key]
         world.cluster.put({**obj, "spec": {**obj["spec"], "replicas": 0}})
     else:
@@ -145,6 +197,6 @@ async def _jump(world: World, random: Random) -> None:
 
 
 _DO: dict[str, Callable[[World, Random], Awaitable[None]]] = {
-    "order": _order, "take": _take, "send": _send, "update": _update, "close": _close, "drop": _drop,
+    "order": _order, "update": _update, "close": _close, "drop": _drop,
     "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump,
 }  # fmt: skip

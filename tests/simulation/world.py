@@ -3,56 +3,78 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import cache
 
 from sqlalchemy import select
 
 from lease.groups import GroupSpec
-from lease.ids import LeaseId, OrderId, namespace_name
+from lease.ids import LeaseId, OrderId
+from lease.ids import namespace_name as _namespace_name
 from lease.manifest import Group
 from provider.bus import MANIFEST_ACCEPTED
 from provider.chain.model import ProviderRecord
 from provider.errors import ClusterError
 from provider.lifecycle.records import ManifestRecord, write_manifest
+from provider.lifecycle.state import Phase
 from provider.store.tables import decisions
 from tests.fakes.cluster import Key
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import ATTRIBUTES
 from tests.simulation.chain import SimulatedChain
 from tests.simulation.cluster import SimulatedCluster
-from tests.simulation.daemon import CHAIN_ID, Daemon, Parts5
+from tests.simulation.daemon import CHAIN_ID, Around, Daemon
+from tests.simulation.defects import planted
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import Faults
 from tests.simulation.store import MemoryDatabase
 from tests.simulation.virtual import VirtualClock
 
-__all__ = ["BAD", "NODES", "NODE_CPU", "Defect", "World"]
+__all__ = ["BAD", "NODES", "NODE_CPU", "Kept", "World", "namespace_of"]
 
-NODES, NODE_CPU = 2, 2000
+NODES, NODE_CPU = 2, 3000
 BAD = "bad:1"
+VERSION = "akash.network/manifest.resource.version"
+
+
+@cache
+def namespace_of(lease: LeaseId) -> str:
+    """`lease.ids.namespace_name`, computed once."""
+    return _namespace_name(lease)
 
 
 @dataclass(frozen=True)
-class Defect:
-    """A known defect, planted by handing the daemon another implementation. All empty: none."""
+class Kept:
+    """A pod that ran its tenant's newest version when we were killed; `sent` and `touched` count what may change it."""
 
-    name: str = ""
+    uid: str
+    sent: int
+    touched: int
 
 
 @dataclass
 class Memory:
-    """What tenants did and what was seen: `ran` are leases whose workload was there once."""
+    """What tenants did and what was seen: `running` are leases whose workload is there, `ran` those that ever did."""
 
     accepted: dict[LeaseId, list[Group]] = field(default_factory=dict)
+    versions: dict[LeaseId, dict[str, str]] = field(default_factory=dict)
+    """Image of each accepted version, by the resourceVersion of its Manifest."""
+    running: set[LeaseId] = field(default_factory=set)
     ran: set[LeaseId] = field(default_factory=set)
+    kept: dict[LeaseId, Kept] = field(default_factory=dict)
+    touched: Counter[str] = field(default_factory=Counter)
+    """What humans did, by namespace."""
     looked: dict[LeaseId, float] = field(default_factory=dict)
+    braked: int = 0
     violations: list[str] = field(default_factory=list)
 
 
 class World:
-    """`daemon` is the present life; `specs` the group of every order."""
+    """`daemon` is the present life; `defect` names what is planted in it, empty for nothing."""
 
-    def __init__(self, seed: int, defect: Defect = Defect()) -> None:
+    def __init__(self, seed: int, defect: str = "") -> None:
         self.faults, self.clock, self.memory = Faults(seed), VirtualClock(), Memory()
         self.seed, self.defect = seed, defect
         self.cluster = SimulatedCluster(self.faults, nodes=NODES, cpu_milli=NODE_CPU)
@@ -63,27 +85,42 @@ class World:
         self.engine = SimulatedEngine(self.cluster, self.faults)
         self.engine.refused[BAD] = "is invalid"
         self.database = MemoryDatabase(self.faults)
-        self.daemon = self._daemon()
         self.lives = 1
+        self.daemon = self._daemon()
+        self._others: set[asyncio.Task[None]] = set()
 
     def _daemon(self) -> Daemon:
-        from tests.simulation.defects import planted
-
-        chain, engine, cluster, options = planted(self.defect.name, self)
-        parts = Parts5(chain, cluster, engine, self.database, self.clock, **options)  # type: ignore[arg-type]
-        return Daemon(parts, seed=self.seed)
+        around = Around(self.chain, self.cluster, self.engine, self.database, self.clock, life=self.lives)
+        return Daemon(planted(self.defect, around), seed=self.seed)
 
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def alive(self) -> list[LeaseId]:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """What goes on beside the steps, until the run is over. Its errors are raised then."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._others.add(task)
+
+    async def end(self) -> None:
+        for task in self._others:
+            task.cancel()
+        results = await asyncio.gather(*self._others, return_exceptions=True)
+        await self.daemon.kill()
+        await self.database.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def leases(self, *, ended: bool) -> list[LeaseId]:
         states = self.chain.lease_states
-        return [lease for lease, found in states.items() if lease.provider == PROVIDER and not found.state.ended]
+        return [lease for lease, found in states.items() if lease.provider == PROVIDER and found.state.ended == ended]
+
+    def alive(self) -> list[LeaseId]:
+        return self.leases(ended=False)
 
     def ended(self) -> list[LeaseId]:
-        states = self.chain.lease_states
-        return [lease for lease, found in states.items() if lease.provider == PROVIDER and found.state.ended]
+        return self.leases(ended=True)
 
     def spec(self, order: OrderId) -> GroupSpec:
         return self.chain.orders[order].spec
@@ -91,13 +128,22 @@ class World:
     def cpu(self, order: OrderId) -> int:
         return sum(unit.resources.cpu_milli * unit.count for unit in self.spec(order).units)
 
+    def persistent(self, order: OrderId) -> bool:
+        return any(volume.persistent for unit in self.spec(order).units for volume in unit.resources.storage)
+
     async def send(self, lease: LeaseId, group: Group) -> bool:
         """What the gateway does with a good manifest: store, then tell. False: the tenant got an error."""
+        reservation = self.daemon.ledger.reservation(lease.order)
+        if reservation is None:
+            return False
+        record = ManifestRecord(lease, group, reservation.placements)
         try:
-            await write_manifest(self.cluster, ManifestRecord(lease, group, {}), namespace="lease")
+            stored = await write_manifest(self.cluster, record, namespace="lease")
         except ClusterError:
             return False
+        image = group.services[0].image if group.services else ""
         self.memory.accepted.setdefault(lease, []).append(group)
+        self.memory.versions.setdefault(lease, {})[stored.resource_version] = image
         self.daemon.bus.publish(MANIFEST_ACCEPTED, lease)
         return True
 
@@ -105,6 +151,7 @@ class World:
         self.faults.dead = True
         await self.daemon.kill()
         self.faults.dead = False
+        self._remember_pods()
         if lose_disk:
             self.engine.lose_state()
             self.database.empty()
@@ -112,12 +159,36 @@ class World:
         self.daemon = self._daemon()
         self.daemon.start()
 
+    def _remember_pods(self) -> None:
+        for lease in self.alive():
+            sent, status = self.memory.accepted.get(lease, []), self.daemon.leases.statuses.get(lease)
+            newest = sent[-1].services[0].image if sent and sent[-1].services else None
+            if status is not None and status.phase is Phase.RUNNING and self.image(lease) == newest:
+                self.memory.kept[lease] = Kept(self.pod(lease), len(sent), self.memory.touched[namespace_of(lease)])
+
+    def pod(self, lease: LeaseId) -> str:
+        """Its uid, empty when there is none."""
+        found = self.cluster.objects.get(("v1", "Pod", namespace_of(lease), "web-0"))
+        return str(found["metadata"]["uid"]) if found else ""
+
     def workload(self, lease: LeaseId) -> Key:
-        return "apps/v1", "Deployment", namespace_name(lease), "web"
+        kind = "StatefulSet" if self.persistent(lease.order) else "Deployment"
+        return "apps/v1", kind, namespace_of(lease), "web"
+
+    def version(self, lease: LeaseId) -> tuple[str, str]:
+        """resourceVersion of the Manifest and image that the workload says, both empty without one."""
+        obj = self.cluster.objects.get(self.workload(lease))
+        if obj is None:
+            return "", ""
+        template = obj["spec"]["template"]
+        return str(template["metadata"]["labels"][VERSION]), str(template["spec"]["containers"][0]["image"])
 
     def image(self, lease: LeaseId) -> str:
-        obj = self.cluster.objects.get(self.workload(lease))
-        return str(obj["spec"]["template"]["spec"]["containers"][0]["image"]) if obj else ""
+        return self.version(lease)[1]
+
+    def touch(self, key: Key) -> None:
+        """A human put a hand on this object."""
+        self.memory.touched[key[2] or key[3]] += 1
 
     def _looked(self, lease: LeaseId) -> None:
         self.memory.looked[lease] = self.now
@@ -125,17 +196,20 @@ class World:
     def _removed(self, actor: str, key: Key) -> None:
         """Rule 1, at the very moment."""
         for lease in self.alive() if actor == "us" else ():
-            name = namespace_name(lease)
-            kept = (("v1", "Namespace", "", name), self.workload(lease))
-            if key in kept or (key[1] == "Manifest" and key[3] == name):
+            name = namespace_of(lease)
+            kept = key in (("v1", "Namespace", "", name), self.workload(lease)) or (key[1], key[3]) == (
+                "Manifest",
+                name,
+            )
+            if kept or (key[1] in ("PersistentVolumeClaim", "Pod") and key[2] == name):
                 self.memory.violations.append(f"rule 1: {key[1]} of lease {lease.dseq} was removed while it is active")
         if actor != "us":
-            self.memory.ran = {lease for lease in self.memory.ran if self.workload(lease) != key}
+            self.memory.running = {lease for lease in self.memory.running if self.workload(lease) != key}
 
     def _bid(self, order: OrderId) -> None:
         """Rule 7, at the very moment."""
-        row = select(decisions.c.id).where(decisions.c.dseq == str(order.dseq), decisions.c.oseq == order.oseq)
-        if not self.database.rows(row):
+        row = select(decisions.c.verdict).where(decisions.c.dseq == str(order.dseq), decisions.c.oseq == order.oseq)
+        if "bid" not in {found.verdict for found in self.database.rows(row)}:
             self.memory.violations.append(f"rule 7: a bid for order {order.dseq} without a decision record")
         if order.bid_by(PROVIDER) in self.chain.bid_states:
             self.memory.violations.append(f"rule 7: a second bid for order {order.dseq}")
