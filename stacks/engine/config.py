@@ -85,6 +85,10 @@ class EngineConfig(BaseModel):
         """Temporary files of the stack's running operation; the plugin leaves a kubeconfig at every start."""
         return self.data / "tmp" / stack
 
+    def settings_file(self, stack: str) -> Path:
+        """Who encrypts the stack's secrets; of another backend it exists exactly when the stack does."""
+        return self.folder(stack) / f"Pulumi.{stack}.yaml"
+
     def state_file(self, stack: str) -> Path:
         """The file backend's checkpoint; it exists exactly when the stack does."""
         return self.folder(stack) / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"

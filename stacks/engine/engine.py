@@ -92,9 +92,16 @@ class PulumiEngine:
         return result
 
     async def stacks(self) -> Sequence[str]:
-        """Names of the lease stacks in the data folder."""
-        files = await asyncio.to_thread(lambda: sorted(self._config.stacks.glob(f"*/.pulumi/stacks/{PROJECT}/*.json")))
-        return [file.stem for file in files if self._config.state_file(file.stem) == file]
+        """Names of the lease stacks, by what the data folder says; another backend is not asked."""
+        return await asyncio.to_thread(self._made)
+
+    def _made(self) -> list[str]:
+        config = self._config
+        if config.backend:
+            folders = (file.parent.name for file in sorted(config.stacks.glob("*/Pulumi.*.yaml")))
+            return [name for name in folders if config.settings_file(name).exists()]
+        files = sorted(config.stacks.glob(f"*/.pulumi/stacks/{PROJECT}/*.json"))
+        return [file.stem for file in files if config.state_file(file.stem) == file]
 
     @property
     def load(self) -> Load:

@@ -76,12 +76,13 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers
         "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
         "PULUMI_LOG_ROTATION_MAX_TOTAL_MB": "5",
         "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS": "true",
-        "GOGC": os.environ.get("GOGC", GOGC),
         "KUBECONFIG": str(config.kubeconfig_copy),
         "TMPDIR": str(config.scratch(stack)),
         DATA_MARK: str(config.data),
         STACK_MARK: stack,
     }
+    if config.engine == "thin":
+        told["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
         told["PULUMI_SKIP_CHECKPOINTS"] = "true"
     if chosen := providers or config.debug_providers:

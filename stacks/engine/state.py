@@ -23,7 +23,7 @@ __all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "settings_
 
 def settings_of(config: EngineConfig, stack: str) -> Path:
     """The stack's settings file: who encrypts its secrets."""
-    return config.folder(stack) / f"Pulumi.{stack}.yaml"
+    return config.settings_file(stack)
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
