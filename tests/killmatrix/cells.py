@@ -76,7 +76,7 @@ async def _outcome(
     slot: Slot, client: Client, lease: OldAndNew, *, trap: Trap, operation: str
 ) -> tuple[Outcome, asyncio.Task[list[str]] | None]:
     if operation != "create":
-        before = await slot.order(_run(lease.old))
+        before = await slot.order(_run(lease.new if operation == "destroy" else lease.old))
         assert before.ok and not before.said, f"the lease could not be made: {before.said}"
     wanted = lease.new if operation == "update" else lease.old
     reply = await slot.order(_end(lease) if operation == "destroy" else _run(wanted), trap)

@@ -129,4 +129,6 @@ class Record:
         if "events" in item:
             self.events = item["events"]
         else:
-            self.outcomes[Cell(**item["cell"])] = Outcome(**item["outcome"])
+            outcome = Outcome(**item["outcome"])
+            if outcome.effect != "no such event":  # not played: left for the next run
+                self.outcomes[Cell(**item["cell"])] = outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -30,14 +31,24 @@ def main() -> int:
     if told.fresh:
         path.unlink(missing_ok=True)
     record = Record(path)
-    with tempfile.TemporaryDirectory(prefix="killmatrix-") as folder:
-        toolbox = ensure_tools(None, build=False)
-        with ControlPlane.start(Path(folder) / "controlplane", toolbox) as plane:
-            asyncio.run(_play(record, Path(folder), toolbox, kubeconfig=plane.kubeconfig, told=told))
-    Path(told.document).write_text(document(record.events, record.outcomes))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _with_a_cluster(record, told)
+    finally:
+        if record.events:
+            Path(told.document).write_text(document(record.events, record.outcomes))
     failed = [cell for cell, outcome in record.outcomes.items() if not outcome.good]
     print(f"{len(record.outcomes)} cells run, {len(failed)} failed; {told.document}")
     return 1 if failed else 0
+
+
+def _with_a_cluster(record: Record, told: argparse.Namespace) -> None:
+    toolbox = ensure_tools(None, build=False)
+    with (
+        tempfile.TemporaryDirectory(prefix="killmatrix-") as folder,
+        ControlPlane.start(Path(folder) / "controlplane", toolbox) as plane,
+    ):
+        asyncio.run(_play(record, Path(folder), toolbox, kubeconfig=plane.kubeconfig, told=told))
 
 
 async def _play(record: Record, folder: Path, toolbox: Toolbox, *, kubeconfig: Path, told: argparse.Namespace) -> None:

@@ -10,7 +10,12 @@ from tests.killmatrix.cells import OPERATIONS, Cell, Outcome
 from tests.killmatrix.fixed import FIXED
 from tests.killmatrix.slot import VICTIMS
 
-pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("killmatrix"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.devnet,
+    pytest.mark.xdist_group("killmatrix"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),  # the first test waits for all cells
+]
 
 
 @pytest.mark.parametrize("cell", FIXED, ids=lambda cell: f"{cell.operation}: {cell.event}: {cell.victim}")
