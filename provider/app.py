@@ -134,6 +134,13 @@ def engine_config(settings: Settings) -> EngineConfig:
         pulumi=Path(pulumi).absolute(),
         pulumi_home=settings.pulumi_home,
         workers=settings.stack_workers,
+        engine=settings.engine,
+        secrets=settings.stack_secrets,
+        vault_url=settings.vault_url,
+        vault_token_file=settings.vault_token_file,
+        vault_key=settings.vault_key,
+        backend=settings.stack_backend,
+        skip_checkpoints=settings.skip_checkpoints,
     )
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -178,6 +178,23 @@ class Settings(BaseSettings):
     shared_plugin: bool = Field(
         False, validation_alias=_ours("SHARED_PLUGIN"), description="one Kubernetes plugin for all operations"
     )
+    engine: Literal["thin", "stock"] = Field(
+        "thin", validation_alias=_ours("ENGINE"), description="stock: the SDK's own stack class, four times the cost"
+    )
+    stack_secrets: Literal["transit", "vault", "passphrase"] = Field(
+        "transit", validation_alias=_ours("STACK_SECRETS"), description="who encrypts new stacks; others keep theirs"
+    )
+    stack_backend: str = Field(
+        "", validation_alias=_ours("STACK_BACKEND"), description="Pulumi's URL of the states; empty: folders in home"
+    )
+    vault_url: str = Field("", validation_alias=_ours("VAULT_URL"), description="with stack secrets in a Vault")
+    vault_token_file: Path | None = Field(
+        None, validation_alias=_ours("VAULT_TOKEN_FILE"), description="read at every operation"
+    )
+    vault_key: str = Field("lessor", pattern=r"^[A-Za-z0-9_.-]{1,128}$", validation_alias=_ours("VAULT_KEY"))
+    skip_checkpoints: bool = Field(
+        True, validation_alias=_ours("SKIP_CHECKPOINTS"), description="states are written at the end of an operation"
+    )
     log_format: LogFormat = Field(LogFormat.CONSOLE, validation_alias=_ours("LOG_FORMAT"))
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", validation_alias=_ours("LOG_LEVEL"))
 
@@ -201,7 +218,15 @@ class Settings(BaseSettings):
     )
 
     # market
-    bid_price_strategy: str = Field("scale", pattern="^scale$", validation_alias=_ap("BID_PRICE_STRATEGY"))
+    bid_price_strategy: Annotated[str, Field(pattern="^(scale|randomRange|shellScript|table)$")] = Field(
+        "scale", validation_alias=_ap("BID_PRICE_STRATEGY"), description="scale, randomRange, shellScript or table"
+    )
+    price_script: str = Field("", validation_alias=_ap("BID_PRICE_SCRIPT_PATH"))
+    price_script_limit: int = Field(32, ge=0, le=1024, validation_alias=_ap("BID_PRICE_SCRIPT_PROCESS_LIMIT"))
+    price_script_timeout: Duration = Field(10, validation_alias=_ap("BID_PRICE_SCRIPT_PROCESS_TIMEOUT"))
+    price_table: Path | None = Field(None, validation_alias=_ours("PRICE_TABLE"), description="YAML")
+    akt_price_file: Path | None = Field(None, validation_alias=_ours("AKT_PRICE_FILE"), description="USD for one AKT")
+    akt_price_age: Duration = Field(3600, gt=0, validation_alias=_ours("AKT_PRICE_AGE"))
     cpu_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_CPU_SCALE"), description="per milli-CPU")
     memory_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_MEMORY_SCALE"), description="per MiB")
     storage_scale: Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)] = Field(
