@@ -29,7 +29,7 @@ from lightkube import AsyncClient, codecs
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import Namespace
 
-from benchmarks.broker import lease as twelve_objects
+from benchmarks.broker import lease
 from components.lease import lease_objects
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox, ensure_tools
@@ -37,7 +37,6 @@ from lease.spec import LeaseSpec
 from stacks.engine import EngineConfig, PulumiEngine
 from stacks.engine.processes import survivors
 from stacks.results import StackResult
-from tests.components.specs import port
 
 STEPS = ("create", "unchanged", "change", "destroy")
 ENGINES: dict[str, dict[str, Any]] = {
@@ -47,14 +46,6 @@ ENGINES: dict[str, dict[str, Any]] = {
 }
 TICKS = os.sysconf("SC_CLK_TCK")
 AT_ONCE = 12
-
-
-def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Thirteen objects: the twelve of the broker's benchmark and a service of type NodePort."""
-    spec = twelve_objects(image, like)
-    web = spec.services[0]
-    more = web.model_copy(update={"ports": (*web.ports, port(9000, index=1, global_=True))})
-    return spec.model_copy(update={"services": (more, *spec.services[1:])})
 
 
 def spent(pids: list[int]) -> float:
