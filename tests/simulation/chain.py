@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from lease.ids import DeploymentId, LeaseId, OrderId
 from provider.chain.codec import lease_id_from_pb
@@ -98,7 +99,7 @@ class SimulatedChain(FakeChain):
         await self._ask()
         for message in messages:
             if message.DESCRIPTOR.name == "MsgCreateBid":
-                order = lease_id_from_pb(message.id).order
+                order = lease_id_from_pb(cast(Any, message).id).order
                 self.attempts[order] += 1
                 self.on_bid(order)
         result = await super().broadcast(messages)

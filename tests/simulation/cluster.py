@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from provider.errors import ClusterError, Conflict
-from provider.operators.objects import NODE, Kind, WatchEvent
+from provider.operators.objects import Kind, WatchEvent
 from provider.units import parse_quantity
 from tests.fakes.cluster import FakeCluster, Key, copied, unreachable
 from tests.fakes.engine import object_key
@@ -200,9 +200,9 @@ class SimulatedCluster(FakeCluster):
         self._made[pod] = key, copied(template)
 
     def _node_for(self, spec: Mapping[str, Any]) -> str:
-        """The emptiest that holds it; without GPU in need, one without GPU before the other."""
+        """The emptiest that holds it, empty when none does."""
         cpu, cards = _asked(spec)
-        free = {name: [self._cpu_milli, GPUS.get(name, 0)] for name in self.named(NODE)}
+        free = {name: [self._cpu_milli, GPUS.get(name, 0)] for _, kind, _, name in self.objects if kind == "Node"}
         for key in [key for key in self.objects if key[1] == "Pod"]:
             used = _asked(self.objects[key]["spec"])
             free[self.objects[key]["spec"]["nodeName"]][0] -= used[0]

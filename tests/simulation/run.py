@@ -183,7 +183,7 @@ def _commit() -> str:
     git = shutil.which("git")
     if git is None:
         return "unknown"
-    asked = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S603
+    asked = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return asked.stdout.strip() or "unknown"
 
 

@@ -36,7 +36,9 @@ __all__ = ["BAD", "NODES", "NODE_CPU", "Kept", "World", "namespace_of"]
 
 NODES, NODE_CPU = 2, 3000
 BAD = "bad:1"
-VERSION = "akash.network/manifest.resource.version"
+_RECORDED = 4
+"""In one seed of these every run of the engine is recorded."""
+_VERSION = "akash.network/manifest.resource.version"
 
 
 @cache
@@ -90,7 +92,10 @@ class World:
         self._others: set[asyncio.Task[None]] = set()
 
     def _daemon(self) -> Daemon:
-        around = Around(self.chain, self.cluster, self.engine, self.database, self.clock, life=self.lives)
+        around = Around(
+            self.chain, self.cluster, self.engine, self.database, self.clock,
+            life=self.lives, recorded=self.seed % _RECORDED == 1,
+        )  # fmt: skip
         return Daemon(planted(self.defect, around), seed=self.seed)
 
     @property
@@ -129,7 +134,7 @@ class World:
         return sum(unit.resources.cpu_milli * unit.count for unit in self.spec(order).units)
 
     def persistent(self, order: OrderId) -> bool:
-        return any(volume.persistent for unit in self.spec(order).units for volume in unit.resources.storage)
+        return any(volume.persistent for unit in self.spec(order).units for volume in unit.resources.storage or ())
 
     async def send(self, lease: LeaseId, group: Group) -> bool:
         """What the gateway does with a good manifest: store, then tell. False: the tenant got an error."""
@@ -181,7 +186,7 @@ class World:
         if obj is None:
             return "", ""
         template = obj["spec"]["template"]
-        return str(template["metadata"]["labels"][VERSION]), str(template["spec"]["containers"][0]["image"])
+        return str(template["metadata"]["labels"][_VERSION]), str(template["spec"]["containers"][0]["image"])
 
     def image(self, lease: LeaseId) -> str:
         return self.version(lease)[1]
