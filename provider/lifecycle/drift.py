@@ -66,8 +66,7 @@ class Drifts:
 
     def heed(self, event: WatchEvent) -> bool:
         """Whether this event changes more than a status, so that its namespace is due."""
-        meta = event.object["metadata"]
-        key = f"{event.object.get('kind')}/{meta.get('namespace', '')}/{meta['name']}"
+        meta, key = event.object["metadata"], _object_key(event.object)
         before = self._digests.pop(key, None)
         if event.type != "DELETED":
             self._digests[key] = _digest(event.object)
@@ -78,6 +77,10 @@ class Drifts:
             return False
         self._compared.discard(meta.get("namespace") or meta["name"])
         return True
+
+    def listed(self, obj: Mapping[str, Any]) -> None:
+        """What an object says now, whether its namespace was compared or not."""
+        self._digests[_object_key(obj)] = _digest(obj)
 
     def due(self, namespace: str) -> bool:
         return namespace not in self._compared
@@ -188,6 +191,11 @@ def _equal(wanted: Any, live: Any, *, amount: bool) -> bool:
         return parse_quantity(wanted) == parse_quantity(live)
     except ValueError:
         return False
+
+
+def _object_key(obj: Mapping[str, Any]) -> str:
+    meta = obj["metadata"]
+    return f"{obj.get('kind')}/{meta.get('namespace', '')}/{meta['name']}"
 
 
 def _digest(obj: Mapping[str, Any]) -> bytes:

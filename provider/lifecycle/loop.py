@@ -16,6 +16,7 @@ from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.lifecycle.survey import take_survey
 from provider.lifecycle.watching import Watcher, watched
 from provider.protocols import Chain, Clock
 
@@ -41,6 +42,7 @@ class LeaseLoop:
         self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._noticed, drifts=parts.drifts)
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()
+        self._since: set[LeaseId] | None = None
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
@@ -97,6 +99,7 @@ class LeaseLoop:
         """Subscribes before it looks for leases, so that nothing falls between."""
         topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
         async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
+            self._watcher.hold()
             group.create_task(self._resync())
             for kind in watched(gateway_api=self._parts.config.gateway_api):
                 group.create_task(self._watcher.follow(kind))
@@ -135,14 +138,18 @@ class LeaseLoop:
         if status is None or not status.attempts:
             self._look(lease, after)
 
-    def _look(self, lease: LeaseId, after: float) -> None:
+    def _look(self, lease: LeaseId, after: float, *, happened: bool = True) -> None:
         if lease.provider == self._parts.config.provider:
+            if happened:
+                self._happened(lease)
             self._watcher.know(lease)
             self._queue.add(lease, after=after)
 
     async def _work(self) -> None:
         while True:
             lease = await self._queue.take()
+            if self._since is not None:
+                self._happened(lease)
             try:
                 outcome = await self._reconciler.reconcile(lease)
             finally:
@@ -160,14 +167,30 @@ class LeaseLoop:
 
     async def _look_at_all(self) -> bool:
         """Whether every source could be read."""
+        await self._survey()
         found = await find_leases(self._chain, self._parts.cluster, self._parts.engine, config=self._parts.config)
         for lease in sorted(found.leases):
-            self._look(lease, 0.0)
+            self._look(lease, 0.0, happened=False)
         self._unknown_stacks = found.unknown_stacks
         self._reconciler.brake.knows(len(found.leases))
         if found.problems or found.unknown_stacks:
             _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems
+
+    async def _survey(self) -> None:
+        """What happened to a lease while the lists were read makes its part of them old."""
+        self._since = set()
+        survey = await take_survey(self._parts.cluster, self._parts.config)
+        for lease in self._since | self._queue.busy:
+            survey.drop(lease)
+        self._since, self._reconciler.survey = None, survey
+        self._watcher.surveyed(survey.knows)
+
+    def _happened(self, lease: LeaseId) -> None:
+        if self._since is not None:
+            self._since.add(lease)
+        if self._reconciler.survey is not None:
+            self._reconciler.survey.drop(lease)
 
     async def _rest(self, seconds: float) -> None:
         """Until the time is over or something asks for everything."""

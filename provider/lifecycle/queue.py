@@ -23,6 +23,11 @@ class LeaseQueue:
     def __len__(self) -> int:
         return len(self._due) + len(self._busy)
 
+    @property
+    def busy(self) -> frozenset[LeaseId]:
+        """Those that are being looked at."""
+        return frozenset(self._busy)
+
     def add(self, lease: LeaseId, *, after: float = 0.0) -> None:
         """Due in `after` seconds, or earlier if it already is. While it is being looked at, it is due once more."""
         due = self._clock.monotonic() + after

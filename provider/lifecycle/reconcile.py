@@ -25,6 +25,7 @@ from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
 from provider.lifecycle.serving import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
+from provider.lifecycle.survey import Survey
 from provider.lifecycle.troubles import pause
 from provider.lifecycle.unstable import Unstable
 from provider.operators.hostname.claims import HostnameRefusedError
@@ -53,6 +54,8 @@ class Reconciler:
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
         self._statuses: dict[LeaseId, LeaseStatus] = {}
         self._was_ready: set[LeaseId] = set()
+        self.survey: Survey | None = None
+        """Used for leases that nothing has happened to since it was taken."""
         self._suspects: dict[LeaseId, str] = {}
         self._condemned: set[LeaseId] = set()
 
@@ -126,7 +129,8 @@ class Reconciler:
         self._condemned.discard(lease)
 
     async def _serve(self, lease: LeaseId) -> Outcome:
-        outcome = await serve(self._parts, lease)
+        outcome = await self.survey.look(self._parts, lease) if self.survey is not None else None
+        outcome = outcome or await serve(self._parts, lease)
         seen = self._unstable.saw(lease, unstable=outcome.of_the_tenant, now=self._clock.monotonic())
         if self._unstable.over(lease):
             return await self._give_up(lease, replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,19 @@ class Watcher:
         self._holders: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
         self._ailing: dict[str, Trouble] = {}
+        self._surveyed = asyncio.Event()
+        self._surveyed.set()
+        self._known: Callable[[WatchEvent], bool] = lambda event: False
+        self._quiet = False
+
+    def hold(self) -> None:
+        """Heed nothing until `surveyed`."""
+        self._surveyed.clear()
+
+    def surveyed(self, known: Callable[[WatchEvent], bool]) -> None:
+        """Every object was listed: a watch that begins with the same ones tells no news."""
+        self._known = known
+        self._surveyed.set()
 
     def know(self, lease: LeaseId) -> None:
         """Objects carry their namespace, not their lease: only known leases are recognised in it."""
@@ -68,7 +82,9 @@ class Watcher:
         """Watch one kind, for ever."""
         namespace, labels = (self._records, None) if kind in _RECORDS else (None, MANAGED)
         async for event in self._cluster.watch(kind, namespace=namespace, labels=labels):
+            await self._surveyed.wait()
             try:
+                self._quiet = event.type == "ADDED" and self._known(event)
                 self._heed(kind, event)
             except (KeyError, TypeError, ValueError, AttributeError):
                 _log.exception("unreadable object in a watch", kind=kind.kind)
@@ -85,6 +101,10 @@ class Watcher:
             elif kind in _WORKLOADS:
                 self._workload(event)
 
+    def _ask(self, lease: LeaseId, after: float) -> None:
+        if not self._quiet:
+            self._look(lease, after)
+
     def _claim(self, kind: Kind, event: WatchEvent) -> None:
         lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
         before = self._holders.pop(key, None)
@@ -93,12 +113,14 @@ class Watcher:
         if event.type == "DELETED" and lease not in self._by_namespace.values():
             return  # the last traces of a lease that has ended
         for concerned in {before, lease} - {None}:
-            self._look(concerned, 0.0)  # type: ignore[arg-type]
+            self._ask(concerned, 0.0)  # type: ignore[arg-type]
 
     def _object(self, event: WatchEvent) -> None:
         """Somebody changed what an object says, our own engine perhaps: a comparison will tell."""
-        if self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
-            self._look(lease, _SETTLE_S)
+        if self._quiet:
+            self._drifts.listed(event.object)
+        elif self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
+            self._ask(lease, _SETTLE_S)
 
     def _workload(self, event: WatchEvent) -> None:
         """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""
@@ -107,7 +129,7 @@ class Watcher:
         if event.type != "DELETED":
             self._ready[key] = _is_ready(event.object)
         if lease is not None and self._ready.get(key) != before:
-            self._look(lease, _SETTLE_S)
+            self._ask(lease, _SETTLE_S)
 
     def _pod(self, event: WatchEvent) -> None:
         """Another kind of trouble is worth a look. That it is over shows in the workload."""
@@ -119,7 +141,7 @@ class Watcher:
         if kind is not None:
             self._ailing[key] = kind
         if kind != before and (lease := self._lease_of(event)) is not None:
-            self._look(lease, _SETTLE_S)
+            self._ask(lease, _SETTLE_S)
 
     def _lease_of(self, event: WatchEvent) -> LeaseId | None:
         """By the namespace it is in: whoever edits an object may have removed its labels."""

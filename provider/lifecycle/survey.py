@@ -1,0 +1,161 @@
+"""Every object of every lease in one list a kind: what a look at a lease that is at rest needs, at a start above all.
+
+A look over the survey may only find that nothing is to be done. Whatever it would write, apply or ask beyond the lists
+ends it, and the same look is made again over the cluster itself; so an old list can cost a look and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from lease.ids import LeaseId, namespace_name
+from lease.spec import LeaseSpec
+from provider.errors import ClusterError
+from provider.lifecycle.claiming import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.serving import serve
+from provider.lifecycle.state import Outcome
+from provider.operators.labels import MANAGED
+from provider.operators.objects import (
+    DEPLOYMENT,
+    IP_ADDRESS_POOL,
+    L2_ADVERTISEMENT,
+    MANIFEST,
+    NAMESPACE,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    STATEFUL_SET,
+    Kind,
+    WatchEvent,
+)
+from provider.protocols import Cluster
+from stacks.priority import Priority
+from stacks.results import StackResult
+
+__all__ = ["Survey", "take_survey"]
+
+_OF_LEASES = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, NAMESPACE, DEPLOYMENT, STATEFUL_SET, *ALWAYS_WATCHED)
+
+
+class _Unsettled(Exception):
+    """More than the lists is needed."""
+
+
+class Survey:
+    """What was listed, by kind and namespace. Each lease's part is used once, and not after anything happened to it."""
+
+    def __init__(self, listed: Mapping[Kind, Iterable[dict[str, Any]]]) -> None:
+        self._by_place: dict[tuple[Kind, str], list[dict[str, Any]]] = {}
+        self._kinds = set(listed)
+        self._old: set[LeaseId] = set()
+        self._versions = {_version(obj) for objects in listed.values() for obj in objects}
+        for kind, objects in listed.items():
+            for obj in objects:
+                self._by_place.setdefault((kind, obj["metadata"].get("namespace", "")), []).append(obj)
+
+    def drop(self, lease: LeaseId) -> None:
+        """Something happened to this lease since, or it was looked at."""
+        self._old.add(lease)
+
+    def knows(self, event: WatchEvent) -> bool:
+        """Whether this very version of the object was listed."""
+        return _version(event.object) in self._versions
+
+    async def look(self, parts: Parts, lease: LeaseId) -> Outcome | None:
+        """The outcome when nothing is to be done; None when the cluster itself must be looked at."""
+        if lease in self._old:
+            return None
+        self.drop(lease)
+        cluster = _Listed(self._kinds, self._by_place)
+        over = replace(
+            parts, cluster=cluster, engine=_NoEngine(), claims=Claims(cluster, parts.config), tell=lambda *_: None
+        )
+        space = namespace_name(lease)
+        parts.drifts.touch(space)  # comparing costs no request here, and finds what no watch has told
+        try:
+            return await serve(over, lease)
+        except _Unsettled:
+            parts.drifts.touch(space)
+            return None
+
+
+async def take_survey(cluster: Cluster, config: LifecycleConfig) -> Survey:
+    """One list for each kind that exists here. A list that fails is left out, and leases that need it are read one by
+    one.
+    """
+    kinds: list[tuple[Kind, str | None, Mapping[str, str] | None]] = [(kind, None, MANAGED) for kind in _OF_LEASES]
+    if config.gateway_api:
+        kinds.append((HTTP_ROUTE, None, MANAGED))
+    if config.ip_ranges:
+        kinds += [(kind, config.metallb_namespace, None) for kind in (IP_ADDRESS_POOL, L2_ADVERTISEMENT)]
+    listed = {}
+    for kind, namespace, labels in kinds:
+        try:
+            listed[kind] = await cluster.list(kind, namespace=namespace, labels=labels)
+        except ClusterError:
+            continue
+    return Survey(listed)
+
+
+def _version(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    meta = obj["metadata"]
+    return str(obj.get("kind")), meta.get("namespace", ""), meta["name"], str(meta.get("resourceVersion", ""))
+
+
+class _Listed:
+    """`protocols.Cluster` over the lists; it never waits, so that nothing happens during a look over it."""
+
+    def __init__(self, kinds: set[Kind], by_place: Mapping[tuple[Kind, str], list[dict[str, Any]]]) -> None:
+        self._kinds = kinds
+        self._by_place = by_place
+
+    async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
+        found = self._of(kind, namespace)
+        return next((obj for obj in found if obj["metadata"]["name"] == name), None)
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        wanted = (labels or {}).items()
+        return [obj for obj in self._of(kind, namespace) if wanted <= (obj["metadata"].get("labels") or {}).items()]
+
+    def watch(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[WatchEvent]:
+        raise _Unsettled
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> NoReturn:
+        raise _Unsettled
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
+    ) -> NoReturn:
+        raise _Unsettled
+
+    def _of(self, kind: Kind, namespace: str | None) -> Sequence[dict[str, Any]]:
+        if kind not in self._kinds:
+            raise _Unsettled
+        return self._by_place.get((kind, namespace or ""), ())
+
+
+class _NoEngine:
+    """`protocols.StackEngine` of which nothing may be asked."""
+
+    async def preview(self, spec: LeaseSpec) -> StackResult:
+        raise _Unsettled
+
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
+        raise _Unsettled
+
+    async def refresh(self, stack: str) -> StackResult:
+        raise _Unsettled
+
+    async def destroy(self, stack: str) -> StackResult:
+        raise _Unsettled
+
+    async def stacks(self) -> Sequence[str]:
+        raise _Unsettled
