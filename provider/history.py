@@ -220,7 +220,7 @@ def _again(run: StoredRun, before: StoredRun | None) -> RunReason:
     """The complete version is applied again: after another one failed it is the way back, else what is lost comes
     back.
     """
-    if before is None or before.outcome is RunOutcome.DONE:
+    if before is None or before.outcome is RunOutcome.DONE or before.reason is RunReason.OPERATOR:
         return RunReason.DRIFT_REPAIR
     return before.reason if before.spec_hash == run.spec_hash else RunReason.ROLLBACK
 

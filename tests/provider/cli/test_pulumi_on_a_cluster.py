@@ -22,7 +22,7 @@ from provider.store.sealing import load_ring
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import CANARY, small
 
-pytestmark = pytest.mark.devnet
+pytestmark = [pytest.mark.devnet, pytest.mark.long]
 
 
 class Lessor:
