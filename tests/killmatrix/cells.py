@@ -11,7 +11,7 @@ from typing import Any
 from lightkube import Client
 
 from lease.spec import LeaseSpec
-from tests.killmatrix.checks import forget_pool, gone, left_in_cluster, left_of_run, wrong_in_state, wrong_with
+from tests.killmatrix.checks import asked, forget_pool, gone, left_in_cluster, left_of_run, wrong_in_state, wrong_with
 from tests.killmatrix.events import event_name
 from tests.killmatrix.leases import OldAndNew, old_and_new
 from tests.killmatrix.slot import Reply, Slot, Trap
@@ -68,7 +68,7 @@ async def played_without_a_kill(slot: Slot, client: Client) -> dict[str, list[st
         reply = await slot.order(order, trap)
         assert reply.ok and not reply.said, reply
         seen[operation] = list(dict.fromkeys(trap.seen))
-    await asyncio.to_thread(forget_pool, client, lease.pool)
+    await asked(forget_pool, client, lease.pool)
     return seen
 
 
@@ -82,10 +82,10 @@ async def _outcome(
     reply = await slot.order(_end(lease) if operation == "destroy" else _run(wanted), trap)
     found = [] if reply.ok else [f"it did not converge: {reply.said[-1]}"]
     if operation != "destroy" and reply.ok:
-        found += await asyncio.to_thread(lambda: list(_examined(slot, client, wanted, lease)))
+        found += await asked(lambda: list(_examined(slot, client, wanted, lease)))
         ended = await slot.order(_end(lease))
         found += [f"the destroy after it: {said}" for said in ended.said]
-    found += await asyncio.to_thread(lambda: list(_left(slot, client, lease)))
+    found += await asked(lambda: list(_left(slot, client, lease)))
     watching = asyncio.create_task(_watch_the_end(client, lease.namespace))
     return judged(trap, reply, found), watching
 
@@ -119,9 +119,9 @@ def _left(slot: Slot, client: Client, lease: OldAndNew) -> Iterator[str]:
 
 async def _watch_the_end(client: Client, namespace: str) -> list[str]:
     deadline = time.monotonic() + NAMESPACE_SECONDS
-    while not await asyncio.to_thread(gone, client, namespace) and time.monotonic() < deadline:
+    while not await asked(gone, client, namespace) and time.monotonic() < deadline:
         await asyncio.sleep(1)
-    return await asyncio.to_thread(lambda: list(left_in_cluster(client, namespace)))
+    return await asked(lambda: list(left_in_cluster(client, namespace)))
 
 
 def _run(spec: LeaseSpec) -> dict[str, Any]:

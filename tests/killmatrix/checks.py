@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from lightkube import ApiError, Client
 from lightkube.generic_resource import create_namespaced_resource
@@ -19,7 +22,7 @@ from stacks.engine import EngineConfig
 from stacks.engine.processes import survivors
 from tests.killmatrix.slot import Slot
 
-__all__ = ["forget_pool", "gone", "left_in_cluster", "left_of_run", "wrong_in_state", "wrong_with"]
+__all__ = ["asked", "forget_pool", "gone", "left_in_cluster", "left_of_run", "wrong_in_state", "wrong_with"]
 
 _OBJECTS: tuple[Any, ...] = (Secret, Service, Deployment, StatefulSet, NetworkPolicy, Ingress)
 _POOLS = (
@@ -27,6 +30,16 @@ _POOLS = (
     create_namespaced_resource("metallb.io", "v1beta1", "L2Advertisement", "l2advertisements"),
 )
 _METALLB = "metallb-system"
+_THREAD = ThreadPoolExecutor(1, "checks")
+"""One for all: the client's decoders are made on first use, and two threads that make one have crashed the process."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+async def asked(question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The answer of a function that blocks."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, partial(question, *args, **kwargs))
 
 
 def wrong_with(client: Client, spec: LeaseSpec, pool: str) -> Iterator[str]:
