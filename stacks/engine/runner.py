@@ -20,6 +20,7 @@ from stacks.engine.config import EngineConfig
 from stacks.engine.errors import EngineError, OperationRefused
 from stacks.engine.events import Recorder
 from stacks.engine.files import place_kubeconfig
+from stacks.engine.locks import is_stale
 from stacks.engine.masking import mask, mask_result
 from stacks.engine.opening import Command, Secrets, open_stack
 from stacks.engine.program import check, lease_program
@@ -57,7 +58,7 @@ class Runner:
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
             with _scratch(self.config.scratch(task.stack)), self._service():
-                outputs = self._perform(task, recorder)
+                outputs = self._unlocked(task, recorder)
             outputs |= {"recovered": "; ".join(notes)} if notes else {}
         except BuildError as problem:
             error, cause = str(problem), FailureCause.BUILD
@@ -79,6 +80,18 @@ class Runner:
             spec_hash=task.spec.content_hash() if task.spec else "",
         )
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
+
+    def _unlocked(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        """As `_perform`; in another backend than a folder the lock of a dead run is found by running into it."""
+        try:
+            return self._perform(task, recorder)
+        except CommandError as problem:
+            if not self.config.backend or not is_stale(f"{recorder.error()}\n{problem}"):
+                raise
+            self._open(task.stack).cancel()
+            doubt(self.config, task.stack)
+            recorder.problems.clear()
+            return self._perform(task, recorder)
 
     def _changes(self, task: Task, recorder: Recorder, *, ok: bool) -> tuple[ResourceChange, ...]:
         if task.spec is None:
