@@ -45,6 +45,7 @@ from provider.lifecycle.telling import tenant_words
 from provider.market.book import Market
 from provider.market.loop import run_market
 from provider.market.rules import rules_from
+from provider.market.strategy import pricing_from
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
 from provider.observe.queue import show_load
@@ -183,6 +184,7 @@ def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Marke
         inventory=lambda: inventory.inventory,
         database=world.database,
         rules=rules_from(settings),
+        pricing=pricing_from(settings, now=world.clock.now),
         deposit=settings.bid_deposit,
         bid_timeout=settings.bid_timeout,
         interval=settings.market_interval,

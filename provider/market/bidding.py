@@ -7,6 +7,7 @@ promising it nothing is awaited, so two orders never get the same room.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import structlog
 
@@ -16,8 +17,9 @@ from provider.chain.model import BidState, Order, OrderState
 from provider.errors import ChainError, StoreError, TxRefused
 from provider.inventory.snapshot import Snapshot
 from provider.market.book import Market, Placed
-from provider.market.decision import Audits, Bid, Decision, Declined, decide
-from provider.market.pricing import maximum_price, price_lines
+from provider.market.decision import Audits, Bid, Decision, Declined, Rules, decide, lines_of
+from provider.market.pricing import maximum_price
+from provider.market.quote import Asked, Quote
 from provider.observe.metrics import BIDS, DECISIONS
 from provider.store.decisions import DecisionInputs, record_decision, record_outcome
 
@@ -51,7 +53,7 @@ async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) ->
         return
     if await market.chain.bid(order_id.bid_by(market.provider)) is not None:
         return  # one bid an order for ever, also a closed one (recordings/chain README §4)
-    inputs, decision = _decide(market, order, await _audits(market, order))
+    inputs, decision = await _decide(market, order, await _audits(market, order))
     try:
         number = await _record(market, inputs, decision)
     except BaseException:
@@ -71,14 +73,37 @@ async def _audits(market: Market, order: Order) -> Audits:
     return found
 
 
-def _decide(market: Market, order: Order, audits: Audits) -> tuple[DecisionInputs, Decision]:
-    """Look, decide and promise in one step."""
+async def _decide(market: Market, order: Order, audits: Audits) -> tuple[DecisionInputs, Decision]:
+    """Look, decide and promise in one step. Where a strategy must be asked, its room is promised while it thinks, and
+    its word is the last input of the decision.
+    """
     assert market.book.record is not None  # noqa: S101  # the caller looked
     snapshot: Snapshot = market.ledger.free(market.inventory())
-    inputs = DecisionInputs(order, market.book.record, snapshot, market.rules, audits)
-    decision = decide(order, inputs.record, snapshot=snapshot, rules=market.rules, audits=audits)
-    if isinstance(decision, Bid):
-        market.ledger.promise(decision.reservation)
+    rules = market.rules if market.pricing is None else _at_most(market, order)
+    inputs = DecisionInputs(order, market.book.record, snapshot, rules, audits)
+    decision = decide(order, inputs.record, snapshot=snapshot, rules=rules, audits=audits)
+    if not isinstance(decision, Bid):
+        return replace(inputs, rules=market.rules), decision
+    market.ledger.promise(decision.reservation)
+    return (inputs, decision) if market.pricing is None else await _priced(market, inputs, decision)
+
+
+def _at_most(market: Market, order: Order) -> Rules:
+    """As if the strategy had said the order's maximum: does everything else allow a bid?"""
+    return replace(market.rules, prices=Quote("", maximum_price(order.spec)))
+
+
+async def _priced(market: Market, inputs: DecisionInputs, fits: Bid) -> tuple[DecisionInputs, Decision]:
+    assert market.pricing is not None  # noqa: S101  # the caller looked
+    order = inputs.order
+    asked = Asked(order.id, order.spec, fits.offer, maximum_price(order.spec))
+    decision: Decision = Declined(())
+    try:
+        inputs = replace(inputs, rules=replace(market.rules, prices=await market.pricing(asked)))
+        decision = decide(order, inputs.record, snapshot=inputs.snapshot, rules=inputs.rules, audits=inputs.audits)
+    finally:
+        if isinstance(decision, Declined):
+            market.ledger.release(order.id)
     return inputs, decision
 
 
@@ -102,7 +127,7 @@ def _tell(inputs: DecisionInputs, bid: Bid, number: int) -> None:
     """One line: the price with what it is made of, and the node of every replica."""
     spec = inputs.order.spec
     most = maximum_price(spec)
-    lines = [line for line in price_lines(spec, inputs.rules.prices) if line.amount]
+    lines = [line for line in lines_of(spec, inputs.rules.prices) if line.amount]
     parts = [f"{line.quantity.normalize():f} {line.what} × {line.scale:f}" for line in lines]
     _log.info(
         "market.decided",

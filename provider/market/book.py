@@ -13,6 +13,7 @@ from provider.chain.model import ProviderRecord
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory
 from provider.market.decision import Rules
+from provider.market.quote import Pricing
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 from provider.units import Coin
@@ -45,7 +46,7 @@ class Book:
 @dataclass(frozen=True, slots=True)
 class Market:
     """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0:
-    no timeout).
+    no timeout). `pricing` is asked for each order that fits; without one the scales of `rules` are the price.
     """
 
     provider: str
@@ -59,6 +60,7 @@ class Market:
     deposit: Coin
     bid_timeout: float = 300.0
     interval: float = 60.0
+    pricing: Pricing | None = None
     book: Book = field(default_factory=Book)
     look_again: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to have the whole state compared soon: something was missed or failed."""

@@ -19,9 +19,10 @@ from provider.inventory.matcher import place
 from provider.inventory.needs import leased_ips
 from provider.inventory.reservation import Reservation, Shortage
 from provider.inventory.snapshot import Snapshot
-from provider.market.pricing import ScalePrices, maximum_price, scale_price
+from provider.market.pricing import PriceLine, ScalePrices, maximum_price, price_lines, scale_price
+from provider.market.quote import Quote
 
-__all__ = ["Audits", "Bid", "Decision", "Declined", "Rules", "decide"]
+__all__ = ["Audits", "Bid", "Decision", "Declined", "Rules", "decide", "lines_of"]
 
 Audits: TypeAlias = Mapping[str, tuple[Attribute, ...]]
 """Auditor → what it signed for us."""
@@ -33,10 +34,10 @@ _MAX_VOLUMES = 4
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the operator set, as far as deciding needs it. `order_filter`: an order must ask for these (bidding.md
-    §1.4, row 2).
+    §1.4, row 2). `prices`: scales, or what another strategy has said of this very order.
     """
 
-    prices: ScalePrices
+    prices: ScalePrices | Quote
     overcommit: Overcommit = field(default_factory=Overcommit)
     order_filter: tuple[Attribute, ...] = ()
 
@@ -73,6 +74,8 @@ def decide(order: Order, record: ProviderRecord, *, snapshot: Snapshot, rules: R
     reasons += _address_reasons(order.spec, snapshot)
     price, why = _price(order.spec, rules.prices)
     reasons += why
+    if price is None and not reasons:
+        reasons = ["no strategy was asked for a price"]
     if reasons or price is None or isinstance(found, Shortage):
         return Declined(tuple(reasons), found.nodes if isinstance(found, Shortage) else {})
     return Bid(price=price, offer=found.offer, reservation=found)
@@ -130,13 +133,22 @@ def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:
         yield f"{wanted} leased IPs are asked for, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"
 
 
-def _price(spec: GroupSpec, prices: ScalePrices) -> tuple[Price | None, tuple[str, ...]]:
-    """Equal to the maximum is allowed (bidding.md §1.5)."""
+def lines_of(spec: GroupSpec, prices: ScalePrices | Quote) -> tuple[PriceLine, ...]:
+    """The price line by line; none where the strategy tells a sum only. Raises `PricingError` as `price_lines`."""
+    return prices.lines if isinstance(prices, Quote) else price_lines(spec, prices)
+
+
+def _price(spec: GroupSpec, prices: ScalePrices | Quote) -> tuple[Price | None, tuple[str, ...]]:
+    """Equal to the maximum is allowed (bidding.md §1.5). Neither a price nor a reason: nobody was asked."""
     try:
-        price = scale_price(spec, prices)
+        price = prices.price if isinstance(prices, Quote) else scale_price(spec, prices)
     except PricingError as error:
         return None, (str(error),)
+    if price is None:
+        return None, ((prices.problem,) if isinstance(prices, Quote) and prices.problem else ())
     most = maximum_price(spec)
+    if price.denom != most.denom:
+        return None, (f"our price is in {price.denom}, the order's in {most.denom}",)
     if price.amount > most.amount:
         return None, (
             f"our price {price.amount:f}{price.denom} is above the order's maximum {most.amount:f}{most.denom}",

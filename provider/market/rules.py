@@ -6,6 +6,7 @@ from provider.inventory.capacity import Overcommit
 from provider.market.decision import Rules
 from provider.market.order_filter import load_order_filter
 from provider.market.pricing import scale_prices
+from provider.market.quote import Quote
 from provider.settings import Settings
 
 __all__ = ["rules_from"]
@@ -13,8 +14,9 @@ __all__ = ["rules_from"]
 
 def rules_from(settings: Settings) -> Rules:
     """Raises `SettingsError` when no price is set or the provider configuration cannot be read."""
+    strategy = settings.bid_price_strategy
     return Rules(
-        prices=scale_prices(settings),
+        prices=scale_prices(settings) if strategy == "scale" else Quote(strategy),
         overcommit=Overcommit(settings.overcommit_cpu, settings.overcommit_memory, settings.overcommit_storage),
         order_filter=load_order_filter(settings.provider_config),
     )

@@ -1,0 +1,87 @@
+"""The strategy that the settings name (bidding.md §2, §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from provider.errors import PricingError, SettingsError
+from provider.market.price_table import PriceTable, load_price_table
+from provider.market.pricing import PriceLine
+from provider.market.quote import Asked, Pricing, Quote
+from provider.market.random_range import random_pricing
+from provider.market.rates import Rates, file_source
+from provider.market.script import script_pricing
+from provider.market.table_price import convert, table_lines
+from provider.settings import Settings
+
+__all__ = ["pricing_from", "table_pricing", "watched_table"]
+
+_log = structlog.get_logger(__name__)
+
+
+def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | None:
+    """None for `scale`, whose numbers are rules. Raises `SettingsError` for what the strategy cannot start with."""
+    match settings.bid_price_strategy:
+        case "shellScript":
+            return script_pricing(
+                settings.price_script,
+                process_limit=settings.price_script_limit,
+                timeout_s=settings.price_script_timeout,
+            )
+        case "randomRange":
+            return random_pricing()
+        case "table":
+            if settings.price_table is None:
+                raise SettingsError("LESSOR_PRICE_TABLE is not set: the strategy table needs a YAML file of prices")
+            rates = Rates(file_source(settings.akt_price_file), max_age_s=settings.akt_price_age, now=now)
+            return table_pricing(watched_table(settings.price_table), rates)
+    return None
+
+
+def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
+    async def ask(asked: Asked) -> Quote:
+        lines: tuple[PriceLine, ...] = ()
+        current = table()
+        unit = f"USD/{current.per}"
+        try:
+            lines = table_lines(asked.units, current, owner=asked.order.owner)
+            price = convert(lines, asked.most.denom, table=current, rates=rates)
+        except PricingError as error:
+            return Quote("table", problem=str(error), lines=lines, unit=unit)
+        return Quote("table", price, lines=lines, unit=unit)
+
+    return ask
+
+
+def watched_table(path: Path) -> Callable[[], PriceTable]:
+    """The table of the file as it is now. A change that cannot be read is logged once and the last good table stays.
+
+    Raises `SettingsError` when it cannot be read to begin with.
+    """
+    current, seen = load_price_table(path), _mark(path)
+
+    def table() -> PriceTable:
+        nonlocal current, seen
+        mark = _mark(path)
+        if mark != seen:
+            seen = mark
+            try:
+                current = load_price_table(path)
+                _log.info("market.price_table_read", path=str(path))
+            except SettingsError as error:
+                _log.error("market.price_table_wrong", problem=str(error), kept="the last good table")
+        return current
+
+    return table
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What changes when the file does; empty while it is away."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
