@@ -166,10 +166,11 @@ class World:
 
     def _remember_pods(self) -> None:
         for lease in self.alive():
-            sent, status = self.memory.accepted.get(lease, []), self.daemon.leases.statuses.get(lease)
-            newest = sent[-1].services[0].image if sent and sent[-1].services else None
-            if status is not None and status.phase is Phase.RUNNING and self.image(lease) == newest:
-                self.memory.kept[lease] = Kept(self.pod(lease), len(sent), self.memory.touched[namespace_of(lease)])
+            versions, status = self.memory.versions.get(lease, {}), self.daemon.leases.statuses.get(lease)
+            newest = next(reversed(versions.items()), None)
+            if status is not None and status.phase is Phase.RUNNING and self.version(lease) == newest:
+                sent, touched = len(self.memory.accepted[lease]), self.memory.touched[namespace_of(lease)]
+                self.memory.kept[lease] = Kept(self.pod(lease), sent, touched)
 
     def pod(self, lease: LeaseId) -> str:
         """Its uid, empty when there is none."""
