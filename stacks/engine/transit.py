@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -83,8 +83,9 @@ class TransitService:
         environment = {"VAULT_SERVER_URL": service.url, "VAULT_SERVER_TOKEN": token}
     """
 
-    def __init__(self, key: TransitKey) -> None:
-        self._server = _Server(key)
+    def __init__(self, key: TransitKey, *, owners: Callable[[int], Owners] = Owners) -> None:
+        """`owners` makes, for the port, what tells whose the other end of a connection is."""
+        self._server = _Server(key, owners)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> TransitService:
@@ -115,11 +116,11 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, key: TransitKey) -> None:
+    def __init__(self, key: TransitKey, owners: Callable[[int], Owners]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.key = key
         self.tokens: set[str] = set()
-        self.owners = Owners(int(self.server_address[1]))
+        self.owners = owners(int(self.server_address[1]))
         self._asking = threading.Lock()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stacks.broker.owner import Owners
 from stacks.engine.errors import EngineError
 from stacks.engine.transit import MAX_BODY, TransitKey, TransitService
 
@@ -109,18 +110,32 @@ def test_a_huge_body_or_one_of_unknown_length_is_not_read(service, length):
     assert said.startswith(b"HTTP/1.1 413"), "and the connection ended, as nothing can follow"
 
 
-def test_a_process_of_another_user_is_not_even_read(service, monkeypatch):
-    monkeypatch.setattr(service._server.owners, "is_ours", lambda peer: False)
-    with service.grant() as token, pytest.raises((ConnectionError, http.client.HTTPException)):
+class Strangers(Owners):
+    """Says of every peer that it is another user's, and keeps who was asked about."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.asked: list[str] = []
+
+    def is_ours(self, peer: str) -> bool:
+        self.asked.append(peer)
+        return False
+
+
+def test_a_process_of_another_user_is_not_even_read():
+    made: list[Strangers] = []
+
+    def strangers(port: int) -> Owners:
+        made.append(Strangers(port))
+        return made[-1]
+
+    with (
+        TransitService(TransitKey(SECRET), owners=strangers) as service,
+        service.grant() as token,
+        pytest.raises((ConnectionError, http.client.HTTPException)),
+    ):
         ask(service, "/v1/transit/encrypt/k", json.dumps({"plaintext": PLAIN}).encode(), token=token)
-
-
-def test_the_kernel_is_asked_whose_the_other_end_is(service, monkeypatch):
-    asked = []
-    monkeypatch.setattr(service._server.owners, "is_ours", lambda peer: asked.append(peer) or True)
-    with service.grant() as token:
-        ask(service, "/v1/transit/encrypt/k", b"{}", token=token)
-    assert len(asked) == 1 and asked[0].startswith("ipv4:127.0.0.1:")
+    assert [peer.rpartition(":")[0] for peer in made[0].asked] == ["ipv4:127.0.0.1"], "asked once, before reading"
 
 
 @given(st.binary(max_size=200), st.text("abcXYZ09-_.", min_size=1, max_size=40))
