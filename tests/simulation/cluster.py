@@ -161,6 +161,10 @@ class SimulatedCluster(FakeCluster):
                 self._pod(key, self.objects[key])
             self._tell_ready(self.objects[key])
 
+    def current(self, pod: Key) -> bool:
+        """Whether it was made from what its workload says now; else the controller is about to replace it."""
+        return pod in self._made and self._wanted(pod, set(self.objects))
+
     def _wanted(self, pod: Key, alive: set[Key]) -> bool:
         """A pod lives as long as its workload has the template that it was made from."""
         owner, template = self._made.get(pod, (pod, None))

@@ -165,12 +165,15 @@ class World:
         self.daemon.start()
 
     def _remember_pods(self) -> None:
-        for lease in self.alive():
+        for lease in filter(self._rolled_out, self.alive()):
             versions, status = self.memory.versions.get(lease, {}), self.daemon.leases.statuses.get(lease)
             newest = next(reversed(versions.items()), None)
             if status is not None and status.phase is Phase.RUNNING and self.version(lease) == newest:
                 sent, touched = len(self.memory.accepted[lease]), self.memory.touched[namespace_of(lease)]
                 self.memory.kept[lease] = Kept(self.pod(lease), sent, touched)
+
+    def _rolled_out(self, lease: LeaseId) -> bool:
+        return self.cluster.current(("v1", "Pod", namespace_of(lease), "web-0"))
 
     def pod(self, lease: LeaseId) -> str:
         """Its uid, empty when there is none."""
