@@ -53,8 +53,8 @@ class SdlInvalid(LeaseError):
 
 
 class ManifestErrorKind(StrEnum):
-    """Which family of refusal; the gateway answers 422 to all of them but PLAIN, which is 500 (sdl-and-manifest.md
-    §5.6).
+    """Which family of refusal. The gateway answers 422 to all of them; Go's 500 for PLAIN (sdl-and-manifest.md §5.6) is
+    a row of docs/differences.md.
     """
 
     DECODE = "decode"

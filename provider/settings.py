@@ -236,12 +236,8 @@ class Settings(BaseSettings):
     ip_scale: Scale = Field(Decimal(0), validation_alias=_ap("BID_PRICE_IP_SCALE"))
     bid_deposit: CoinText = Field(Coin("uakt", Decimal(500000)), validation_alias=_ap("BID_DEPOSIT"))
     bid_timeout: Duration = Field(300, validation_alias=_ap("BID_TIMEOUT"), description="0: a bid stays open for ever")
-    provider_config: Path | None = Field(
-        None, validation_alias=_ap("PROVIDER_CONFIG"), description="its attributes filter orders"
-    )
-    market_interval: Duration = Field(
-        60, gt=0, validation_alias=_ours("MARKET_INTERVAL"), description="between full passes"
-    )
+    provider_config: Path | None = Field(None, validation_alias=_ap("PROVIDER_CONFIG"), description="filters orders")
+    market_interval: Duration = Field(60, gt=0, validation_alias=_ours("MARKET_INTERVAL"), description="full passes")
 
     # inventory
     overcommit_cpu: int = Field(0, ge=0, le=10000, validation_alias=_ap("OVERCOMMIT_PCT_CPU"), description="percent")

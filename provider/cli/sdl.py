@@ -5,9 +5,10 @@ Exit code 0: all is well; 1: a document cannot be deployed; 2: a file cannot be 
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 from rich.cells import cell_len
@@ -39,6 +40,9 @@ def register(app: typer.Typer) -> None:
 @sdl.command()
 def check(files: _Files) -> None:
     """Show everything that is wrong in each file, with the line it is in."""
+    if files.count(Path("-")) > 1:
+        typer.echo("-: given twice, and standard input can be read once only", err=True)
+        raise typer.Exit(_UNREADABLE)
     worst = 0
     for file in files:
         try:
@@ -51,7 +55,7 @@ def check(files: _Files) -> None:
 def _praise(file: Path, document: Sdl) -> None:
     groups = ", ".join(group.name for group in document.groups)
     services = sum(len(group.services or ()) for group in document.manifest)
-    text = printable(f"{file}: valid; {services} services in {groups}")
+    text = printable(f"{file}: valid; {services} service{'s' * (services != 1)} in {groups}")
     Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
 
 
@@ -77,7 +81,7 @@ def _read(file: Path) -> Sdl:
     """The document, or what is wrong on standard error and an exit code."""
     content = _content(file)
     if len(content) > MAX_BYTES:
-        typer.echo(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long", err=True)
+        typer.echo(printable(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long"), err=True)
         raise typer.Exit(_INVALID)
     try:
         return read_sdl(content, file=str(file))
@@ -90,12 +94,18 @@ def _content(file: Path) -> bytes:
     """At most one byte more than a document may have, which tells that it is too long."""
     try:
         if str(file) == "-":
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
+            return _standard_input().read(MAX_BYTES + 1)
         with file.open("rb") as stream:
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
         typer.echo(printable(f"{file}: {error.strerror}; give an SDL file, or - for standard input"), err=True)
         raise typer.Exit(_UNREADABLE) from None
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:  # Python's word for a closed one
+        raise OSError(errno.EBADF, "standard input is closed")
+    return sys.stdin.buffer
 
 
 def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:

@@ -113,7 +113,12 @@ def _check_document(manifest: Manifest, deployment: Deployment) -> None:
 
 
 def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group:
-    """The manifest's group for a lease, joined by its name on chain; cross-validation has made sure of it."""
+    """The manifest's group for a lease, joined by its name on chain; cross-validation has made sure of it.
+
+    Raises `RequestError` 404 when the node, asked at two heights, tells a lease of a group that the deployment has not.
+    """
+    if not 1 <= lease.id.gseq <= len(deployment.groups):
+        raise RequestError(404, f"group {lease.id.gseq} of the lease is not among the deployment's; try again")
     name = deployment.groups[lease.id.gseq - 1].name
     return next(group for group in manifest if group.name == name)
 

@@ -61,7 +61,7 @@ def corpus_cluster(
 
 
 def _document_of(item: pytest.Item) -> str | None:
-    call = getattr(item, "callspec", None)
+    call = getattr(item, "callspec", None) if item.path.parent == Path(__file__).parent else None
     return call.params.get("document") if call else None
 
 

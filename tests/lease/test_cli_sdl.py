@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -93,10 +96,20 @@ def test_several_files_are_checked_and_the_worst_decides_the_code(tmp_path: Path
 
 def test_a_document_comes_from_standard_input(example: Path) -> None:
     result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=example.read_bytes())
-    assert (result.exit_code, result.stdout) == (0, "-: valid; 1 services in cluster\n")
+    assert (result.exit_code, result.stdout) == (0, "-: valid; 1 service in cluster\n")
     result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=b"")
     assert result.exit_code == 1
     assert "-:1:1: error: uninitialized" in result.stderr
+
+
+def test_standard_input_that_is_closed_or_asked_for_twice_is_one_line_with_code_2() -> None:
+    command = f"{shlex.quote(sys.executable)} -c 'from provider.cli import main; main()' sdl check - <&-"
+    closed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1)
+    assert "standard input is closed" in closed.stderr
+    twice = CliRunner().invoke(_COMMAND, ["sdl", "check", "-", "-"], input=b"")
+    assert twice.exit_code == 2
+    assert "given twice" in twice.stderr
 
 
 def test_a_hundred_megabytes_are_refused_without_being_read(tmp_path: Path) -> None:

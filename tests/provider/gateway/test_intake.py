@@ -72,6 +72,16 @@ async def test_every_leased_group_gets_its_own_object_and_the_others_none(world:
     assert len(world.cluster.objects) == 2
 
 
+async def test_a_lease_of_a_group_that_the_deployment_does_not_have_is_refused_and_nothing_is_stored(
+    world: World,
+) -> None:
+    rent(world, body(), lease(gseq=2))
+    answer = await put(world, body())
+    assert answer.status == 404
+    assert b"group 2 of the lease" in answer.body
+    assert world.cluster.objects == {}
+
+
 async def test_a_lease_that_is_being_reclaimed_still_takes_manifests(world: World) -> None:
     rent(world, body(), lease(), state=LeaseState.RECLAIMING)
     assert (await put(world, body())).status == 200
