@@ -59,7 +59,7 @@ def _sequence_numbers(document: Document) -> dict[str, int]:
     last (§2.4).
     """
     names: list[str] = []
-    for name in document.deployment:
+    for name in document.deployment.keys() & document.services:  # a service that is placed nowhere need not exist
         for expose in document.services[name].expose:
             names += [to.ip for to in expose.to if to.ip or not to.global_]
     return {name: number for number, name in enumerate(sorted(names), 1)}
@@ -180,7 +180,7 @@ def derive(document: Document) -> Derived:
     """Group specs and manifest of a document that passed `check_document`."""
     numbers = _sequence_numbers(document)
     groups: dict[str, _Collected] = {}
-    for name in sorted(document.deployment):
+    for name in sorted(document.deployment.keys() & document.services):
         raw = document.services[name]
         exposes = _exposes(raw, numbers)
         endpoints = _endpoints(exposes)

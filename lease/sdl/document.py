@@ -6,6 +6,7 @@ composed again from events, iteratively, counting as it goes: nothing recurses o
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -76,11 +77,8 @@ def compose(text: str | bytes, *, file: str) -> Node | None:
         mark = error.problem_mark or error.context_mark
         _refuse(file, mark, f"not YAML: {error.problem or error.context}")
     except yaml.reader.ReaderError as error:
-        before = source[: error.position]
-        finding = Finding(
-            file, before.count("\n") + 1, error.position - before.rfind("\n"), "", f"not YAML: {error.reason}"
-        )
-        raise SdlInvalid([finding]) from None
+        before = source.encode()[: error.position].decode(errors="ignore")  # libyaml counts bytes
+        raise SdlInvalid([Finding(file, *_place_after(before), "", f"not YAML: {error.reason}")]) from None
 
 
 def source_lines(text: bytes) -> list[str]:
@@ -89,6 +87,12 @@ def source_lines(text: bytes) -> list[str]:
         return _LINE_BREAK.split(_unicode(text)) if b"\0" not in text[2:] or _is_utf16(text) else []
     except UnicodeError:
         return []
+
+
+def _place_after(before: str) -> tuple[int, int]:
+    """Line and column, from 1, of what follows this part of a document."""
+    lines = _LINE_BREAK.split(before)
+    return len(lines), len(lines[-1]) + 1
 
 
 def _is_utf16(text: bytes) -> bool:
@@ -110,11 +114,11 @@ def _decoded(text: str | bytes, file: str) -> str:
     try:
         return _unicode(text)
     except UnicodeError as error:
-        start = getattr(error, "start", 0)
-        good = text[:start].encode() if isinstance(text, str) else text[:start]
-        line, column = good.count(b"\n") + 1, len(good[good.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
-        reason = getattr(error, "reason", str(error))
-        raise SdlInvalid([Finding(file, line, column, "", f"the document is not Unicode text: {reason}")]) from None
+        counted = text if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8)  # as the codec counts
+        good = counted[: getattr(error, "start", 0)]
+        before = good if isinstance(good, str) else good.decode("utf-16" if _is_utf16(good) else "utf-8", "ignore")
+        message = f"the document is not Unicode text: {getattr(error, 'reason', str(error))}"
+        raise SdlInvalid([Finding(file, *_place_after(before), "", message)]) from None
 
 
 def _harmless(source: str) -> bool:

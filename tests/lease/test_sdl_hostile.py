@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -89,3 +90,33 @@ def test_hostile_documents_fit_in_200_megabytes() -> None:
         timeout=60,
     )
     assert int(done.stdout) < 200 * 1024
+
+
+@pytest.mark.parametrize("placed", ["{}", "null"])
+def test_a_deployment_that_places_nothing_needs_no_service(checkout: Path, placed: str) -> None:
+    text = (checkout / "examples" / "web.yaml").read_text()
+    assert text.count("\ndeployment:\n") == 1
+    more = text.replace("\ndeployment:\n", f"\ndeployment:\n  nobody: {placed}\n")
+    assert read_sdl(more, file="a.yaml").version == read_sdl(text, file="a.yaml").version
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("\u00e9: \x01", (1, 4)),
+        ("a: b\n\u00e9\u00e9\u00e9: \x01\n".encode(), (2, 6)),
+        ("a\rb: \x01", (2, 4)),
+        ("a: b\r\nx: \x01".encode("utf-16"), (2, 4)),
+        (b"a: b\r\rx: \xff", (3, 4)),
+        ("a: b\u2028x: \x01", (2, 4)),
+        (b"\xef\xbb\xbfa: \xff", (1, 4)),
+        (b"\xff\xfea\x00\n\x00\x00\xd8b\x00", (2, 1)),
+    ],
+)
+def test_a_character_that_is_no_text_is_placed_whatever_the_encoding_and_line_breaks(
+    text: str | bytes, place: tuple[int, int]
+) -> None:
+    with pytest.raises(SdlInvalid) as refused:
+        read_sdl(text, file="a.yaml")
+    first = refused.value.findings[0]
+    assert (first.line, first.column) == place
