@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 import yaml
@@ -104,14 +104,15 @@ def render(
         specs = list(_specs(_manifest(file), group, world))
         objects = [item for spec in specs for item in lease_objects(spec)]
     except OSError as error:
-        typer.secho(
-            f"cannot read {file}: {error.strerror}; give an SDL file, or - for standard input", fg="red", err=True
-        )
-        raise typer.Exit(1) from None
+        _refuse(f"cannot read {file}: {error.strerror}; give an SDL file, or - for standard input")
     except (LeaseError, BuildError) as error:
-        typer.secho(str(error), fg="red", err=True)
-        raise typer.Exit(1) from None
+        _refuse(str(error))
     sys.stdout.write(_documents(objects, show_secrets=show_secrets))
+
+
+def _refuse(reason: str) -> NoReturn:
+    typer.secho(reason, fg="red", err=True)
+    raise typer.Exit(1) from None
 
 
 @dataclass(frozen=True, slots=True)
