@@ -1,0 +1,124 @@
+"""The one settings model. Environment names are the Go provider's (`AP_…`, bidding.md §6) where it has the setting,
+else `LESSOR_…`.
+
+An empty value counts as not set, as there. What is wrong is reported by variable, value and what is allowed; a
+secret's value is not. The fields stand in one module a room, so that each stays readable; in code there is one flat,
+frozen model. Its bases stand last to first, since pydantic collects their fields in the reverse of that order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from provider.errors import SettingsError
+from provider.settings.chain import ChainSettings
+from provider.settings.cluster import ClusterSettings
+from provider.settings.engine import EngineSettings
+from provider.settings.gateway import GatewaySettings
+from provider.settings.home import HomeSettings, LogFormat
+from provider.settings.inventory import InventorySettings
+from provider.settings.leases import LeaseSettings
+from provider.settings.market import MarketSettings
+
+__all__ = ["LogFormat", "Settings", "load_settings", "unknown_variables"]
+
+_BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
+_PREFIXES = ("AP_", "AKASH_", "LESSOR_")
+_NOT_SETTINGS = frozenset({"LESSOR_CACHE", "LESSOR_GO_CACHE", "LESSOR_PYTHON", "LESSOR_SHARED"})
+"""Read by the build of the tools, the language host and the tests."""
+
+
+class Settings(
+    GatewaySettings,
+    LeaseSettings,
+    ClusterSettings,
+    InventorySettings,
+    MarketSettings,
+    ChainSettings,
+    EngineSettings,
+    HomeSettings,
+    BaseSettings,
+):
+    """Frozen. In code fields are set by name (`Settings(node=…)`); times are seconds, sizes bytes."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        env_ignore_empty=True,
+        case_sensitive=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+    )
+
+    @property
+    def database_url(self) -> str:
+        return self.store_url or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
+
+    @property
+    def store_key(self) -> Path:
+        return self.store_key_file or self.home / "store.key"
+
+    @property
+    def unstable_after(self) -> float:
+        """Seconds that so many unhealthy checks take (kubernetes-objects.md §4.4); 0: no lease is closed for it."""
+        checks = self.monitor_max_retries + 1
+        return checks * (self.monitor_retry_period + self.monitor_retry_period_jitter / 2)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Settings:
+        if self.provider_address and not _BECH32.fullmatch(self.provider_address):
+            raise ValueError(f"AP_FROM: {self.provider_address[:60]!r} is not an akash address (akash1…)")
+        if self.ingress_static_hosts and not self.ingress_domain:
+            raise ValueError("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS needs AP_DEPLOYMENT_INGRESS_DOMAIN")
+        if self.edge_labels and not self.edge_namespace:
+            raise ValueError("LESSOR_EDGE_LABELS needs LESSOR_EDGE_NAMESPACE: labels alone say nothing of an edge")
+        if self.bid_deposit.amount != int(self.bid_deposit.amount):
+            raise ValueError(f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount")
+        return self
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from the environment; `overrides` (by field name) win. Raises `SettingsError` naming every wrong
+    variable.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_explain(problem) for problem in error.errors())) from None
+
+
+def unknown_variables(environment: Iterable[str]) -> dict[str, str]:
+    """Variables that look like settings and are none, each with the setting that was probably meant (or nothing)."""
+    known = {name for field in Settings.model_fields.values() for name in _choices(field)}
+    strangers = (name for name in environment if name.startswith(_PREFIXES) and name not in known | _NOT_SETTINGS)
+    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.85)), "") for name in sorted(strangers)}
+
+
+def _explain(problem: Any) -> str:
+    location = str(problem["loc"][0]) if problem["loc"] else ""
+    field = next((item for name, item in Settings.model_fields.items() if location in _names(name, item)), None)
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if field is None:
+        return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
+    value = "***" if "SecretStr" in str(field.annotation) else repr(str(problem["input"])[:80])
+    hint = f" ({field.description})" if field.description else ""
+    return f"{_variable(field)}={value}: {message}{hint}"
+
+
+def _names(name: str, field: Any) -> tuple[str, ...]:
+    return (name, *_choices(field))
+
+
+def _choices(field: Any) -> tuple[str, ...]:
+    return tuple(field.validation_alias.choices)
+
+
+def _variable(field: Any) -> str:
+    return str(field.validation_alias.choices[0])

@@ -1,0 +1,160 @@
+"""Kinds of settings: how a text of the environment becomes a value, and what is said when it cannot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from provider.units import (
+    AddressRange,
+    Coin,
+    parse_address,
+    parse_address_range,
+    parse_blocked,
+    parse_closed_range,
+    parse_coin,
+    parse_duration,
+    parse_endpoint,
+    parse_hostname,
+    parse_label,
+    parse_nginx_size,
+    parse_object_name,
+    parse_quantity,
+)
+
+__all__ = [
+    "AddressRanges",
+    "Addresses",
+    "BlockedNames",
+    "ClassSizes",
+    "ClosedRanges",
+    "CoinText",
+    "Duration",
+    "Endpoints",
+    "Hostname",
+    "Items",
+    "Labels",
+    "Listen",
+    "MaybeName",
+    "NginxSize",
+    "NodeAddress",
+    "ObjectName",
+    "Scale",
+    "StorageScales",
+    "ap",
+    "ours",
+]
+
+_LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")
+
+
+def ap(flag: str) -> AliasChoices:
+    """A setting that the Go provider has; it reads both prefixes, `AP_` first."""
+    return AliasChoices(f"AP_{flag}", f"AKASH_{flag}")
+
+
+def ours(name: str) -> AliasChoices:
+    return AliasChoices(f"LESSOR_{name}")
+
+
+def _items(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _duration(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _coin(value: object) -> object:
+    return parse_coin(value) if isinstance(value, str) else value
+
+
+def _ranges(value: object) -> object:
+    return tuple(parse_address_range(part) for part in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+
+
+def _scale(value: object) -> object:
+    """Decimal text, scientific notation accepted, not negative (bidding.md §2.1)."""
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation as error:
+        raise ValueError("not a decimal number") from error
+    if not number.is_finite() or number < 0:
+        raise ValueError("must be a finite number, 0 or more")
+    return number
+
+
+def _storage_scale(value: object) -> object:
+    """`0.00016,beta2=0.0002`: without a class it is for ephemeral storage; the last of two wins (bidding.md §2.1)."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
+    return {name.strip() or "ephemeral": _scale(number) for name, _, number in pairs}
+
+
+def _classes(value: object) -> object:
+    """`beta2=500Gi,beta3=1Ti`: bytes a storage class may hand out."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.partition("=") for part in value.split(",") if part.strip())
+    return {name.strip(): _size(name.strip(), size) for name, _, size in pairs}
+
+
+def _size(name: str, text: str) -> int:
+    size = int(parse_quantity(text))
+    if not name or size < 0:
+        raise ValueError(f"{name}={text}: needs a class and a size of 0 or more")
+    return size
+
+
+def _each(parse: Callable[[str], str]) -> Callable[[object], object]:
+    """Texts between commas, each as `parse` takes it."""
+
+    def check(value: object) -> object:
+        return tuple(parse(item) for item in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+
+    return check
+
+
+def _maybe_name(value: str) -> str:
+    return parse_object_name(value.strip()) if value.strip() else ""
+
+
+def _listen(value: object) -> object:
+    match = _LISTEN.fullmatch(str(value))
+    if match is None or int(match[2]) > 65535:
+        raise ValueError("must be host:port, for example 0.0.0.0:8443")
+    return value
+
+
+def _node(value: object) -> object:
+    """CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
+    address = str(value).strip().rstrip("/").replace("tcp://", "http://", 1)
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", address):
+        raise ValueError("must be http://host:port, https://host or tcp://host:port, without user and password")
+    return address
+
+
+Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0)]
+Hostname = Annotated[str, AfterValidator(parse_hostname)]
+ObjectName = Annotated[str, AfterValidator(parse_object_name)]
+CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
+Scale = Annotated[Decimal, BeforeValidator(_scale)]
+Listen = Annotated[str, BeforeValidator(_listen)]
+NodeAddress = Annotated[str, BeforeValidator(_node)]
+StorageScales = Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)]
+ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes)]
+AddressRanges = Annotated[tuple[AddressRange, ...], NoDecode, BeforeValidator(_ranges)]
+NginxSize = Annotated[str, AfterValidator(parse_nginx_size)]
+Labels = Annotated[Items, BeforeValidator(_each(parse_label))]
+Addresses = Annotated[Items, BeforeValidator(_each(parse_address))]
+ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range))]
+BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked))]
+Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint))]
+MaybeName = Annotated[str, AfterValidator(_maybe_name)]
