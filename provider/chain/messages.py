@@ -13,6 +13,7 @@ from akash.market.v1beta5 import types_pb2 as market_pb
 from akash.provider.v1beta4 import msg_pb2 as provider_msg
 from akash.provider.v1beta4 import types_pb2 as provider_pb
 from cosmos.base.v1beta1 import coin_pb2 as coin_pb
+from google.protobuf.duration_pb2 import Duration
 
 from lease.groups import ResourceUnit
 from lease.ids import LeaseId
@@ -21,7 +22,15 @@ from provider.chain.codec import attributes_to_pb, bid_id_to_pb, lease_id_to_pb,
 from provider.chain.model import Message
 from provider.units import Coin
 
-__all__ = ["CloseReason", "close_bid", "create_bid", "create_provider", "update_provider", "withdraw_lease"]
+__all__ = [
+    "CloseReason",
+    "close_bid",
+    "create_bid",
+    "create_provider",
+    "start_reclaim",
+    "update_provider",
+    "withdraw_lease",
+]
 
 
 _REASONS: Any = market_v1_pb.LeaseClosedReason
@@ -36,9 +45,11 @@ class CloseReason(IntEnum):
     MANIFEST_TIMEOUT = 10003
 
 
-def create_bid(bid: LeaseId, *, price: Price, deposit: Coin, offer: Iterable[ResourceUnit]) -> Message:
+def create_bid(
+    bid: LeaseId, *, price: Price, deposit: Coin, offer: Iterable[ResourceUnit], reclamation_s: int = 0
+) -> Message:
     """`price` per block for the whole group; `offer` are the allocated units, without prices, as the reference
-    provider sends.
+    provider sends. `reclamation_s`: the window that is offered, in seconds; 0 offers none.
     """
     message: Message = market_msg.MsgCreateBid(
         id=bid_id_to_pb(bid),
@@ -50,6 +61,7 @@ def create_bid(bid: LeaseId, *, price: Price, deposit: Coin, offer: Iterable[Res
         resources_offer=[
             market_pb.ResourceOffer(resources=resources_to_pb(unit.resources), count=unit.count) for unit in offer
         ],
+        reclamation_window=Duration(seconds=reclamation_s) if reclamation_s else None,
     )
     return message
 
@@ -63,6 +75,12 @@ def close_bid(bid: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFIED) ->
 def withdraw_lease(lease: LeaseId) -> Message:
     """Settle the deployment's account and pay this lease's balance."""
     message: Message = market_msg.MsgWithdrawLease(id=lease_id_to_pb(lease))
+    return message
+
+
+def start_reclaim(lease: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFIED) -> Message:
+    """Announce the end of a lease that has a window; once a lease, before `close_bid` (chain.md §4.2)."""
+    message: Message = market_msg.MsgLeaseStartReclaim(id=lease_id_to_pb(lease), reason=_REASONS.Name(int(reason)))
     return message
 
 
