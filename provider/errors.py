@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 __all__ = [
+    "CannotPay",
     "CatchingUp",
     "ChainError",
     "ClusterError",
     "Conflict",
+    "FeesHeldBack",
+    "NotSent",
     "PricingError",
     "ProviderError",
     "SettingsError",
@@ -41,7 +44,19 @@ class WrongChain(ChainError):
     """The node serves another chain than ours: its every word is about something else."""
 
 
-class CatchingUp(ChainError):
+class NotSent(ChainError):
+    """Nothing was sent, or what was sent is proved to be in no block: it may be sent again."""
+
+
+class FeesHeldBack(NotSent):
+    """The day's fee budget does not allow it now; not before `again_at` (Unix seconds)."""
+
+    def __init__(self, address: str, problem: str, *, again_at: float) -> None:
+        super().__init__(address, problem)
+        self.again_at = again_at
+
+
+class CatchingUp(NotSent):
     """The node is behind the chain; nothing is sent through it until it has caught up."""
 
 
@@ -53,6 +68,15 @@ class TxRefused(ChainError):
         self.codespace = codespace
         self.code = code
         self.log = log
+
+
+class CannotPay(TxRefused):
+    """The account has too little for the fee or the deposit; `problem` says how much it has and what to do."""
+
+    def __init__(self, refusal: TxRefused, remedy: str) -> None:
+        super().__init__(refusal.address, codespace=refusal.codespace, code=refusal.code, log=refusal.log)
+        self.problem = f"{remedy} (the chain said: {refusal.log})"
+        self.args = (f"chain node {refusal.address}: {self.problem}",)
 
 
 class ClusterError(ProviderError):
