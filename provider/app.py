@@ -48,7 +48,7 @@ from provider.market.rules import rules_from
 from provider.market.strategy import pricing_from
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
-from provider.observe.queue import show_load
+from provider.observe.queue import show_load, tell_plugin
 from provider.protocols import Clock
 from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
@@ -92,7 +92,8 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
     _make_home(settings.home)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
-        engine = PulumiEngine(engine_config(settings), shared_plugin=settings.shared_plugin)
+        shared = settings.shared_plugin
+        engine = PulumiEngine(engine_config(settings), shared_plugin=shared, plugin_told=tell_plugin)
         stack.push_async_callback(engine.close)
         await engine.start()
         show_load(lambda: engine.load)

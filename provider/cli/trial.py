@@ -43,7 +43,7 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
     with tempfile.TemporaryDirectory(prefix="lessor-diff-") as folder:
         apart = config.model_copy(update={"data": Path(folder) / "engine", "workers": 1})
         document = _copy(config, apart, spec.namespace)
-        engine = PulumiEngine(apart)
+        engine = PulumiEngine(apart, shared_plugin=False)
         try:
             result = await engine.preview(spec)
         finally:

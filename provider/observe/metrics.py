@@ -11,6 +11,7 @@ __all__ = [
     "DECISIONS",
     "ENGINE_BUSY",
     "ENGINE_OLDEST",
+    "ENGINE_PLUGIN_SHARED",
     "ENGINE_WAITING",
     "ENGINE_WORKERS",
     "REGISTRY",
@@ -27,6 +28,9 @@ STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["ope
 ENGINE_WAITING = Gauge("lessor_engine_waiting", "Operations that wait for a worker", ["kind"], registry=REGISTRY)
 ENGINE_OLDEST = Gauge("lessor_engine_oldest_wait_seconds", "The longest of these waits so far", registry=REGISTRY)
 ENGINE_BUSY = Gauge("lessor_engine_busy_workers", "Workers that run an operation", registry=REGISTRY)
+ENGINE_PLUGIN_SHARED = Gauge(
+    "lessor_engine_plugin_shared", "1: operations share a Kubernetes plugin, 0: each starts its own", registry=REGISTRY
+)
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run side by side", registry=REGISTRY)
 
 

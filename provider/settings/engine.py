@@ -18,7 +18,9 @@ class EngineSettings(BaseModel):
     )
     stack_workers: int = Field(2, ge=1, le=64, validation_alias=ours("STACK_WORKERS"))
     shared_plugin: bool = Field(
-        False, validation_alias=ours("SHARED_PLUGIN"), description="one Kubernetes plugin for all operations"
+        True,
+        validation_alias=ours("SHARED_PLUGIN"),
+        description="one Kubernetes plugin for all operations; off: each starts its own (0.3 s, 130 MB)",
     )
     engine: Literal["thin", "stock"] = Field(
         "thin", validation_alias=ours("ENGINE"), description="stock: the SDK's own stack class, four times the cost"

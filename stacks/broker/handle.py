@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from stacks.broker.death import runs
 from stacks.broker.errors import BrokerError
 from stacks.broker.settings import BrokerSettings, BrokerStatus
 
@@ -20,19 +21,6 @@ __all__ = ["Broker"]
 
 START_SECONDS = 30.0
 ASK_SECONDS = 15.0
-
-
-def _runs(process: Process) -> bool:
-    """Asked of the kernel: asyncio learns of a death a moment later, and a run told a dead broker's port fails.
-
-    The dead child is left to asyncio to be waited for.
-    """
-    if process.returncode is not None:
-        return False
-    try:
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-    except ChildProcessError:  # waited for already
-        return False
 
 
 class Broker:
@@ -67,7 +55,7 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """Process id, None while it does not run."""
-        return self._process.pid if self._process is not None and _runs(self._process) else None
+        return self._process.pid if self._process is not None and runs(self._process) else None
 
     async def start(self) -> None:
         """Make sure that it runs (about 0.4 s if it does not; no plugin yet). Raises `BrokerError`."""
@@ -144,7 +132,7 @@ class Broker:
     async def _ask(self, question: dict[str, Any], seconds: float) -> dict[str, Any]:
         async with self._asking:
             process = self._process
-            if process is None or not _runs(process):
+            if process is None or not runs(process):
                 raise BrokerError("the plugin broker does not run")
             return await self._exchange(process, json.dumps(question), seconds)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
+from stacks.broker.death import runs
 from stacks.broker.errors import PluginLost
 from stacks.broker.fields import encode
 from stacks.broker.settings import BrokerSettings, PluginStatus
@@ -28,7 +29,8 @@ MESSAGE_LIMIT = 400 << 20
 """Bytes; Pulumi's own limit for its gRPC messages."""
 SERVICE = "/pulumirpc.ResourceProvider/"
 TERM_SECONDS = 3.0
-_DEATH_SECONDS = 1.0
+_DEATH_SECONDS = 10.0
+_DOUBTED_DEATH_SECONDS = 0.5
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -93,7 +95,7 @@ class Plugin:
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        return runs(self._process)
 
     @property
     def usable(self) -> bool:
@@ -167,11 +169,14 @@ class Plugin:
         return self._methods[method]
 
     async def _raise_if_lost(self, error: grpc.aio.AioRpcError, method: str) -> None:
-        """A lost connection comes a moment before the news of the death that caused it."""
+        """A lost connection comes a moment before the news of the death that caused it: more than a second on a
+        busy machine. What the plugin itself answers may be UNAVAILABLE too, but then the connection stands.
+        """
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
             return
+        connected = self._channel.get_state() is grpc.ChannelConnectivity.READY
         with suppress(TimeoutError):
-            async with asyncio.timeout(_DEATH_SECONDS):
+            async with asyncio.timeout(_DOUBTED_DEATH_SECONDS if connected else _DEATH_SECONDS):
                 await self._process.wait()
         if not self.alive:
             raise PluginLost(

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import grpc
 import grpc.aio
 
-from stacks.broker.errors import AllBusy, BrokerError
+from stacks.broker.errors import AllBusy, BrokerError, PluginLost
 from stacks.broker.fields import configuration, failures, stack_of
 from stacks.broker.fleet import Fleet, Slot
 from stacks.broker.owner import Owners
@@ -145,6 +145,11 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
         try:
             if method in _WRITES:
                 return await self._write(plugin, method, request, metadata)
+            response = await plugin.call(method, request, metadata=metadata, seconds=context.time_remaining())
+        except PluginLost:  # a question can be asked again
+            if method in _WRITES:
+                raise
+            plugin = await _to_its_end(self._fleet.plugin(slot))
             response = await plugin.call(method, request, metadata=metadata, seconds=context.time_remaining())
         except grpc.aio.AioRpcError as error:
             plugin.doubt = next((text for text in _LOST_SIGHT if text in (error.details() or "")), plugin.doubt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -42,13 +42,21 @@ class PulumiEngine:
         await engine.close()
 
     What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`. With
-    `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not.
+    `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not:
+    `plugin_told` hears why, and an empty text when they share again.
     """
 
-    def __init__(self, config: EngineConfig, *, shared_plugin: bool = False) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        shared_plugin: bool = True,
+        plugin_told: Callable[[str], None] | None = None,
+    ) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
-        self._plugin = SharedPlugin(self._config, worker_environment(self._config)) if shared_plugin else None
+        inherited = worker_environment(self._config)
+        self._plugin = SharedPlugin(self._config, inherited, told=plugin_told) if shared_plugin else None
         self._tenants: dict[str, str] = {}
         self._stacks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._starting = asyncio.Lock()
@@ -112,6 +120,11 @@ class PulumiEngine:
     def shared_plugin_problem(self) -> str:
         """Why operations have plugins of their own though one is to be shared; empty when all is well."""
         return self._plugin.problem if self._plugin is not None else ""
+
+    @property
+    def broker_pid(self) -> int | None:
+        """Process id of the shared plugin's broker, None while there is none."""
+        return self._plugin.pid if self._plugin is not None else None
 
     def worker_pids(self) -> list[int]:
         """Process ids of the workers, for status and memory figures."""

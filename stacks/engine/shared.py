@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -18,13 +19,20 @@ AGAIN_SECONDS = 60.0
 
 
 class SharedPlugin:
-    """One broker, started with the engine and ended with it. `environment`: what processes of the engine inherit."""
+    """One broker, started with the engine and ended with it. `environment`: what processes of the engine inherit.
 
-    def __init__(self, config: EngineConfig, environment: dict[str, str]) -> None:
+    `told` hears of every change of `problem`, the first start included.
+    """
+
+    def __init__(
+        self, config: EngineConfig, environment: dict[str, str], *, told: Callable[[str], None] | None = None
+    ) -> None:
         self._config = config
         self._environment = environment
         self._broker: Broker | None = None
         self._not_before = 0.0
+        self._told = told
+        self._last: str | None = None
         self.problem = ""
         """Why operations start plugins of their own at the moment; empty when they do not."""
 
@@ -41,9 +49,10 @@ class SharedPlugin:
                 self._broker = self._made()
             told = await self._broker.debug_providers()
         except (BrokerError, OSError) as error:
-            self.problem, self._not_before = str(error), time.monotonic() + AGAIN_SECONDS
+            self._not_before = time.monotonic() + AGAIN_SECONDS
+            self._tell(str(error))
             return None
-        self.problem = ""
+        self._tell("")
         return told
 
     async def settled(self, stack: str) -> None:
@@ -60,6 +69,12 @@ class SharedPlugin:
     @property
     def pid(self) -> int | None:
         return self._broker.pid if self._broker is not None else None
+
+    def _tell(self, problem: str) -> None:
+        self.problem = problem
+        if problem != self._last and self._told is not None:
+            self._told(problem)
+        self._last = problem
 
     def _made(self) -> Broker:
         home = self._config.pulumi_home or Path.home() / ".pulumi"

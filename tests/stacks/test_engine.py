@@ -347,4 +347,6 @@ async def test_no_temporary_file_is_left_though_the_plugin_never_removes_its_own
     assert (await engine.up(spec)).ok
     assert (await engine.destroy(spec.namespace)).ok
     assert [path.name for path in elsewhere.iterdir() if path.name.startswith("kubeconfig")] == []
+    assert [path.name for path in (config.data / "tmp").iterdir()] == ["broker"], "what the shared plugin uses"
+    await engine.close()
     assert list((config.data / "tmp").iterdir()) == []

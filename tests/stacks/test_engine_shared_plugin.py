@@ -22,7 +22,7 @@ _PLUGIN = "pulumi-resource"
 
 @pytest.fixture
 async def sharing(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config, shared_plugin=True)
+    engine = PulumiEngine(config)
     yield engine
     await engine.close()
 
@@ -63,11 +63,13 @@ async def test_one_plugin_carries_create_update_and_destroy_and_its_death_costs_
 
 
 async def test_without_an_installed_plugin_there_is_no_broker_and_the_reason_is_told(config, tmp_path):
-    engine = PulumiEngine(config.model_copy(update={"pulumi_home": tmp_path / "empty"}), shared_plugin=True)
+    told: list[str] = []
+    engine = PulumiEngine(config.model_copy(update={"pulumi_home": tmp_path / "empty"}), plugin_told=told.append)
     try:
         await engine.start()
 
         assert "no kubernetes plugin" in engine.shared_plugin_problem
         assert (await engine.destroy(small().namespace)).ok, "the engine works on"
+        assert told == [engine.shared_plugin_problem], "once, not at every operation"
     finally:
         await engine.close()

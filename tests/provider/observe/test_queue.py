@@ -1,9 +1,11 @@
-"""The engine's queue in the metrics."""
+"""The engine's queue and its plugin in the metrics and the log."""
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
+
 from provider.observe.metrics import exposition
-from provider.observe.queue import show_load
+from provider.observe.queue import show_load, tell_plugin
 from stacks.engine.pool import Load
 from stacks.priority import Priority
 
@@ -22,3 +24,15 @@ def test_the_queues_depth_and_its_oldest_wait_are_what_they_are_when_asked_for()
     assert 'lessor_engine_waiting{kind="update"} 0.0' in text
     for line in ("oldest_wait_seconds 12.5", "busy_workers 2.0", "workers 2.0"):
         assert f"lessor_engine_{line}" in text
+
+
+def test_why_operations_have_plugins_of_their_own_is_logged_and_seen_in_the_metrics() -> None:
+    with capture_logs() as lines:
+        tell_plugin("there is no kubernetes plugin")
+        assert "lessor_engine_plugin_shared 0.0" in exposition().decode()
+        tell_plugin("")
+    assert "lessor_engine_plugin_shared 1.0" in exposition().decode()
+    assert [(line["event"], line.get("reason")) for line in lines] == [
+        ("engine.plugin.not_shared", "there is no kubernetes plugin"),
+        ("engine.plugin.shared", None),
+    ]

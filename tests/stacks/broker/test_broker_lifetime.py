@@ -31,6 +31,17 @@ async def test_a_plugin_that_dies_fails_its_calls_and_the_next_call_has_a_config
         assert (bench.serving.fleet.started, bench.serving.fleet.lost) == (2, 1)
 
 
+async def test_a_question_that_lost_its_plugin_is_asked_again_of_the_next_one(broker, tmp_path):
+    async with broker() as bench, bench.line() as line:
+        await line.attached()
+        asked = asyncio.create_task(line("Diff", request(f"wait {tmp_path / 'go'}")))
+        await until(lambda: bench.serving.status().plugins[0].calls_running == 1)
+        os.kill(bench.serving.status().plugins[0].pid, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        assert alive(int((await asked).split()[0]))
+        assert (bench.serving.fleet.started, bench.serving.fleet.lost) == (2, 1)
+
+
 async def test_a_plugin_that_died_unnoticed_is_replaced_before_the_next_run_asks(broker):
     async with broker() as bench, bench.line() as line:
         await line.attached()
@@ -53,7 +64,7 @@ async def test_an_old_plugin_is_replaced_while_it_finishes_what_it_has_begun(bro
 
 
 async def test_a_replaced_plugin_that_does_not_finish_is_ended(broker):
-    async with broker(age_seconds=0.5, check_seconds=0.1, drain_seconds=0.2) as bench, bench.line() as line:
+    async with broker(age_seconds=0.5, check_seconds=0.1, drain_seconds=0.2, answer_seconds=0.3) as bench, bench.line() as line:
         await line.attached()
         error = await line.refused("Create", request("hang"))
         assert error.code() is grpc.StatusCode.UNAVAILABLE
