@@ -9,15 +9,18 @@ __all__ = ["FIXED"]
 _EVENTS = {
     ("create", "command line"): ("prelude", "after create Deployment web"),
     ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
-    ("create", "worker"): ("before create Namespace lease", "summary"),
+    ("create", "broker"): ("after create Namespace lease",),
+    ("create", "worker"): ("summary",),
     ("create", "daemon"): ("after create IPAddressPool pool", "before create Service web-ip-8080-tcp"),
     ("update", "command line"): ("before update Deployment web", "after delete Ingress old.host"),
     ("update", "plugin"): ("before update Deployment web", "before delete Ingress old.host"),
-    ("update", "worker"): ("after create Ingress new.host", "summary"),
+    ("update", "broker"): ("after update Deployment web",),
+    ("update", "worker"): ("after create Ingress new.host",),
     ("update", "daemon"): ("before same Namespace lease", "after update Deployment web"),
     ("destroy", "command line"): ("before delete Namespace lease", "summary"),
     ("destroy", "plugin"): ("before delete Service web-ip-8080-tcp", "before delete Deployment web"),
-    ("destroy", "worker"): ("prelude", "after delete StatefulSet store"),
+    ("destroy", "broker"): ("before delete Deployment web",),
+    ("destroy", "worker"): ("prelude",),
     ("destroy", "daemon"): ("before delete StatefulSet store", "after delete Namespace lease"),
 }
 

@@ -22,7 +22,7 @@ from tests.killmatrix.tap import EngineEvent, Tap
 
 __all__ = ["VICTIMS", "Reply", "Slot", "Trap"]
 
-VICTIMS = ("command line", "plugin", "worker", "daemon")
+VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -130,18 +130,30 @@ class Slot:
         match victim:
             case "command line":
                 return command_line if command_name(command_line) == "pulumi" else 0
-            case "plugin":
-                return _plugin_of(command_line)
+            case "plugin":  # the shared one, which outlives command lines
+                return _child(self._broker(), "pulumi-resource")
+            case "broker":
+                return self._broker()
             case "worker":
                 return _parent(command_line)
             case _:
                 return self._daemon.pid if self._daemon else 0
 
+    def _broker(self) -> int:
+        return _child(self._daemon.pid, "stacks.broker") if self._daemon else 0
 
-def _plugin_of(command_line: int) -> int:
+
+def _child(parent: int, words: str) -> int:
+    """A child of `parent` in whose command line `words` are; 0 if there is none."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    plugins = (pid for pid in pids if command_name(pid).startswith("pulumi-resource"))
-    return next((pid for pid in plugins if _parent(pid) == command_line), 0)
+    return next((pid for pid in pids if parent and _parent(pid) == parent and words in _command(pid)), 0)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def _parent(pid: int) -> int:
