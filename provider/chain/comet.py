@@ -1,16 +1,15 @@
-"""`CometChain`: `protocols.Chain` over one node's CometBFT RPC and nothing else."""
+"""`CometChain`: `protocols.Chain` over the CometBFT RPC of one or several nodes and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
-from typing import Any
 
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute
 from provider.chain import queries
-from provider.chain.broadcast import Broadcaster, Fees
+from provider.chain.broadcast import Broadcaster
+from provider.chain.connection import Connection
 from provider.chain.follower import follow
 from provider.chain.keys import SigningKey
 from provider.chain.model import (
@@ -28,8 +27,12 @@ from provider.chain.model import (
     ProviderRecord,
     TxResult,
 )  # fmt: skip
+from provider.chain.nodes import NodeView
 from provider.chain.rpc import RpcClient
-from provider.errors import ChainError, WrongChain
+from provider.chain.tls import ClientTls
+from provider.chain.tx.journal import Journal
+from provider.chain.tx.policy import policy_from
+from provider.errors import ChainError
 from provider.protocols import Clock
 from provider.settings import Settings
 
@@ -37,18 +40,29 @@ __all__ = ["CometChain"]
 
 
 class CometChain:
-    """One node. `chain_id` empty: taken from the node's first answer, then fixed. Close it at the end (`async with`
-    does).
-    """
+    """`chain_id` empty: taken from the first node's answer, then fixed. Close it at the end (`async with` does)."""
 
-    def __init__(self, settings: Settings, *, clock: Clock, key: SigningKey | None = None, chain_id: str = "") -> None:
-        self._rpc = RpcClient(settings.node, clock=clock, timeout=settings.rpc_timeout)
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        key: SigningKey | None = None,
+        chain_id: str = "",
+        journal: Journal | None = None,
+    ) -> None:
+        self._rpc = RpcClient(
+            ",".join(settings.nodes),
+            clock=clock,
+            timeout=settings.rpc_timeout,
+            chain_id=chain_id or settings.chain_id,
+            tls=ClientTls(settings.node_tls) if settings.node_tls else None,
+        )
         self._clock = clock
         self._poll_seconds = settings.poll_interval
-        self._chain_id = chain_id or settings.chain_id
-        fees = Fees(price=settings.gas_prices, adjustment=settings.gas_adjustment)
+        policy = policy_from(settings)
         self._broadcaster = (
-            Broadcaster(self._rpc, key, clock=clock, fees=fees, timeout=settings.tx_timeout) if key else None
+            Broadcaster(self._rpc, key, head=self.head, clock=clock, policy=policy, journal=journal) if key else None
         )
 
     async def __aenter__(self) -> CometChain:
@@ -58,24 +72,25 @@ class CometChain:
         await self.close()
 
     async def close(self) -> None:
+        if self._broadcaster is not None:
+            await self._broadcaster.close()
         await self._rpc.close()
 
     @property
     def address(self) -> str:
-        """The RPC address."""
+        """The RPC address in use, fit for a log."""
         return self._rpc.address
 
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Every address with its health."""
+        return self._rpc.views()
+
     async def head(self) -> Head:
-        """Where the node stands. Raises `WrongChain` when it serves another chain than the one we know."""
-        found = _head(self._rpc.address, await self._rpc.call("status"))
-        if self._chain_id and found.chain_id != self._chain_id:
-            text = f"serves chain {found.chain_id!r}, ours is {self._chain_id!r}: set AP_NODE or AP_CHAIN_ID right"
-            raise WrongChain(self._rpc.address, text)
-        self._chain_id = found.chain_id
-        return found
+        """Where the node in use stands. Raises `WrongChain` when no node serves the chain we know."""
+        return await self._rpc.head()
 
     def follow(self, *, after: int) -> AsyncIterator[Block]:
-        return follow(self._rpc, after=after, head=self.head, clock=self._clock, poll_seconds=self._poll_seconds)
+        return follow(self._rpc, after=after, clock=self._clock, poll_seconds=self._poll_seconds)
 
     async def order(self, order: OrderId) -> Order | None:
         return await queries.order(self._rpc, order)
@@ -97,10 +112,16 @@ class CometChain:
         return await queries.bids(self._rpc, provider, state)
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        """Asks the node for its chain first: only a node of ours proves anything (docs/architecture.md §2)."""
-        head = await self.head()
-        found, height = await queries.lease(self._rpc, lease)
-        return LeaseAnswer(lease=found, height=height or head.height, chain_id=head.chain_id)
+        """Asks the node for its chain first, and then the same node: only one of ours proves anything
+        (docs/architecture.md §2).
+        """
+
+        async def ask(node: Connection) -> LeaseAnswer:
+            head = await self._rpc.head_of(node)
+            found, height = await queries.lease(node, lease)
+            return LeaseAnswer(lease=found, height=height or head.height, chain_id=head.chain_id)
+
+        return await self._rpc.on_one_node(ask)
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
@@ -123,24 +144,4 @@ class CometChain:
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         if self._broadcaster is None:
             raise ChainError(self._rpc.address, "no key was given, so nothing can be signed")
-        return await self._broadcaster.broadcast(messages, await self.head())
-
-
-def _head(address: str, status: dict[str, Any]) -> Head:
-    try:
-        sync = status["sync_info"]
-        return Head(
-            chain_id=str(status["node_info"]["network"]),
-            height=int(sync["latest_block_height"]),
-            time=_unix(str(sync["latest_block_time"])),
-            catching_up=bool(sync["catching_up"]),
-            earliest_height=int(sync.get("earliest_block_height") or 1),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ChainError(address, f"status: the answer cannot be read: {error!r}") from error
-
-
-def _unix(text: str) -> float:
-    """RFC 3339 with up to nine decimals, of which Python reads six."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    return datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")
+        return await self._broadcaster.broadcast(messages)

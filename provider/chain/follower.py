@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
 
-import aiohttp
 import structlog
 
 from provider.chain.events import block_from_results
 from provider.chain.model import Block, Head
 from provider.chain.rpc import RpcClient, RpcError, jittered
-from provider.errors import ChainError
+from provider.chain.websocket import Headers
+from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
 
 __all__ = ["follow"]
@@ -25,115 +26,166 @@ _TRIES_BEFORE_GAP = 3
 """A height is announced when its results are saved, but a node behind a balancer may lag; after this many tries it is
 a gap.
 """
+_UNREADABLE_BEFORE_GAP = 8
+"""An answer for a height that cannot be read so often is how every node has it: better a gap than to stand there."""
+_WINDOW = 16
+"""Blocks asked for at once when many are missing; grows from one, back to one at a failure."""
+_AHEAD = "must be less than or equal to the current blockchain height"
+_LOWEST = "lowest height is "
 
-_SUBSCRIBE = {"jsonrpc": "2.0", "id": "lessor", "method": "subscribe", "params": {"query": "tm.event='NewBlockHeader'"}}
-_HEARTBEAT_SECONDS = 10.0
-"""aiohttp pings and drops a connection whose pong is missing: a half-open one is noticed within two of these."""
+
+class _Unreadable(ChainError):
+    """The node has the height, and what it says of it cannot be."""
 
 
-async def follow(
-    rpc: RpcClient, *, after: int, head: Callable[[], Awaitable[Head]], clock: Clock, poll_seconds: float
-) -> AsyncIterator[Block]:
-    """Every block above `after`, once each and in order, for ever. `head` refuses a wrong chain; errors are logged
-    and retried.
+async def follow(rpc: RpcClient, *, after: int, clock: Clock, poll_seconds: float) -> AsyncIterator[Block]:
+    """Every block above `after`, once each and in order, for ever. Errors are logged and retried; a node of another
+    chain, one that is catching up or one below our height gives nothing.
     """
-    wake = asyncio.Event()
-    listener = asyncio.create_task(_listen(rpc, wake, clock), name="chain websocket")
+    headers = Headers(rpc, clock=clock)
+    listener = asyncio.create_task(headers.run(), name="chain websocket")
+    follower = _Follower(rpc, after, clock=clock, headers=headers, poll_seconds=poll_seconds)
     try:
-        height, failures = after, 0
         while True:
-            wake.clear()
             try:
-                now = await head()
-                if now.height < height:
-                    _log.warning("chain.height_below_ours", node=rpc.address, height=now.height, ours=height)
-                while height < now.height:
-                    block = await _next(rpc, height + 1, head=head, clock=clock)
-                    height, failures = block.height, 0
-                    yield block
-                failures = 0
+                async with contextlib.aclosing(follower.new_blocks()) as blocks:
+                    async for block in blocks:
+                        yield block
+                pause = poll_seconds
             except ChainError as error:
-                failures += 1
-                _log.warning("chain.unreachable", node=rpc.address, problem=error.problem, failures=failures)
-                await clock.sleep(jittered(min(_MAX_PAUSE_SECONDS, poll_seconds * 2 ** min(failures, 6))))
-                continue
-            await _wait(wake, clock, poll_seconds)
+                pause = follower.failed(error)
+            await headers.wait(pause)
     finally:
         listener.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await listener
 
 
-async def _next(rpc: RpcClient, height: int, *, head: Callable[[], Awaitable[Head]], clock: Clock) -> Block:
-    """The block at `height`, or the first readable one above it, or an empty one at `height`: the last two marked as
-    gaps.
-    """
-    for attempt in range(_TRIES_BEFORE_GAP):
+class _Follower:
+    """Where we are, and how it goes."""
+
+    def __init__(self, rpc: RpcClient, height: int, *, clock: Clock, headers: Headers, poll_seconds: float) -> None:
+        self._rpc = rpc
+        self._clock = clock
+        self._headers = headers
+        self._poll_seconds = poll_seconds
+        self._asked_at = -poll_seconds
+        self._height = height
+        self._failures = 0
+        self._unreadable = 0
+        self._window = 1
+        self._told_behind = False
+        rpc.saw(height)
+
+    async def new_blocks(self) -> AsyncGenerator[Block, None]:
+        """Up to the height that is known now."""
+        last = await self._last()
+        while self._height < last:
+            async with contextlib.aclosing(self._stretch(self._height + 1, last)) as blocks:
+                async for block in blocks:
+                    self._height, self._failures, self._unreadable = block.height, 0, 0
+                    self._rpc.saw(block.height)
+                    yield block
+        self._failures = 0
+
+    async def _last(self) -> int:
+        """The height to read up to. The very next block is read on the websocket's word, as long as the status was
+        asked for not long ago.
+        """
+        now = self._clock.monotonic()
+        if self._headers.heard == self._height + 1 and not self._failures and now - self._asked_at < self._poll_seconds:
+            return self._headers.heard
+        head = await self._rpc.head()
+        self._asked_at = now
+        self._headers.found(head.height)
+        return 0 if self._waits_for(head) else head.height
+
+    def failed(self, error: ChainError) -> float:
+        """Seconds to wait now."""
+        self._failures += 1
+        self._window = 1
+        self._unreadable += isinstance(error, _Unreadable)
+        event = "chain.wrong" if isinstance(error, WrongChain) else "chain.unreachable"
+        _log.warning(event, node=error.address, problem=error.problem, failures=self._failures)
+        return jittered(min(_MAX_PAUSE_SECONDS, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
+
+    def _waits_for(self, head: Head) -> bool:
+        """Blocks of the past are no news: neither those of a node that catches up nor of one that is behind us."""
+        behind = head.catching_up or head.height < self._height
+        if behind and not self._told_behind:
+            _log.warning(
+                "chain.node_behind",
+                node=self._rpc.address,
+                height=head.height,
+                ours=self._height,
+                catching_up=head.catching_up,
+            )
+        self._told_behind = behind
+        return behind
+
+    async def _stretch(self, first: int, last: int) -> AsyncGenerator[Block, None]:
+        """Blocks from `first`, several asked for at once; ends early behind a gap."""
+        asked: deque[asyncio.Task[Block]] = deque()
+        height = first
         try:
-            return await _block(rpc, height)
-        except RpcError as refusal:
-            now = await head()
-            if now.earliest_height > height:
-                return await _after_gap(rpc, first_missed=height, earliest=now.earliest_height)
-            if attempt == _TRIES_BEFORE_GAP - 1:
-                _log.error("chain.results_missing", node=rpc.address, height=height, problem=refusal.text)
+            while asked or height <= last:
+                while height <= last and len(asked) < self._window:
+                    asked.append(asyncio.create_task(self._block(height)))
+                    height += 1
+                block = await asked.popleft()
+                self._window = min(_WINDOW, self._window * 2)
+                yield block
+                if block.missed_from:
+                    return
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _block(self, height: int) -> Block:
+        """The block at `height`, or the first readable one above it, or an empty one at `height`: the last two marked
+        as gaps.
+        """
+        for attempt in range(_TRIES_BEFORE_GAP):
+            try:
+                return await self._results(height)
+            except RpcError as refusal:
+                if _AHEAD in refusal.text:
+                    raise ChainError(
+                        refusal.address, f"has not got height {height} yet, which its status has"
+                    ) from None
+                if lowest := await self._lowest(refusal, height):
+                    return await self._after_gap(height, lowest)
+                problem = refusal.text
+            await self._clock.sleep(0.2 * 2**attempt)
+        _log.error("chain.results_missing", node=self._rpc.address, height=height, problem=problem)
+        return Block(height=height, events=(), missed_from=height)
+
+    async def _lowest(self, refusal: RpcError, height: int) -> int:
+        """The first height that is there, when `height` was pruned everywhere; 0 when it was not."""
+        number = refusal.text.partition(_LOWEST)[2]
+        said = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
+        head = await self._rpc.head()
+        lowest = max(head.earliest_height, said if said <= head.height else 0)
+        return lowest if lowest > height else 0
+
+    async def _after_gap(self, first_missed: int, earliest: int) -> Block:
+        _log.error("chain.pruned", node=self._rpc.address, first=first_missed, earliest=earliest)
+        try:
+            block = await self._results(earliest)
+        except RpcError:
+            return Block(height=earliest, events=(), missed_from=first_missed)
+        return Block(height=earliest, events=block.events, missed_from=first_missed)
+
+    async def _results(self, height: int) -> Block:
+        result = await self._rpc.call_any("block_results", height=str(height))
+        try:
+            if int(result.get("height") or 0) != height:
+                raise ValueError(f"it is for height {result.get('height')!r}")
+            return block_from_results(height, result)
+        except (ValueError, TypeError, RecursionError) as error:
+            text = f"block_results at height {height} cannot be read: {error}"
+            if self._unreadable >= _UNREADABLE_BEFORE_GAP and height == self._height + 1:
+                _log.error("chain.results_unreadable", node=self._rpc.address, height=height, problem=str(error))
                 return Block(height=height, events=(), missed_from=height)
-            await clock.sleep(0.2 * 2**attempt)
-    raise AssertionError("unreachable")
-
-
-async def _after_gap(rpc: RpcClient, *, first_missed: int, earliest: int) -> Block:
-    _log.error("chain.pruned", node=rpc.address, first=first_missed, earliest=earliest)
-    try:
-        block = await _block(rpc, earliest)
-    except RpcError:
-        return Block(height=earliest, events=(), missed_from=first_missed)
-    return Block(height=earliest, events=block.events, missed_from=first_missed)
-
-
-async def _block(rpc: RpcClient, height: int) -> Block:
-    result = await rpc.call("block_results", height=str(height))
-    try:
-        if int(result.get("height") or 0) != height:
-            raise ValueError(f"it is for height {result.get('height')!r}")
-        return block_from_results(height, result)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ChainError(rpc.address, f"block_results at height {height} cannot be read: {error}") from error
-
-
-async def _wait(wake: asyncio.Event, clock: Clock, seconds: float) -> None:
-    """Until the websocket speaks, at most `seconds`."""
-    timer = asyncio.ensure_future(clock.sleep(seconds))
-    waiter = asyncio.ensure_future(wake.wait())
-    try:
-        await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        timer.cancel()
-        waiter.cancel()
-
-
-async def _listen(rpc: RpcClient, wake: asyncio.Event, clock: Clock) -> None:
-    """Set `wake` at every header, and reconnect for ever; its failures cost latency, never a block."""
-    pause = 1.0
-    while True:
-        try:
-            async for _ in _headers(rpc):
-                pause = 1.0
-                wake.set()
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            _log.debug("chain.websocket_lost", node=rpc.address, problem=str(error) or type(error).__name__)
-        await clock.sleep(pause)
-        pause = min(30.0, pause * 2)
-
-
-async def _headers(rpc: RpcClient) -> AsyncIterator[None]:
-    address = rpc.address + "/websocket"
-    timeout = aiohttp.ClientWSTimeout(ws_close=2.0)
-    async with asyncio.timeout(10):
-        socket = await rpc.session().ws_connect(address, heartbeat=_HEARTBEAT_SECONDS, timeout=timeout)
-    async with socket:
-        await socket.send_json(_SUBSCRIBE)
-        async for message in socket:
-            if message.type is not aiohttp.WSMsgType.TEXT:
-                return
-            yield
+            raise _Unreadable(self._rpc.address, text) from error

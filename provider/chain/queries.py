@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute
 from provider.chain import codec
+from provider.chain.connection import AbciAnswer, Asked, QueryError
 from provider.chain.model import (
     Account,
     Bid,
@@ -34,7 +35,6 @@ from provider.chain.model import (
     OrderState,
     ProviderRecord,
 )  # fmt: skip
-from provider.chain.rpc import AbciAnswer, QueryError, RpcClient
 from provider.errors import ChainError
 
 __all__ = [
@@ -51,7 +51,7 @@ _MAX_PAGES = 2000
 """A node that never stops giving a next page is broken or hostile."""
 
 
-async def ask(rpc: RpcClient, path: str, request: Any, reply: type[Any]) -> tuple[Any, int]:
+async def ask(rpc: Asked, path: str, request: Any, reply: type[Any]) -> tuple[Any, int]:
     """The decoded reply and its height; (None, height) when the node answers "not found"."""
     try:
         answer: AbciAnswer = await rpc.query(path, request.SerializeToString())
@@ -65,13 +65,13 @@ async def ask(rpc: RpcClient, path: str, request: Any, reply: type[Any]) -> tupl
         raise ChainError(rpc.address, f"query {path}: the reply is not a {reply.DESCRIPTOR.full_name}") from error
 
 
-async def order(rpc: RpcClient, item: OrderId) -> Order | None:
+async def order(rpc: Asked, item: OrderId) -> Order | None:
     request = market_query.QueryOrderRequest(id=codec.order_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Order", request, market_query.QueryOrderResponse)
     return None if reply is None else _convert(rpc, _order, reply.order)
 
 
-async def open_orders(rpc: RpcClient) -> Sequence[Order]:
+async def open_orders(rpc: Asked) -> Sequence[Order]:
     """One order the node cannot state sensibly is left out rather than hiding all others."""
     filters = market_query.OrderFilters(state="open")
 
@@ -82,26 +82,26 @@ async def open_orders(rpc: RpcClient) -> Sequence[Order]:
     return [found for item in await _pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
 
 
-async def group(rpc: RpcClient, item: GroupId) -> Any:
+async def group(rpc: Asked, item: GroupId) -> Any:
     """The `GroupSpec` or None."""
     request = deployment_query.QueryGroupRequest(id=codec.group_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Group", request, deployment_query.QueryGroupResponse)
     return None if reply is None else _convert(rpc, codec.group_from_pb, reply.group.group_spec)
 
 
-async def deployment(rpc: RpcClient, item: DeploymentId) -> Deployment | None:
+async def deployment(rpc: Asked, item: DeploymentId) -> Deployment | None:
     request = deployment_query.QueryDeploymentRequest(id=codec.deployment_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Deployment", request, deployment_query.QueryDeploymentResponse)
     return None if reply is None else _convert(rpc, _deployment, reply)
 
 
-async def bid(rpc: RpcClient, item: LeaseId) -> Bid | None:
+async def bid(rpc: Asked, item: LeaseId) -> Bid | None:
     request = market_query.QueryBidRequest(id=codec.bid_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Bid", request, market_query.QueryBidResponse)
     return None if reply is None else _convert(rpc, _bid, reply.bid)
 
 
-async def bids(rpc: RpcClient, address: str, state: BidState) -> Sequence[Bid]:
+async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
     filters = market_query.BidFilters(provider=address, state=state.name.lower())
 
     async def page(pagination: Any) -> Any:
@@ -111,16 +111,14 @@ async def bids(rpc: RpcClient, address: str, state: BidState) -> Sequence[Bid]:
     return [_convert(rpc, _bid, item.bid) for item in await _pages(rpc, page, "bids")]
 
 
-async def lease(rpc: RpcClient, item: LeaseId) -> tuple[Lease | None, int]:
+async def lease(rpc: Asked, item: LeaseId) -> tuple[Lease | None, int]:
     """The lease and the height it was read at (0 when the node did not say, as with "not found")."""
     request = market_query.QueryLeaseRequest(id=codec.lease_id_to_pb(item))
     reply, height = await ask(rpc, _MARKET + "Lease", request, market_query.QueryLeaseResponse)
     return (None if reply is None else _convert(rpc, _lease, reply.lease)), height
 
 
-async def leases(
-    rpc: RpcClient, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None
-) -> Sequence[Lease]:
+async def leases(rpc: Asked, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None) -> Sequence[Lease]:
     """One query a state: a filter names one (chain.md §3: `active` leaves out `reclaiming`)."""
     found: list[Lease] = []
     for state in states:
@@ -135,7 +133,7 @@ async def leases(
     return found
 
 
-async def provider(rpc: RpcClient, address: str) -> ProviderRecord | None:
+async def provider(rpc: Asked, address: str) -> ProviderRecord | None:
     request = provider_query.QueryProviderRequest(owner=address)
     path = "/akash.provider.v1beta4.Query/Provider"
     try:
@@ -151,7 +149,7 @@ async def provider(rpc: RpcClient, address: str) -> ProviderRecord | None:
     )
 
 
-async def audited_attributes(rpc: RpcClient, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
+async def audited_attributes(rpc: Asked, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
     """What `auditor` signed for provider `owner`; empty when nothing (bidding.md §3.3).
 
     Tenants may name anything as an auditor; the chain takes it, and what is no address has signed nothing.
@@ -171,7 +169,7 @@ async def audited_attributes(rpc: RpcClient, *, owner: str, auditor: str) -> tup
     )
 
 
-async def market_params(rpc: RpcClient) -> MarketParams:
+async def market_params(rpc: Asked) -> MarketParams:
     reply, _ = await ask(rpc, _MARKET + "Params", market_query.QueryParamsRequest(), market_query.QueryParamsResponse)
     if reply is None:
         raise ChainError(rpc.address, "the market has no parameters")
@@ -179,7 +177,7 @@ async def market_params(rpc: RpcClient) -> MarketParams:
     return MarketParams(bid_min_deposits=deposits, order_max_bids=reply.params.order_max_bids)
 
 
-async def account(rpc: RpcClient, address: str) -> Account | None:
+async def account(rpc: Asked, address: str) -> Account | None:
     """Number, sequence and public key; vesting and module accounts hold a BaseAccount and are read for it."""
     request = auth_query.QueryAccountRequest(address=address)
     reply, _ = await ask(rpc, "/cosmos.auth.v1beta1.Query/Account", request, auth_query.QueryAccountResponse)
@@ -196,7 +194,7 @@ def _public_key(item: Any) -> bytes | None:
     return key.key if item.Unpack(key) and len(key.key) == 33 else None
 
 
-async def _pages(rpc: RpcClient, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
+async def _pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
     """All items. The same filters go with every key (chain.md §5); a repeated key would never end."""
     found: list[Any] = []
     key = b""
@@ -213,7 +211,7 @@ async def _pages(rpc: RpcClient, page: Callable[[Any], Awaitable[Any]], items: s
     raise ChainError(rpc.address, f"the list of {items} has more than {_MAX_PAGES} pages of {_PAGE}")
 
 
-def _convert(rpc: RpcClient, make: Callable[[Any], Any], item: Any) -> Any:
+def _convert(rpc: Asked, make: Callable[[Any], Any], item: Any) -> Any:
     try:
         return make(item)
     except (ValueError, ArithmeticError) as error:

@@ -1,27 +1,33 @@
-"""CometBFT JSON-RPC over HTTP: one call, bounded in time, retried with backoff and jitter, its errors naming the
-address (chain.md §7).
+"""Questions to the chain over one or several nodes: retried with jitter and a limit, moved to another node when one
+fails, falls behind or serves another chain. Errors name the node, the method and the height (chain.md §7).
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import random
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
-import aiohttp
+import structlog
 
-from provider.errors import ChainError
+from provider.chain.connection import AbciAnswer, Asked, Connection, QueryError, RpcError, TryLater
+from provider.chain.model import Head
+from provider.chain.nodes import LAG_BLOCKS, Node, NodeView, best, choose, parse_head
+from provider.chain.pace import Pace
+from provider.chain.tls import ClientTls
+from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
 
-__all__ = ["AbciAnswer", "QueryError", "RpcClient", "RpcError", "jittered"]
+__all__ = ["AbciAnswer", "Asked", "QueryError", "RpcClient", "RpcError", "jittered"]
 
+_log = structlog.get_logger(__name__)
 _ATTEMPTS = 3
+_MOST_ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.2
-_MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""A block of 240 bids answers with a few MB; what is larger than this is not an answer."""
+_LONGEST_PAUSE_SECONDS = 5.0
+_SHORTEST_STATUS_SECONDS = 2.0
+_T = TypeVar("_T")
 
 
 def jittered(seconds: float) -> float:
@@ -29,123 +35,184 @@ def jittered(seconds: float) -> float:
     return seconds * random.uniform(0.5, 1)  # noqa: S311
 
 
-class RpcError(ChainError):
-    """The node answered with a JSON-RPC error: `code` and its text (`data` where given). Not retried."""
-
-    def __init__(self, address: str, method: str, *, code: int, text: str) -> None:
-        super().__init__(address, f"{method}: {text} ({code})")
-        self.code = code
-        self.text = text
-
-
-class QueryError(ChainError):
-    """abci_query answered with a code; codespace is always `sdk`: 22 not found, 18 invalid argument, else 6
-    (recording, §5).
-    """
-
-    def __init__(self, address: str, path: str, *, codespace: str, code: int, log: str) -> None:
-        super().__init__(address, f"query {path}: {log} ({codespace} {code})")
-        self.codespace = codespace
-        self.code = code
-        self.log = log
-
-
-@dataclass(frozen=True, slots=True)
-class AbciAnswer:
-    """Protobuf bytes and the height of the state they were read from (0 when the node did not say)."""
-
-    value: bytes
-    height: int
-
-
 class RpcClient:
-    """One node's RPC address, with or without a path prefix. The session opens at the first call; `close` it at the
-    end.
+    """`addresses` (one, or several between commas) in the order in which they are preferred. `chain_id` empty: the
+    first node's, then fixed. Sessions open at the first question; `close` it at the end.
     """
 
-    def __init__(self, address: str, *, clock: Clock, timeout: float = 10.0) -> None:
-        self.address = address.rstrip("/")
+    def __init__(
+        self, addresses: str, *, clock: Clock, timeout: float = 10.0, chain_id: str = "", tls: ClientTls | None = None
+    ) -> None:
+        found = dict.fromkeys(part.strip().rstrip("/") for part in addresses.split(",") if part.strip())
+        self._nodes = [Node(Connection(address, timeout=timeout, tls=tls)) for address in found]
+        self._current = self._nodes[0]
         self._clock = clock
         self._timeout = timeout
-        self._session: aiohttp.ClientSession | None = None
-        self._next_id = 0
-
-    def session(self) -> aiohttp.ClientSession:
-        """The HTTP session, also for the websocket."""
-        if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession()
-        return self._session
+        self._attempts = min(_MOST_ATTEMPTS, max(_ATTEMPTS, len(self._nodes) + 1))
+        self._floor = 0
+        self._asked_around = 0.0
+        self.chain_id = chain_id
+        self.pace = Pace()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for node in self._nodes:
+            await node.connection.close()
+
+    @property
+    def address(self) -> str:
+        """Of the node in use, fit for a log."""
+        return self._current.connection.address
+
+    @property
+    def connection(self) -> Connection:
+        """Of the node in use; for its websocket."""
+        return self._current.connection
+
+    def views(self) -> tuple[NodeView, ...]:
+        """Every node with its health, in the order of preference."""
+        return tuple(node.view(used=node is self._current) for node in self._nodes)
+
+    def saw(self, height: int) -> None:
+        """The follower handed on this height: what is well below it is old from now on, whoever says it."""
+        self._floor = max(self._floor, height)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """The `result` object. Integer parameters must be given as text (recording, §8)."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await self._once(method, params)
-            except RpcError:
-                raise
-            except ChainError:
-                if attempt == _ATTEMPTS:
-                    raise
-                await self._clock.sleep(jittered(_FIRST_PAUSE_SECONDS * 2**attempt))
-        raise AssertionError("unreachable")
+        return await self.on_one_node(lambda connection: connection.call(method, params))
+
+    async def call_any(self, method: str, **params: Any) -> dict[str, Any]:
+        """As `call`, but what one node refuses (it pruned the height, it has no index) the others are asked for too."""
+        refusals: list[RpcError] = []
+        try:
+            return await self.call(method, **params)
+        except RpcError as refusal:
+            refusals.append(refusal)
+        now = self._clock.monotonic()
+        for node in self._nodes:
+            if node is not self._current and node.rest_until <= now:
+                try:
+                    return await self._ask(node, lambda connection: connection.call(method, params))
+                except RpcError as refusal:
+                    refusals.append(refusal)
+                except ChainError as error:
+                    self._failed(node, error)
+        raise refusals[0]
 
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer:
-        """`abci_query` with a gRPC method path; `height` 0 means the latest."""
-        result = await self.call("abci_query", path=path, data=request.hex(), height=str(height), prove=False)
-        response = _member(self.address, "abci_query", result, "response")
-        code = int(response.get("code") or 0)
-        if code:
-            text = str(response.get("log", ""))
-            raise QueryError(self.address, path, codespace=str(response.get("codespace", "")), code=code, log=text)
+        """`abci_query` with a gRPC method path; `height` 0 means the latest, and an old latest state is refused."""
+
+        async def ask(connection: Connection) -> AbciAnswer:
+            floor = self._floor
+            answer = await connection.query(path, request, height=height)
+            if not height and 0 < answer.height < floor - LAG_BLOCKS:
+                text = f"query {path}: it answers for height {answer.height}, we have seen {floor}: it is behind"
+                raise ChainError(connection.address, text)
+            return answer
+
+        return await self.on_one_node(ask)
+
+    async def on_one_node(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """All that `ask` wants to know comes from one node; it is asked anew as a whole of another one that is well.
+
+        A refusal (`RpcError`, `QueryError`) is an answer. Raises the last `ChainError` when the attempts are used up.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            node = self._use(choose(self._nodes, self._current, now=self._clock.monotonic()))
+            try:
+                return await self._ask(node, ask)
+            except (RpcError, QueryError):
+                raise
+            except ChainError as error:
+                self._failed(node, error)
+                if attempt >= self._attempts or (isinstance(error, WrongChain) and not self._awake()):
+                    raise
+                await self._pause(attempt, error)
+
+    async def head(self) -> Head:
+        """Where the node in use stands; when that fails, is behind or stands still, all are asked and the foremost is
+        used. Raises `WrongChain` when no node serves our chain.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            error = await self._look(self._current)
+            if len(self._nodes) > 1 and (error or self._doubtful()):
+                await self._ask_around()
+            found = self._current.head
+            if self._current.verified and found is not None:
+                return found
+            error = error or ChainError(self.address, self._current.problem)
+            if attempt >= self._attempts or isinstance(error, WrongChain):
+                raise error
+            await self._pause(attempt, error)
+
+    async def head_of(self, connection: Connection) -> Head:
+        """What this node's status says, its chain checked."""
+        node = next(one for one in self._nodes if one.connection is connection)
+        limit = min(self._timeout, max(_SHORTEST_STATUS_SECONDS, 2 * self.pace.seconds))
+        found = parse_head(connection.address, await connection.call("status", {}, seconds=limit))
+        if self.chain_id and found.chain_id != self.chain_id:
+            text = f"serves chain {found.chain_id!r}, ours is {self.chain_id!r}: set AP_NODE or AP_CHAIN_ID right"
+            raise WrongChain(connection.address, text)
+        self.chain_id = found.chain_id
+        node.said(found, now=self._clock.monotonic())
+        self.pace.saw(found.height, found.time)
+        return found
+
+    async def _ask(self, node: Node, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        if len(self._nodes) > 1 and not node.verified:
+            found = await self.head_of(node.connection)
+            if found.height < self._floor - LAG_BLOCKS:
+                raise ChainError(node.connection.address, f"is at height {found.height}, we have seen {self._floor}")
+        answer = await ask(node.connection)
+        node.works()
+        return answer
+
+    async def _look(self, node: Node) -> ChainError | None:
         try:
-            return AbciAnswer(
-                base64.b64decode(response.get("value") or "", validate=True), int(response.get("height") or 0)
+            await self.head_of(node.connection)
+        except ChainError as error:
+            self._failed(node, error)
+            return error
+        return None
+
+    async def _ask_around(self) -> None:
+        self._asked_around = self._clock.monotonic()
+        await asyncio.gather(*(self._look(node) for node in self._nodes if node is not self._current))
+        found = best(self._nodes, self._current)
+        if found is not None:
+            self._use(found)
+
+    def _doubtful(self) -> bool:
+        """Catching up, behind what we have seen, or still for longer than blocks take: at most once that long."""
+        node, now = self._current, self._clock.monotonic()
+        still = now - max(node.risen_at, self._asked_around) > self.pace.silence
+        head = node.head
+        behind = head is None or head.catching_up or head.height < self._floor
+        return still or (behind and now - self._asked_around > self.pace.seconds)
+
+    def _use(self, node: Node) -> Node:
+        if node is not self._current:
+            _log.warning(
+                "chain.node_switched", old=self.address, new=node.connection.address, why=self._current.problem
             )
-        except (ValueError, TypeError) as error:
-            raise ChainError(self.address, f"query {path}: the answer is not base64 with a height: {error}") from error
+            self._current = node
+        return node
 
-    async def _once(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self._next_id += 1
-        body = {"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}
-        try:
-            async with asyncio.timeout(self._timeout), self.session().post(self.address, json=body) as response:
-                text = await response.content.read(_MAX_ANSWER_BYTES + 1)
-                while not response.content.at_eof() and len(text) <= _MAX_ANSWER_BYTES:
-                    text += await response.content.read(_MAX_ANSWER_BYTES + 1 - len(text))
-                status = response.status
-        except TimeoutError as error:
-            raise ChainError(self.address, f"{method}: no answer within {self._timeout:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ChainError(self.address, f"{method}: {error or type(error).__name__}") from error
-        return self._result(method, status, text)
+    def _failed(self, node: Node, error: ChainError) -> None:
+        rest = error.seconds if isinstance(error, TryLater) else 0.0
+        node.failed(error.problem, now=self._clock.monotonic(), rest=rest)
 
-    def _result(self, method: str, status: int, text: bytes) -> dict[str, Any]:
-        if len(text) > _MAX_ANSWER_BYTES:
-            raise ChainError(self.address, f"{method}: the answer is larger than {_MAX_ANSWER_BYTES} bytes")
-        try:
-            answer = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ChainError(self.address, f"{method}: HTTP {status}, not JSON: {text[:80]!r}") from error
-        if not isinstance(answer, dict):
-            raise ChainError(self.address, f"{method}: HTTP {status}, not a JSON object: {text[:80]!r}")
-        if answer.get("error"):
-            raise self._refusal(method, answer["error"])
-        return _member(self.address, method, answer, "result")
+    def _awake(self) -> bool:
+        now = self._clock.monotonic()
+        return any(node.rest_until <= now for node in self._nodes)
 
-    def _refusal(self, method: str, error: Any) -> ChainError:
-        if not isinstance(error, dict):
-            return ChainError(self.address, f"{method}: malformed error {str(error)[:80]!r}")
-        text = str(error.get("data") or error.get("message") or "")
-        code = error.get("code")
-        return RpcError(self.address, method, code=code if isinstance(code, int) else 0, text=text)
-
-
-def _member(address: str, method: str, container: dict[str, Any], name: str) -> dict[str, Any]:
-    value = container.get(name)
-    if not isinstance(value, dict):
-        raise ChainError(address, f"{method}: the answer has no {name}: {str(container)[:120]}")
-    return value
+    async def _pause(self, attempt: int, error: ChainError) -> None:
+        """Nobody waits while another node can be asked at once."""
+        if len(self._nodes) > 1 and self._awake():
+            return
+        least = error.seconds if isinstance(error, TryLater) else 0.0
+        pause = max(least, jittered(_FIRST_PAUSE_SECONDS * 2**attempt))
+        await self._clock.sleep(min(_LONGEST_PAUSE_SECONDS, pause))

@@ -42,7 +42,7 @@ __all__ = [
     "Listen",
     "MaybeName",
     "NginxSize",
-    "NodeAddress",
+    "NodeAddresses",
     "ObjectName",
     "Scale",
     "StorageScales",
@@ -132,12 +132,13 @@ def _listen(value: object) -> object:
     return value
 
 
-def _node(value: object) -> object:
-    """CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
-    address = str(value).strip().rstrip("/").replace("tcp://", "http://", 1)
-    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", address):
+def _nodes(value: object) -> object:
+    """One or several between commas. CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
+    parts = [part.strip() for part in str(value).split(",") if part.strip()]
+    addresses = [part.rstrip("/").replace("tcp://", "http://", 1) for part in parts]
+    if not all(re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", address) for address in addresses):
         raise ValueError("must be http://host:port, https://host or tcp://host:port, without user and password")
-    return address
+    return ",".join(addresses)
 
 
 Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
@@ -147,7 +148,7 @@ ObjectName = Annotated[str, AfterValidator(parse_object_name)]
 CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
 Scale = Annotated[Decimal, BeforeValidator(_scale)]
 Listen = Annotated[str, BeforeValidator(_listen)]
-NodeAddress = Annotated[str, BeforeValidator(_node)]
+NodeAddresses = Annotated[str, BeforeValidator(_nodes)]
 StorageScales = Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)]
 ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes)]
 AddressRanges = Annotated[tuple[AddressRange, ...], NoDecode, BeforeValidator(_ranges)]
