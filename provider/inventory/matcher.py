@@ -1,46 +1,52 @@
 """Placement: where the replicas of an order would go (bidding.md §4.4–4.5, without its defects).
 
 One matcher for the decision, the reservation, the pod's affinity and the explanation. Unlike the Go provider's it
-tracks single cards, does not carry a choice of card from a node that failed to the next, and tries the units in more
-than one order.
+tracks single cards, does not carry a choice of card from a node that failed to the next, and goes back where a choice
+was wrong. One look at the nodes a unit decides what cannot fit at all; a search follows only where every unit fits
+alone, and its length is bounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from lease.spec import GpuPlacement
-from provider.inventory.capacity import Card, Overcommit
-from provider.inventory.needs import Need, leased_ips, needs_of, offered_as
+from provider.inventory.capacity import Overcommit
+from provider.inventory.needs import Need, leased_ips, needs_of, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage
-from provider.inventory.shortage import explain
+from provider.inventory.shortage import NOT_TOGETHER, shortage
 from provider.inventory.snapshot import Node, Snapshot
+from provider.inventory.survey import Kind, Spots, Survey, places, survey
 
 __all__ = ["place"]
 
 _MAX_FILLS = 400
-"""Fills tried before giving up: enough for every combination of five units with three kinds of card."""
+"""Fills tried greedily before the careful search: enough for every combination of five units with three cards."""
+_MAX_STEPS = 3000
+"""Choices that the careful search makes: all there are with a few nodes and replicas."""
+_MAX_SPOTS = 64
+"""Nodes with room beyond which it is not begun: there, going through all ways would be hopeless."""
 
 
 @dataclass(slots=True)
 class _Search:
-    """One attempt: what it looks at, and how often it has filled."""
+    """A survey a unit, in the order of the units; the kinds of card that each may have; how much was tried so far."""
 
-    snapshot: Snapshot
-    prefer: frozenset[tuple[str, str]]
+    surveys: list[Survey]
+    options: list[dict[Kind, Spots]]
     fills: int = 0
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """`rooms` are the nodes changed so far. Never changed in place, so going back costs nothing."""
 
-    rooms: dict[str, Node]
-    pools: dict[str, int]
-    placements: dict[int, GpuPlacement | None]
+    rooms: dict[str, Node] = field(default_factory=dict)
+    kinds: dict[int, GpuPlacement | None] = field(default_factory=dict)
     replicas: tuple[Replica, ...] = ()
 
 
@@ -56,114 +62,142 @@ def place(
     that run.
     """
     needs = needs_of(spec, overcommit)
-    search = _Search(snapshot, frozenset(prefer))
-    if not any(need.impossible for need in needs):
-        for ordered in _orders(needs):
-            start = _Plan(rooms={}, pools=dict(snapshot.pools), placements={})
-            plan = _assign(search, ordered, start)
-            if plan is not None:
-                return _reservation(order, spec, needs, plan)
-    return explain(needs, snapshot)
+    surveys = [survey(need, snapshot, alone=len(needs) == 1) for need in needs]
+    found = shortage(surveys, snapshot)
+    if found is not None:
+        return found
+    search = _Search(surveys, [_preferred(one.options, prefer) for one in surveys])
+    plan = _greedy(search) or _careful(search)
+    return Shortage((NOT_TOGETHER,)) if plan is None else _reservation(order, spec, needs, plan)
 
 
-def _orders(needs: Sequence[Need]) -> Iterator[tuple[Need, ...]]:
-    """Largest first, which packs best; then last to first, which finds whatever the Go provider finds."""
-    largest = tuple(sorted(needs, key=lambda need: need.weight, reverse=True))
-    last_first = tuple(reversed(needs))
-    yield largest
-    if last_first != largest:
-        yield last_first
+def _preferred(options: dict[Kind, Spots], prefer: Sequence[tuple[str, str]]) -> dict[Kind, Spots]:
+    """Preferred cards first, then as the nodes come."""
+    if not prefer:
+        return options
+    ordered = sorted(options, key=lambda kind: kind is None or (kind.vendor, kind.model) not in prefer)
+    return {kind: options[kind] for kind in ordered}
 
 
-def _assign(search: _Search, needs: Sequence[Need], plan: _Plan) -> _Plan | None:
-    """Place the first need with each kind of card it may have, and then the others."""
-    if not needs:
+def _largest_first(search: _Search) -> tuple[int, ...]:
+    units = range(len(search.surveys))
+    return tuple(sorted(units, key=lambda unit: search.surveys[unit].need.weight, reverse=True))
+
+
+def _greedy(search: _Search) -> _Plan | None:
+    """Largest first, which packs best; last to first, which finds whatever the Go provider finds; then the fullest
+    nodes first.
+    """
+    largest, backwards = _largest_first(search), tuple(reversed(range(len(search.surveys))))
+    for units in dict.fromkeys((largest, backwards)):
+        search.fills = 0
+        plan = _assign(search, units, _Plan())
+        if plan is not None:
+            return plan
+    tight = [
+        {kind: sorted(spots, key=lambda spot: spot[1]) for kind, spots in options.items()} for options in search.options
+    ]
+    return _assign(_Search(search.surveys, tight), largest, _Plan())
+
+
+def _assign(search: _Search, units: tuple[int, ...], plan: _Plan) -> _Plan | None:
+    """Place the first unit with each kind of card it may have, and then the others."""
+    if not units:
         return plan
-    for kind in _kinds(search, needs[0]):
+    for kind, spots in search.options[units[0]].items():
         search.fills += 1
         if search.fills > _MAX_FILLS:
             return None
-        filled = _fill(search.snapshot, needs[0], kind, plan)
-        done = _assign(search, needs[1:], filled) if filled is not None else None
+        filled = _fill(search.surveys[units[0]], kind, spots, plan)
+        done = _assign(search, units[1:], filled) if filled is not None else None
         if done is not None:
             return done
     return None
 
 
-def _kinds(search: _Search, need: Need) -> list[GpuPlacement | None]:
-    """Every kind of card the need accepts, preferred ones first, then as the nodes come."""
-    if not need.gpu_units:
-        return [None]
-    cards = dict.fromkeys(card for node in search.snapshot.nodes for card in node.cards)
-    kinds = dict.fromkeys(kind for card in cards if (kind := offered_as(card, need.gpus)) is not None)
-    return [*sorted(kinds, key=lambda kind: (kind.vendor, kind.model) not in search.prefer)]
-
-
-def _fill(snapshot: Snapshot, need: Need, kind: GpuPlacement | None, plan: _Plan) -> _Plan | None:
-    """All replicas of `need` on the first nodes that take them, or None."""
-    pools = dict(plan.pools)
-    for storage_class, size in need.volumes.items():
-        pools[storage_class] = pools.get(storage_class, 0) - size * need.count
-        if pools[storage_class] < 0:
-            return None
-    rooms, replicas, left = dict(plan.rooms), list(plan.replicas), need.count
-    fitting = _Fitting(need, kind)
-    for original in snapshot.nodes:
+def _fill(found: Survey, kind: Kind, spots: Spots, plan: _Plan) -> _Plan | None:
+    """All replicas of a unit on the first nodes that take them, or None."""
+    left, taken = found.need.count, []
+    for node, most in spots:
         if not left:
             break
-        node = rooms.get(original.name, original)
-        count = min(left, _how_many(node, need, fitting))
+        now = plan.rooms.get(node.name)
+        count = min(left, most if now is None else places(now, kind, found))
         if count:
-            rooms[node.name] = _fill_node(node, need, fitting, count=count, into=replicas)
+            taken.append((now or node, count))
             left -= count
-    if left:
+    return None if left else _with(plan, found, kind, taken)
+
+
+def _careful(search: _Search) -> _Plan | None:
+    """Every way to spread the replicas over the nodes, as long as the steps last: in a small cluster all of them."""
+    if any(len(spots) > _MAX_SPOTS for options in search.options for spots in options.values()):
         return None
-    return _Plan(rooms, pools, {**plan.placements, need.unit.resources.id: kind}, tuple(replicas))
+    return _try_all(search, _largest_first(search), _Plan())
 
 
-class _Fitting(dict[Card, bool]):
-    """Whether a card is of the chosen kind; a thousand nodes have few different cards."""
+def _try_all(search: _Search, units: tuple[int, ...], plan: _Plan) -> _Plan | None:
+    if not units:
+        return plan
+    found = search.surveys[units[0]]
+    for kind, spots in search.options[units[0]].items():
+        now = ((plan.rooms.get(node.name, node), kind) for node, _ in spots)
+        left = [(node, places(node, kind, found)) for node, kind in now]
+        for taken in _spreads(search, left, found.need.count):
+            done = _try_all(search, units[1:], _with(plan, found, kind, taken))
+            if done is not None:
+                return done
+    return None
 
-    def __init__(self, need: Need, kind: GpuPlacement | None) -> None:
-        super().__init__()
-        self._need, self._kind = need, kind
 
-    def __missing__(self, card: Card) -> bool:
-        self[card] = self._kind is not None and offered_as(card, self._need.gpus) == self._kind
-        return self[card]
+def _spreads(search: _Search, spots: Spots, left: int) -> Iterator[Spots]:
+    """Lists of nodes with counts that add up to `left`, most on the first nodes first."""
+    if not left:
+        yield []
+        return
+    rest = sum(count for _, count in spots)
+    for index, (node, count) in enumerate(spots):
+        if rest < left:
+            return
+        rest -= count
+        for taken in range(min(left, count), 0, -1):
+            search.steps += 1
+            if search.steps > _MAX_STEPS:
+                return
+            for others in _spreads(search, spots[index + 1 :], left - taken):
+                yield [(node, taken), *others]
 
 
-def _how_many(node: Node, need: Need, fitting: _Fitting) -> int:
-    count = node.room.how_many(need.room)
-    if not count or not need.classes.issubset(node.storage_classes):
-        return 0
+def _with(plan: _Plan, found: Survey, kind: Kind, taken: Spots) -> _Plan:
+    rooms, replicas = dict(plan.rooms), list(plan.replicas)
+    for node, count in taken:
+        rooms[node.name] = _fill_node(node, found, kind, count=count, into=replicas)
+    return _Plan(rooms, {**plan.kinds, found.need.unit.resources.id: kind}, tuple(replicas))
+
+
+def _fill_node(node: Node, found: Survey, kind: Kind, *, count: int, into: list[Replica]) -> Node:
+    need = found.need
+    plain = Replica(need.unit.resources.id, node.name, need.requests, ram_bytes=need.ram_bytes)
+    room = node.room.minus(need.room.times(count))
     if not need.gpu_units:
-        return count
-    return min(count, sum(fitting[card] for card in node.cards) // need.gpu_units)
-
-
-def _fill_node(node: Node, need: Need, fitting: _Fitting, *, count: int, into: list[Replica]) -> Node:
-    cards: list[Card] = [card for card in node.cards if fitting[card]] if need.gpu_units else []
+        into.extend([plain] * count)
+        return replace(node, room=room)
+    cards = [card for card in node.cards if found.kind_of(card) == kind][: count * need.gpu_units]
     left = list(node.cards)
-    for index in range(count):
-        mine = tuple(cards[index * need.gpu_units : (index + 1) * need.gpu_units])
-        for card in mine:
-            left.remove(card)
-        into.append(Replica(need.unit.resources.id, node.name, need.requests, ram_bytes=need.ram_bytes, cards=mine))
-    return replace(node, room=node.room.minus(need.room.times(count)), cards=tuple(left))
+    for card in cards:
+        left.remove(card)
+    each = need.gpu_units
+    into.extend(replace(plain, cards=tuple(cards[start : start + each])) for start in range(0, len(cards), each))
+    return replace(node, room=room, cards=tuple(left))
 
 
 def _reservation(order: OrderId, spec: GroupSpec, needs: Sequence[Need], plan: _Plan) -> Reservation:
-    volumes: dict[str, int] = {}
-    for need in needs:
-        for storage_class, size in need.volumes.items():
-            volumes[storage_class] = volumes.get(storage_class, 0) + size * need.count
     return Reservation(
         order=order,
         group_spec=spec,
-        placements=plan.placements,
+        placements=plan.kinds,
         replicas=plan.replicas,
-        offer=tuple(need.offer(plan.placements[need.unit.resources.id]) for need in needs),
-        volumes=volumes,
+        offer=tuple(need.offer(plan.kinds[need.unit.resources.id]) for need in needs),
+        volumes=volumes_of(needs),
         leased_ips=leased_ips(spec),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lease.gpus import GpuRequest, gpu_key, parse_gpu_requests
@@ -11,7 +11,7 @@ from lease.resources import Attribute, EndpointKind, Resources, Volume
 from lease.spec import GpuPlacement
 from provider.inventory.capacity import Capacity, Card, Overcommit
 
-__all__ = ["Need", "leased_ips", "needs_of", "offered_as"]
+__all__ = ["Need", "leased_ips", "needs_of", "offered_as", "volumes_of"]
 
 GpuRequests = Mapping[tuple[str, str], GpuRequest]
 """(vendor, model) → request; the last of two for one model wins (bidding.md §4.5)."""
@@ -142,3 +142,12 @@ def leased_ips(spec: GroupSpec) -> int:
     """Distinct sequence numbers of leased-IP endpoints over the whole group, not times count (bidding.md §4.3)."""
     endpoints = (endpoint for unit in spec.units for endpoint in unit.resources.endpoints or ())
     return len({endpoint.sequence_number for endpoint in endpoints if endpoint.kind is EndpointKind.LEASED_IP})
+
+
+def volumes_of(needs: Sequence[Need]) -> dict[str, int]:
+    """Storage class → bytes of all replicas."""
+    volumes: dict[str, int] = {}
+    for need in needs:
+        for storage_class, size in need.volumes.items():
+            volumes[storage_class] = volumes.get(storage_class, 0) + size * need.count
+    return volumes

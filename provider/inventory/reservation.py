@@ -57,7 +57,6 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why an order does not fit: short reasons, and for each node what it lacks."""
+    """Why an order does not fit, in short; what each node lacks is asked of `provider.inventory.shortage.lacking`."""
 
     reasons: tuple[str, ...]
-    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

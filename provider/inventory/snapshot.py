@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from provider.inventory.capacity import Capacity, Card
+from provider.inventory.index import Index
 
 __all__ = ["Inventory", "Node", "ScheduledPod", "Snapshot", "VolumeClaim", "take_cards"]
 
@@ -56,7 +58,7 @@ class Inventory:
     """Namespaces that use each leased address."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """What is free: allocatable − scheduled − promised, never negative. The one input about capacity that deciding
     has.
@@ -65,6 +67,10 @@ class Snapshot:
     nodes: tuple[Node, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
     free_addresses: int = 0
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.nodes)
 
 
 def take_cards(cards: tuple[Card, ...], *, vendor: str, model: str, units: int) -> tuple[Card, ...]:

@@ -236,3 +236,36 @@ def test_free_is_allocatable_less_scheduled_and_promised_whatever_happens(nodes,
         ) - sum(one.requests.cpu_milli for one in pods)
         total = sum(node.room.cpu_milli for node in bare.nodes)
         assert sum(node.room.cpu_milli for node in free.nodes) == total - outstanding
+
+
+def test_while_nothing_changes_the_free_picture_is_the_very_same() -> None:
+    inventory = cluster(4000, 4000)
+    ledger = promised(inventory, spec())
+    assert ledger.free(inventory) is ledger.free(inventory)
+    before = ledger.free(inventory)
+    assert not ledger.release(OrderId("akash1tenant", 99, 1, 1))
+    assert ledger.free(inventory) is before
+    ledger.release(ORDER)
+    assert ledger.free(inventory) != before
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["promise", "release", "look", "pod"])), max_size=25))
+def test_what_is_free_is_the_same_whether_it_was_kept_up_or_counted_anew(steps) -> None:
+    inventory, ledger, held = cluster(9000, 5000, cards=(T4, A100)), Ledger(US), {}
+    for number, step in steps:
+        order = OrderId("akash1tenant", number, 1, 1)
+        if step == "promise":
+            found = place(
+                order, spec(number * 300, gpu=number % 2), snapshot=ledger.free(inventory), overcommit=Overcommit()
+            )
+            if isinstance(found, Reservation):
+                ledger.promise(found)
+                held[order] = found
+        elif step == "release":
+            ledger.release(order)
+            held.pop(order, None)
+        elif step == "pod":
+            space = namespace_name(order.bid_by(US))
+            inventory = replace(inventory, pods=(pod("n1", number * 300, namespace=space),))
+        assert ledger.free(inventory) == free_snapshot(inventory, held.values(), provider=US)

@@ -13,6 +13,7 @@ from lease.resources import Attribute, Price, Resources, Volume
 from provider.inventory.capacity import Capacity, Card, Overcommit
 from provider.inventory.matcher import place
 from provider.inventory.reservation import Reservation, Shortage
+from provider.inventory.shortage import lacking
 from provider.inventory.snapshot import Node, Snapshot
 
 GI = 2**30
@@ -211,9 +212,9 @@ def test_overcommit_shrinks_what_is_promised_and_offered() -> None:
 def test_a_shortage_says_what_each_node_lacks() -> None:
     found = fit(FOUR, unit(100000, gpu=1))
     assert isinstance(found, Shortage)
-    assert found.nodes["node1"] == (
+    assert lacking(group(unit(100000, gpu=1)), FOUR, overcommit=Overcommit())["node1"] == (
         "unit 1: cpu: 68780 free, 100000 needed",
-        "unit 1: gpu: 0 free that match, 1 needed",
+        "unit 1: gpu: 0 free that match, 1 needed (wanted nvidia a100; free none)",
     )
     assert found.reasons == ("unit 1: room for 0 of 1 replicas on 4 nodes (too little cpu on 2, gpu on 3)",)
 
