@@ -6,7 +6,7 @@ process or the time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from provider.chain.model import (
     ProviderRecord,
     TxResult,
 )
+from provider.chain.money import Escrow, LeasePayment
 from provider.operators.objects import Kind, WatchEvent
 from stacks.priority import Priority
 from stacks.results import StackResult
@@ -87,6 +88,22 @@ class Chain(Protocol):
         """33-byte compressed secp256k1 key of the account, None if it never signed."""
         ...
 
+    async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
+        """All leases of a provider, with what the escrow module says of each (chain.md §6)."""
+        ...
+
+    async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
+        """Of one lease, ended or not; None when the node does not know it."""
+        ...
+
+    async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
+        """Those of these accounts that are open."""
+        ...
+
+    async def balances(self, address: str) -> Mapping[str, int]:
+        """What an account holds: denom to whole micro-units."""
+        ...
+
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no."""
         ...
@@ -125,6 +142,16 @@ class StackEngine(Protocol):
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         """Make the cluster hold exactly what `spec` says. `priority` is its place in the queue for a worker."""
+        ...
+
+    async def open(self, opening: LeaseSpec) -> bool:
+        """A hint that `up` of this lease comes soon: `opening` is its spec without services, all that is known before
+        a manifest. The engine may begin with it; an `up` that does not fit goes the ordinary way. False: not taken.
+        """
+        ...
+
+    async def give_up(self, stack: str) -> None:
+        """Take the hint back: nothing that was opened for the stack goes on."""
         ...
 
     async def refresh(self, stack: str) -> StackResult: ...

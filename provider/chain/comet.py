@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute
-from provider.chain import queries
+from provider.chain import money_queries, queries
 from provider.chain.broadcast import Broadcaster
 from provider.chain.connection import Connection
 from provider.chain.follower import follow
@@ -27,6 +27,7 @@ from provider.chain.model import (
     ProviderRecord,
     TxResult,
 )  # fmt: skip
+from provider.chain.money import Escrow, LeasePayment
 from provider.chain.nodes import NodeView
 from provider.chain.rpc import RpcClient
 from provider.chain.tls import ClientTls
@@ -136,6 +137,18 @@ class CometChain:
 
     async def market_params(self) -> MarketParams:
         return await queries.market_params(self._rpc)
+
+    async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
+        return await money_queries.lease_payments(self._rpc, address=provider, states=states)
+
+    async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
+        return await money_queries.lease_payment(self._rpc, lease)
+
+    async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
+        return await money_queries.escrows(self._rpc, deployments)
+
+    async def balances(self, address: str) -> Mapping[str, int]:
+        return await money_queries.balances(self._rpc, address)
 
     async def account_public_key(self, address: str) -> bytes | None:
         found = await queries.account(self._rpc, address)

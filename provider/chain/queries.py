@@ -38,9 +38,8 @@ from provider.chain.model import (
 from provider.errors import ChainError
 
 __all__ = [
-    "account", "audited_attributes", "bid", "bids", "deployment", "group", "lease", "leases", "market_params",
-    "open_orders", "order",
-    "provider",
+    "account", "ask", "audited_attributes", "bid", "bids", "convert", "deployment", "group", "lease",
+    "lease_from_pb", "leases", "market_params", "open_orders", "order", "pages", "provider",
 ]  # fmt: skip
 
 _MARKET = "/akash.market.v1beta5.Query/"
@@ -68,7 +67,7 @@ async def ask(rpc: Asked, path: str, request: Any, reply: type[Any]) -> tuple[An
 async def order(rpc: Asked, item: OrderId) -> Order | None:
     request = market_query.QueryOrderRequest(id=codec.order_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Order", request, market_query.QueryOrderResponse)
-    return None if reply is None else _convert(rpc, _order, reply.order)
+    return None if reply is None else convert(rpc, _order, reply.order)
 
 
 async def open_orders(rpc: Asked) -> Sequence[Order]:
@@ -79,26 +78,26 @@ async def open_orders(rpc: Asked) -> Sequence[Order]:
         request = market_query.QueryOrdersRequest(filters=filters, pagination=pagination)
         return (await ask(rpc, _MARKET + "Orders", request, market_query.QueryOrdersResponse))[0]
 
-    return [found for item in await _pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
+    return [found for item in await pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
 
 
 async def group(rpc: Asked, item: GroupId) -> Any:
     """The `GroupSpec` or None."""
     request = deployment_query.QueryGroupRequest(id=codec.group_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Group", request, deployment_query.QueryGroupResponse)
-    return None if reply is None else _convert(rpc, codec.group_from_pb, reply.group.group_spec)
+    return None if reply is None else convert(rpc, codec.group_from_pb, reply.group.group_spec)
 
 
 async def deployment(rpc: Asked, item: DeploymentId) -> Deployment | None:
     request = deployment_query.QueryDeploymentRequest(id=codec.deployment_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Deployment", request, deployment_query.QueryDeploymentResponse)
-    return None if reply is None else _convert(rpc, _deployment, reply)
+    return None if reply is None else convert(rpc, _deployment, reply)
 
 
 async def bid(rpc: Asked, item: LeaseId) -> Bid | None:
     request = market_query.QueryBidRequest(id=codec.bid_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Bid", request, market_query.QueryBidResponse)
-    return None if reply is None else _convert(rpc, _bid, reply.bid)
+    return None if reply is None else convert(rpc, _bid, reply.bid)
 
 
 async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
@@ -108,14 +107,14 @@ async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
         request = market_query.QueryBidsRequest(filters=filters, pagination=pagination)
         return (await ask(rpc, _MARKET + "Bids", request, market_query.QueryBidsResponse))[0]
 
-    return [_convert(rpc, _bid, item.bid) for item in await _pages(rpc, page, "bids")]
+    return [convert(rpc, _bid, item.bid) for item in await pages(rpc, page, "bids")]
 
 
 async def lease(rpc: Asked, item: LeaseId) -> tuple[Lease | None, int]:
     """The lease and the height it was read at (0 when the node did not say, as with "not found")."""
     request = market_query.QueryLeaseRequest(id=codec.lease_id_to_pb(item))
     reply, height = await ask(rpc, _MARKET + "Lease", request, market_query.QueryLeaseResponse)
-    return (None if reply is None else _convert(rpc, _lease, reply.lease)), height
+    return (None if reply is None else convert(rpc, lease_from_pb, reply.lease)), height
 
 
 async def leases(rpc: Asked, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None) -> Sequence[Lease]:
@@ -129,7 +128,7 @@ async def leases(rpc: Asked, *, address: str, states: Sequence[LeaseState], of: 
             request = market_query.QueryLeasesRequest(filters=filters, pagination=pagination)
             return (await ask(rpc, _MARKET + "Leases", request, market_query.QueryLeasesResponse))[0]
 
-        found += [_convert(rpc, _lease, item.lease) for item in await _pages(rpc, page, "leases")]
+        found += [convert(rpc, lease_from_pb, item.lease) for item in await pages(rpc, page, "leases")]
     return found
 
 
@@ -194,7 +193,7 @@ def _public_key(item: Any) -> bytes | None:
     return key.key if item.Unpack(key) and len(key.key) == 33 else None
 
 
-async def _pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
+async def pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
     """All items. The same filters go with every key (chain.md §5); a repeated key would never end."""
     found: list[Any] = []
     key = b""
@@ -211,7 +210,7 @@ async def _pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) 
     raise ChainError(rpc.address, f"the list of {items} has more than {_MAX_PAGES} pages of {_PAGE}")
 
 
-def _convert(rpc: Asked, make: Callable[[Any], Any], item: Any) -> Any:
+def convert(rpc: Asked, make: Callable[[Any], Any], item: Any) -> Any:
     try:
         return make(item)
     except (ValueError, ArithmeticError) as error:
@@ -235,7 +234,7 @@ def _bid(item: Any) -> Bid:
     return Bid(id=codec.lease_id_from_pb(item.id), state=BidState(item.state), price=price, created_at=item.created_at)
 
 
-def _lease(item: Any) -> Lease:
+def lease_from_pb(item: Any) -> Lease:
     return Lease(
         id=codec.lease_id_from_pb(item.id),
         state=LeaseState(item.state),

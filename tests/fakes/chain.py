@@ -2,13 +2,13 @@
 
 Market messages that are broadcast change the state as chain.md §3 says, and make the events, but in no block before
 `push`. Kept: one bid a provider an order for ever, closing only what is open, losers that stay open (chain.md §14,
-1). Not kept: money.
+1). Money only where a test fills `payments` and `accounts`, one lease a deployment.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from provider.chain.model import (
     ProviderRecord,
     TxResult,
 )
+from provider.chain.money import Escrow, EscrowState, LeasePayment, Payment
 from provider.errors import TxRefused
 
 __all__ = ["FakeChain", "event_of"]
@@ -65,6 +66,9 @@ class FakeChain:
         self.providers: dict[str, ProviderRecord] = {}
         self.audits: dict[tuple[str, str], tuple[Attribute, ...]] = {}
         self.public_keys: dict[str, bytes] = {}
+        self.payments: dict[LeaseId, Payment] = {}
+        self.accounts: dict[DeploymentId, Escrow] = {}
+        self.wallet: dict[str, int] = {"uakt": 10**9, "uact": 10**9}
         self.sent: list[Message] = []
         self.calls: list[str] = []
         self.pending: list[Event] = []
@@ -178,6 +182,24 @@ class FakeChain:
         self._called("account_public_key")
         return self.public_keys.get(address)
 
+    async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
+        self._called("lease_payments")
+        found = await self.leases(provider=provider, states=states)
+        return [LeasePayment(lease, self.payments.get(lease.id)) for lease in found]
+
+    async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
+        self._called("lease_payment")
+        found = self.lease_states.get(lease)
+        return None if found is None else LeasePayment(found, self.payments.get(lease))
+
+    async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
+        self._called("escrows")
+        return {item: self.accounts[item] for item in deployments if item in self.accounts}
+
+    async def balances(self, address: str) -> Mapping[str, int]:
+        self._called("balances")
+        return dict(self.wallet)
+
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         self._called("broadcast")
         await asyncio.sleep(0)
@@ -202,6 +224,8 @@ class FakeChain:
                 self._create_bid(bid, message)
             case "MsgCloseBid":
                 self._close_bid(bid)
+            case "MsgWithdrawLease":
+                self._withdraw(bid)
             case other:
                 raise NotImplementedError(other)
 
@@ -215,6 +239,22 @@ class FakeChain:
             raise TxRefused(self.address, codespace="market", code=21, log="bid exists from provider")
         self.bid_states[bid] = Bid(bid, BidState.OPEN, price_from_pb(message.price), self.height)
         self.pending.append(event_of(kinds.BID_CREATED, bid))
+
+    def _withdraw(self, lease: LeaseId) -> None:
+        """Pays what is due; an account with less than that is closed with all its leases (chain.md §6)."""
+        if self.lease_states[lease].state.ended:
+            raise TxRefused(self.address, codespace="market", code=10, log="lease closed")
+        account, payment = self.accounts[lease.deployment], self.payments[lease]
+        denom, owed = payment.rate.denom, payment.rate.amount * (self.height + 1 - account.settled_at)
+        paid = min(owed, account.funds[denom])
+        funds = {**account.funds, denom: account.funds[denom] - paid}
+        self.accounts[lease.deployment] = replace(account, settled_at=self.height + 1, funds=funds)
+        due = payment.balance + paid
+        self.payments[lease] = replace(payment, balance=due % 1, withdrawn=payment.withdrawn + due // 1)
+        if paid < owed:
+            del self.accounts[lease.deployment]
+            self.payments[lease] = replace(self.payments[lease], state=EscrowState.OVERDRAWN)
+            self.close_lease(lease)
 
     def _close_bid(self, bid: LeaseId) -> None:
         found = self.bid_states.get(bid)
