@@ -1,178 +1,190 @@
 """Transactions: one serial queue a key up to the node's mempool, then each waits for its own block (chain.md §10).
 
-Only keys and the assembly of transactions come from cosmpy; gas, sequence, sending and waiting are ours. Several
-transactions may be
-in flight with consecutive sequences: a node took 240 of them, in order, in one block (recordings/chain README,
-"Measured").
+Callers say what they want in a block and get the outcome of that alone, whatever travels with it. Gas, sequence,
+sending and waiting are ours; only the key is cosmpy's. While one transaction is simulated and sent, wishes of one kind
+gather and share the next: bids of one block cost one or two transactions, and several are in flight with consecutive
+sequences (a node took 240 of them, in order, in one block: recordings/chain README, "Measured").
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import math
-import re
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import structlog
-from cosmos.tx.v1beta1 import service_pb2
-from cosmpy.aerial.coins import Coin as CosmpyCoin
-from cosmpy.aerial.tx import SigningCfg, Transaction, TxFee
 
-from provider.chain import queries
 from provider.chain.keys import SigningKey
-from provider.chain.model import Head, Message, TxResult
-from provider.chain.rpc import QueryError, RpcClient, RpcError
-from provider.errors import CatchingUp, ChainError, TxRefused
+from provider.chain.model import Message, TxResult
+from provider.chain.tx.flights import Flight, Flights
+from provider.chain.tx.inclusion import Included
+from provider.chain.tx.intents import Intent, intent_of, unknown_intent
+from provider.chain.tx.journal import Fate, Journal, MemoryJournal
+from provider.chain.tx.landing import land
+from provider.chain.tx.node import AskHead, Node
+from provider.chain.tx.policy import Policy
+from provider.chain.tx.sending import Outbox
+from provider.chain.tx.waiting import Waiting
+from provider.errors import ChainError, NotSent
 from provider.protocols import Clock
-from provider.units import Coin
 
-__all__ = ["Broadcaster", "Fees"]
+__all__ = ["Broadcaster"]
 
 _log = structlog.get_logger(__name__)
-_MISMATCH = re.compile(r"account sequence mismatch, expected (\d+), got (\d+)")
-_WRONG_SEQUENCE = ("sdk", 32)
-_IN_CACHE = ("sdk", 19)
-_SIMULATE = "/cosmos.tx.v1beta1.Service/Simulate"
-
-
-@dataclass(frozen=True, slots=True)
-class Fees:
-    """fee = ceil(gas × price); gas = ceil(simulated × adjustment)."""
-
-    price: Coin
-    adjustment: float
-
-    def gas(self, used: int) -> int:
-        return math.ceil(used * self.adjustment)
-
-    def fee(self, gas: int) -> int:
-        return math.ceil(gas * self.price.amount)
+_RETRY_SECONDS = 1.0
 
 
 class Broadcaster:
-    """Sends for one key through one node."""
+    """Sends for one key. It starts with the first wish; `close` it at the end."""
 
-    def __init__(self, rpc: RpcClient, key: SigningKey, *, clock: Clock, fees: Fees, timeout: float) -> None:
-        self._rpc = rpc
-        self._key = key
+    def __init__(
+        self,
+        node: Node,
+        key: SigningKey,
+        *,
+        head: AskHead,
+        clock: Clock,
+        policy: Policy,
+        journal: Journal | None = None,
+    ) -> None:
+        self._node = node
         self._clock = clock
-        self._fees = fees
-        self._timeout = timeout
-        self._queue = asyncio.Lock()
-        self._number = 0
-        self._sequence: int | None = None
+        self._policy = policy
+        kept = MemoryJournal() if journal is None else journal
+        self._outbox = Outbox(node, key, head=head, clock=clock, policy=policy, journal=kept)
+        self._flights = Flights(node, head=head, clock=clock, ended=self._ended)
+        self._waiting = Waiting()
+        self._wishes: dict[str, Intent] = {}
+        self._changed = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
 
-    async def broadcast(self, messages: Sequence[Message], head: Head) -> TxResult:
-        """Simulate, sign, send, and wait for the block. Raises `TxRefused`, or `ChainError` when the outcome is
-        unknown.
+    @property
+    def shared_key(self) -> int:
+        """How often somebody else was seen sending with our key."""
+        return self._outbox.account.shared
+
+    async def broadcast(self, messages: Sequence[Message]) -> TxResult:
+        """Until it is in a block with code 0; gas and fee are this caller's share.
+
+        Raises `TxRefused` when the chain says no, `NotSent` when nothing happened, and plain `ChainError` when it is
+        sent and its end not known within the time limit: then the same wish joins the one on its way.
         """
-        if head.catching_up:
-            raise CatchingUp(self._rpc.address, f"is catching up at height {head.height}; nothing is sent through it")
-        async with self._queue:
-            digest, fee = await self._send_with_retry(messages, head.chain_id)
-        return await self._included(digest, fee)
-
-    async def _send_with_retry(self, messages: Sequence[Message], chain_id: str) -> tuple[str, int]:
         try:
-            return await self._send(messages, chain_id)
-        except TxRefused as refusal:
-            if not self._is_sequence_mismatch(refusal):
-                raise
-            await self._repair_sequence(refusal)
-            return await self._send(messages, chain_id)
+            wish = intent_of(messages)
+        except ValueError as error:
+            raise NotSent(self._node.address, str(error)) from error
+        intent = self._wishes.setdefault(wish.key, wish)
+        if intent is wish:
+            self._waiting.add(intent)
+            self._changed.set()
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work(), name="transactions")
+        return await self._outcome(intent)
 
-    async def _send(self, messages: Sequence[Message], chain_id: str) -> tuple[str, int]:
-        if self._sequence is None:
-            await self._read_account()
-        gas = self._fees.gas(await self._simulate(messages, chain_id))
-        fee = self._fees.fee(gas)
-        raw = self._signed(messages, chain_id, gas=gas, fee=fee)
-        await self._submit(raw)
-        self._sequence = (self._sequence or 0) + 1
-        return hashlib.sha256(raw).hexdigest().upper(), fee
+    async def close(self) -> None:
+        """Stop watching. What was sent stays sent; the journal knows it."""
+        if self._worker is not None:
+            self._worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._worker
+            self._worker = None
+        await self._flights.close()
 
-    async def _read_account(self) -> None:
-        found = await queries.account(self._rpc, self._key.address)
-        if found is None:
-            text = f"account {self._key.address} does not exist; send it some {self._fees.price.denom} first"
-            raise ChainError(self._rpc.address, text)
-        self._number, self._sequence = found.number, found.sequence
-
-    async def _repair_sequence(self, refusal: TxRefused) -> None:
-        """The node names the sequence it expects, mempool included; the account query knows only committed ones."""
-        expected = _MISMATCH.search(refusal.log)
-        _log.warning("chain.sequence_mismatch", node=self._rpc.address, ours=self._sequence, problem=refusal.log[:120])
-        await self._read_account()
-        if expected:
-            self._sequence = int(expected[1])
-
-    def _is_sequence_mismatch(self, refusal: TxRefused) -> bool:
-        return (refusal.codespace, refusal.code) == _WRONG_SEQUENCE or "account sequence mismatch" in refusal.log
-
-    def _signed(self, messages: Sequence[Message], chain_id: str, *, gas: int, fee: int) -> bytes:
-        transaction = Transaction()
-        for message in messages:
-            transaction.add_message(message)
-        signing = SigningCfg.direct(self._key.private.public_key, self._sequence or 0)
-        transaction.seal(signing, TxFee(amount=[CosmpyCoin(fee, self._fees.price.denom)], gas_limit=gas))
-        transaction.sign(self._key.private, chain_id, self._number)
-        return bytes(transaction.complete().tx.SerializeToString())
-
-    async def _simulate(self, messages: Sequence[Message], chain_id: str) -> int:
-        """Gas used. A refusal carries the module's text but never its code (recordings/chain README §5)."""
-        request = service_pb2.SimulateRequest(tx_bytes=self._signed(messages, chain_id, gas=0, fee=0))
+    async def _outcome(self, intent: Intent) -> TxResult:
+        intent.waiters += 1
         try:
-            answer = await self._rpc.query(_SIMULATE, request.SerializeToString())
-        except QueryError as refusal:
-            raise TxRefused(
-                self._rpc.address, codespace=refusal.codespace, code=refusal.code, log=refusal.log
-            ) from refusal
-        return int(service_pb2.SimulateResponse.FromString(answer.value).gas_info.gas_used)
-
-    async def _submit(self, raw: bytes) -> None:
-        try:
-            result = await self._rpc.call("broadcast_tx_sync", tx=base64.b64encode(raw).decode())
-        except RpcError as refusal:
-            if "tx already exists in cache" in refusal.text:
-                return
-            raise
-        code, codespace = int(result.get("code") or 0), str(result.get("codespace") or "")
-        if code and (codespace, code) != _IN_CACHE:
-            raise TxRefused(self._rpc.address, codespace=codespace, code=code, log=str(result.get("log") or ""))
-
-    async def _included(self, digest: str, fee: int) -> TxResult:
-        deadline = self._clock.monotonic() + self._timeout
-        pause = 0.1
-        while self._clock.monotonic() < deadline:
-            await self._clock.sleep(pause)
-            pause = min(1.0, pause * 1.5)
-            found = await self._find(digest)
-            if found is not None:
-                return self._outcome(digest, fee, found)
-        self._sequence = None  # it may never be included: ask again before the next one
+            await self._done_or_late(intent)
+        finally:
+            intent.waiters -= 1
+            if not intent.waiters and intent in self._waiting:
+                self._waiting.discard(intent)  # nobody wants it any more, and it was never sent
+                intent.finish(NotSent(self._node.address, "given up before it was sent"))
+            if intent.done.is_set():
+                self._wishes.pop(intent.key, None)
+        if isinstance(intent.outcome, TxResult):
+            return intent.outcome
+        if intent.outcome is not None:
+            raise intent.outcome
         raise ChainError(
-            self._rpc.address, f"transaction {digest} was accepted but is in no block after {self._timeout:g} s"
+            self._node.address,
+            f"transaction {intent.flight} was accepted but is in no block after {self._policy.timeout_s:g} s; it is "
+            "looked up until its last height has passed, and nothing in it is sent again before",
         )
 
-    async def _find(self, digest: str) -> dict[str, Any] | None:
+    async def _done_or_late(self, intent: Intent) -> None:
+        timer = asyncio.ensure_future(self._clock.sleep(self._policy.timeout_s))
+        waiter = asyncio.ensure_future(intent.done.wait())
         try:
-            return await self._rpc.call("tx", hash=base64.b64encode(bytes.fromhex(digest)).decode(), prove=False)
-        except RpcError as refusal:
-            if "not found" in refusal.text:
-                return None
-            raise
+            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            waiter.cancel()
 
-    def _outcome(self, digest: str, fee: int, found: dict[str, Any]) -> TxResult:
-        result = found.get("tx_result") or {}
-        code = int(result.get("code") or 0)
-        if code:
-            codespace, log = str(result.get("codespace") or ""), str(result.get("log") or "")
-            raise TxRefused(self._rpc.address, codespace=codespace, code=code, log=log)
-        gas = int(result.get("gas_used") or 0)
-        return TxResult(
-            hash=digest, height=int(found.get("height") or 0), gas_used=gas, fee=f"{fee}{self._fees.price.denom}"
-        )
+    async def _work(self) -> None:
+        await self._take_up_unknown()
+        while True:
+            batch = self._next()
+            if batch:
+                await self._send(batch)
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def _take_up_unknown(self) -> None:
+        """Those of the process before us come first: nothing of theirs may be sent a second time."""
+        while True:
+            try:
+                found = await self._outbox.unknown()
+                break
+            except ChainError as error:
+                _log.warning("chain.nothing_sent_yet", problem=str(error))
+                await self._clock.sleep(_RETRY_SECONDS)
+        for tx in found:
+            intents = tuple(self._take_up(unknown_intent(key, flight=tx.hash)) for key in tx.keys)
+            _log.info("chain.transaction_taken_up", hash=tx.hash, timeout_height=tx.timeout_height)
+            self._flights.launch(Flight(tx, intents))
+
+    def _take_up(self, intent: Intent) -> Intent:
+        """A wish that is waiting already waits for this one's end instead."""
+        wished = self._wishes.get(intent.key)
+        if wished is None:
+            self._wishes[intent.key] = intent
+            return intent
+        self._waiting.discard(wished)
+        return wished
+
+    def _next(self) -> tuple[Intent, ...]:
+        most = 1 if self._outbox.account.careful else self._policy.in_flight
+        if len(self._flights) >= most:
+            return ()
+        return self._waiting.take(settling=self._flights.settling, at_most=self._policy.batch)
+
+    async def _send(self, batch: tuple[Intent, ...]) -> None:
+        problem: Exception | None = None
+        try:
+            await self._outbox.send(batch, self._flights)
+        except ChainError as error:
+            problem = error if isinstance(error, NotSent) else NotSent(error.address, error.problem)
+            problem.__cause__ = error if problem is not error else error.__cause__
+        except Exception as error:
+            _log.exception("chain.sending_failed")
+            problem = NotSent(self._node.address, f"a defect of ours: {error!r}")
+        for intent in batch:
+            if not intent.done.is_set() and not intent.flight:
+                intent.finish(problem or NotSent(self._node.address, "it was left behind"))
+            if intent.done.is_set():
+                self._wishes.pop(intent.key, None)
+
+    async def _ended(self, flight: Flight, included: Included | None) -> None:
+        fate = land(flight, included, address=self._node.address, again=self._again)
+        if fate is Fate.DONE:
+            self._outbox.account.careful = False
+        for intent in flight.intents:
+            if intent.done.is_set():
+                self._wishes.pop(intent.key, None)
+        self._changed.set()
+        await self._outbox.ended(flight, fate, height=included.height if included else 0)
+
+    def _again(self, intent: Intent) -> None:
+        intent.flight = ""
+        self._waiting.put_back(intent)

@@ -75,6 +75,8 @@ class Settings(
     def _fits_together(self) -> Settings:
         if self.provider_address and not _BECH32.fullmatch(self.provider_address):
             raise ValueError(f"AP_FROM: {self.provider_address[:60]!r} is not an akash address (akash1…)")
+        if self.fee_granter and not _BECH32.fullmatch(self.fee_granter):
+            raise ValueError(f"AP_FEE_GRANTER: {self.fee_granter[:60]!r} is not an akash address (akash1…)")
         if self.ingress_static_hosts and not self.ingress_domain:
             raise ValueError("AP_DEPLOYMENT_INGRESS_STATIC_HOSTS needs AP_DEPLOYMENT_INGRESS_DOMAIN")
         if self.edge_labels and not self.edge_namespace:

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Text,
 )  # fmt: skip
 
-__all__ = ["chain_cursors", "decision_inputs", "decisions", "leases", "metadata", "runs", "versions"]
+__all__ = ["chain_cursors", "decision_inputs", "decisions", "leases", "metadata", "runs", "transactions", "versions"]
 
 metadata = MetaData()
 _ADDRESS = 64
@@ -101,6 +101,23 @@ runs = Table(
     Index("runs_by_stack", "stack", "id"),
 )
 """Every operation of the engine, newest last. `result`: the whole result, masked, then sealed; empty until it ended."""
+
+transactions = Table(
+    "transactions",
+    metadata,
+    Column("hash", String(_DIGEST), primary_key=True),
+    Column("account", String(160), nullable=False),
+    Column("keys", Text, nullable=False),
+    Column("settles", Text, nullable=False),
+    Column("fee", String(40), nullable=False),
+    Column("denom", String(128), nullable=False),
+    Column("timeout_height", BigInteger, nullable=False),
+    Column("sent_at", Float, nullable=False),
+    Column("fate", String(16), nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Index("transactions_by_time", "account", "sent_at"),
+)
+"""What was signed in the last days. `account`: chain id and address; `fee` is text: amounts have no upper end."""
 
 versions = Table(
     "versions",

@@ -1,0 +1,123 @@
+"""Transactions on their way: each is looked up until a block has it, or until none can have it any more.
+
+Nothing in one is sent again before that. What may be sent again at any time are its very bytes: the chain takes them
+once, so a node that lost its mempool costs a few seconds and never a second bid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from provider.chain.tx.inclusion import Included, find
+from provider.chain.tx.intents import Intent
+from provider.chain.tx.journal import SentTx
+from provider.chain.tx.node import AskHead, Node
+from provider.errors import ChainError
+from provider.protocols import Clock
+
+__all__ = ["Flight", "Flights"]
+
+_log = structlog.get_logger(__name__)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+_RESUBMIT_SECONDS = 10.0
+_HEAD_SECONDS = 1.0
+_LATE_LOOKS = 3
+"""Looks after the timeout height before a transaction counts as lapsed: behind one address may be several nodes, and a
+node indexes transactions a moment after their block."""
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """`raw` is empty for one of a process before us, whose bytes nobody kept. `taken`: the node said it has it."""
+
+    tx: SentTx
+    intents: tuple[Intent, ...]
+    raw: bytes = b""
+    taken: bool = True
+
+
+Ended = Callable[[Flight, Included | None], Awaitable[None]]
+"""Told once a flight: where it landed, or None when it is proved to be in no block."""
+
+
+class Flights:
+    """Watches every transaction until its end is known."""
+
+    def __init__(self, node: Node, *, head: AskHead, clock: Clock, ended: Ended) -> None:
+        self._node = node
+        self._head = head
+        self._clock = clock
+        self._ended = ended
+        self._tasks: dict[Flight, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        """Those of this process."""
+        return sum(bool(flight.raw) for flight in self._tasks)
+
+    @property
+    def settling(self) -> set[str]:
+        """Deployments whose escrow one of them settles."""
+        return {deployment for flight in self._tasks for deployment in flight.tx.settles}
+
+    @property
+    def any_unsure(self) -> bool:
+        """Whether there is one of which the node did not say that it has it."""
+        return any(not flight.taken or not flight.raw for flight in self._tasks)
+
+    def launch(self, flight: Flight) -> None:
+        for intent in flight.intents:
+            intent.flight = flight.tx.hash
+        self._tasks[flight] = asyncio.create_task(self._watch(flight), name=f"transaction {flight.tx.hash[:8]}")
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+
+    async def _watch(self, flight: Flight) -> None:
+        included = await self._look_until_known(flight)
+        del self._tasks[flight]
+        await self._ended(flight, included)
+
+    async def _look_until_known(self, flight: Flight) -> Included | None:
+        pause, late = _FIRST_PAUSE, 0
+        resubmit_at = self._clock.monotonic() + _RESUBMIT_SECONDS
+        head_at = self._clock.monotonic() + _HEAD_SECONDS
+        while True:
+            await self._clock.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 1.5)
+            try:
+                found = await find(self._node, flight.tx.hash)
+                if found is not None:
+                    return found
+                now = self._clock.monotonic()
+                if now >= head_at:
+                    head_at = now + _HEAD_SECONDS
+                    late = late + 1 if await self._is_late(flight) else 0
+                    if late >= _LATE_LOOKS:
+                        return None
+                if now >= resubmit_at and not late:
+                    resubmit_at = now + _RESUBMIT_SECONDS
+                    await self._resubmit(flight)
+            except ChainError as error:
+                _log.debug("chain.transaction_not_looked_up", hash=flight.tx.hash, problem=str(error))
+
+    async def _is_late(self, flight: Flight) -> bool:
+        """One block more than the timeout: a node may know of a block before it has indexed what is in it."""
+        head = await self._head()
+        return not head.catching_up and head.height > flight.tx.timeout_height + 1
+
+    async def _resubmit(self, flight: Flight) -> None:
+        if flight.raw:
+            _log.info("chain.transaction_again", hash=flight.tx.hash, timeout_height=flight.tx.timeout_height)
+            await self._node.call("broadcast_tx_sync", tx=base64.b64encode(flight.raw).decode())

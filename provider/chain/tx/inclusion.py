@@ -1,0 +1,52 @@
+"""Where a transaction ended up. `not found` proves nothing before its timeout height has passed."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from provider.chain.rpc import RpcError
+from provider.chain.tx.node import Node
+from provider.errors import ChainError
+
+__all__ = ["Included", "find"]
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """`code` 0: all its messages took effect."""
+
+    height: int
+    code: int
+    codespace: str
+    log: str
+    gas_used: int
+
+
+async def find(node: Node, hash_: str) -> Included | None:
+    """The block's word about it, None when the node knows of none. Raises `ChainError`."""
+    try:
+        found = await node.call("tx", hash=base64.b64encode(bytes.fromhex(hash_)).decode(), prove=False)
+    except RpcError as refusal:
+        if "not found" in refusal.text:
+            return None
+        raise
+    try:
+        return _included(found)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ChainError(node.address, f"tx {hash_}: the answer cannot be read: {error}") from error
+
+
+def _included(found: dict[str, Any]) -> Included:
+    result = found["tx_result"] if isinstance(found.get("tx_result"), dict) else {}
+    height = int(found.get("height") or 0)
+    if height <= 0 or not result:
+        raise ValueError(f"it says height {height} and result {str(result)[:60]}")
+    return Included(
+        height=height,
+        code=int(result.get("code") or 0),
+        codespace=str(result.get("codespace") or ""),
+        log=str(result.get("log") or ""),
+        gas_used=int(result.get("gas_used") or 0),
+    )

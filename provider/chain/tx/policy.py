@@ -1,0 +1,58 @@
+"""What an operator allows of transactions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from provider.settings import Settings
+from provider.units import Coin
+
+__all__ = ["Fees", "Policy", "policy_from"]
+
+_IN_FLIGHT = 64
+"""Far from what a node takes: 240 were in one block (recordings/chain README, "Measured")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """fee = ceil(gas × price); gas = ceil(simulated × adjustment)."""
+
+    price: Coin
+    adjustment: float
+
+    def gas(self, used: int, *, factor: float = 1.0) -> int:
+        return math.ceil(used * self.adjustment * factor)
+
+    def fee(self, gas: int) -> int:
+        return math.ceil(gas * self.price.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`timeout_s`: how long a caller waits. `timeout_blocks`: a transaction that is in none of the next so many never
+    will be. `batch`: messages of one kind a transaction may carry. `in_flight`: transactions on their way at once.
+    `granter`: who pays the fees, empty: the signer. `fee_budget`: for 24 hours, in the fee's denom; 0: none.
+    """
+
+    fees: Fees
+    timeout_s: float = 30.0
+    timeout_blocks: int = 20
+    batch: int = 40
+    in_flight: int = _IN_FLIGHT
+    granter: str = ""
+    fee_budget: int = 0
+
+
+def policy_from(settings: Settings) -> Policy:
+    """`single`: one message a transaction, each in its block before the next is sent, as the Go provider does it."""
+    single, sequences = settings.tx_mode == "single", settings.tx_mode == "sequences"
+    return Policy(
+        fees=Fees(price=settings.gas_prices, adjustment=settings.gas_adjustment),
+        timeout_s=settings.tx_timeout,
+        timeout_blocks=settings.tx_timeout_blocks,
+        batch=1 if single or sequences else settings.tx_batch,
+        in_flight=1 if single else _IN_FLIGHT,
+        granter=settings.fee_granter,
+        fee_budget=settings.fee_budget,
+    )

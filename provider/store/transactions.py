@@ -1,0 +1,80 @@
+"""Transactions that were sent: `provider.chain.tx.journal.Journal` over the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert, select, update
+
+from provider.chain.tx.budget import DAY_SECONDS
+from provider.chain.tx.journal import Fate, SentTx
+from provider.store.database import Database
+from provider.store.tables import transactions
+
+__all__ = ["StoredJournal"]
+
+_KEEP_SECONDS = 7 * DAY_SECONDS
+_PAID = [fate.value for fate in Fate if fate.paid]
+
+
+class StoredJournal:
+    """Rows stay a week, those of unknown fate until it is known. Raises `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, tx: SentTx) -> None:
+        old = (transactions.c.sent_at < tx.sent_at - _KEEP_SECONDS) & (transactions.c.fate != Fate.SENT.value)
+        row = {
+            "hash": tx.hash,
+            "account": tx.account,
+            "keys": json.dumps(tx.keys),
+            "settles": json.dumps(tx.settles),
+            "fee": str(tx.fee),
+            "denom": tx.denom,
+            "timeout_height": tx.timeout_height,
+            "sent_at": tx.sent_at,
+            "fate": tx.fate.value,
+            "height": tx.height,
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(delete(transactions).where(old))
+            await connection.execute(insert(transactions).values(row))
+
+    async def end(self, hash_: str, fate: Fate, *, height: int = 0) -> None:
+        change = update(transactions).where(transactions.c.hash == hash_).values(fate=fate.value, height=height)
+        async with self._database.writing() as connection:
+            await connection.execute(change)
+
+    async def unknown(self, account: str) -> Sequence[SentTx]:
+        query = (
+            select(transactions)
+            .where(transactions.c.fate == Fate.SENT.value, transactions.c.account == account)
+            .order_by(transactions.c.sent_at)
+        )
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [
+            SentTx(
+                hash=row["hash"],
+                account=row["account"],
+                keys=tuple(json.loads(row["keys"])),
+                settles=tuple(json.loads(row["settles"])),
+                fee=int(row["fee"]),
+                denom=row["denom"],
+                timeout_height=row["timeout_height"],
+                sent_at=row["sent_at"],
+            )
+            for row in rows
+        ]
+
+    async def fees(self, account: str, *, denom: str, since: float) -> Sequence[tuple[float, int]]:
+        query = (
+            select(transactions.c.sent_at, transactions.c.fee)
+            .where(transactions.c.account == account, transactions.c.denom == denom)
+            .where(transactions.c.sent_at > since, transactions.c.fate.in_(_PAID))
+            .order_by(transactions.c.sent_at)
+        )
+        async with self._database.reading() as connection:
+            return [(at, int(fee)) for at, fee in (await connection.execute(query)).all()]
