@@ -25,9 +25,10 @@ or process left; after the destroy that follows no stack folder, no namespace an
 addresses outlive a stack by design (architecture §5) and are deleted by the test, as the lease loop does.
 
 Victims: the `pulumi` command line, the Kubernetes plugin that all of them share, the broker it is shared through, the
-worker that started the command line, the daemon that holds engine and lease loop. Seconds are from the kill to the converged lease, several leases at once on a shared machine, rounded up
-to 1, 2, 5, 10, 20, 40, 80. Pulumi's words: before (resourcePre) and after (resOutputs) a step on a resource;
-`(part)` is a component of ours, which groups objects and is none itself.
+worker that started the command line, the daemon that holds engine and lease loop. Seconds are from the kill to the
+converged lease, several leases at once on a shared machine, rounded up to 1, 2, 5, 10, 20, 40, 80. Pulumi's words:
+before (resourcePre) and after (resOutputs) a step on a resource; `(part)` is a component of ours, which groups
+objects and is none itself.
 
 * **repaired**: the operation failed, or died with its daemon, and a later attempt made it good
 * **unharmed**: the operation succeeded all the same
