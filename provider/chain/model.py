@@ -100,10 +100,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Order:
+    """`reclamation_ns`: the shortest notice the tenant wants before a lease is dropped; None when he wants none."""
+
     id: OrderId
     state: OrderState
     spec: GroupSpec
     created_at: int
+    reclamation_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +119,17 @@ class Bid:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
+    """`reclamation_ns`: the notice that was promised, None for none. `reclaim_deadline`: Unix seconds until which a
+    lease whose end was announced runs on; 0 before that.
+    """
+
     id: LeaseId
     state: LeaseState
     price: Price
     created_at: int
     closed_on: int = 0
+    reclamation_ns: int | None = None
+    reclaim_deadline: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +159,12 @@ class ProviderRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarketParams:
-    """`bid_min_deposits`: denom to smallest amount."""
+    """`bid_min_deposits`: denom to smallest amount. A reclamation window must lie between the last two."""
 
     bid_min_deposits: Mapping[str, int]
     order_max_bids: int
+    min_reclamation_ns: int = 0
+    max_reclamation_ns: int = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

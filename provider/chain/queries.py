@@ -173,7 +173,12 @@ async def market_params(rpc: Asked) -> MarketParams:
     if reply is None:
         raise ChainError(rpc.address, "the market has no parameters")
     deposits = {coin.denom: int(coin.amount) for coin in reply.params.bid_min_deposits}
-    return MarketParams(bid_min_deposits=deposits, order_max_bids=reply.params.order_max_bids)
+    return MarketParams(
+        bid_min_deposits=deposits,
+        order_max_bids=reply.params.order_max_bids,
+        min_reclamation_ns=_ns(reply.params.min_reclamation_window),
+        max_reclamation_ns=_ns(reply.params.max_reclamation_window),
+    )
 
 
 async def account(rpc: Asked, address: str) -> Account | None:
@@ -225,8 +230,13 @@ def _order_or_none(item: Any) -> Order | None:
 
 
 def _order(item: Any) -> Order:
-    state, spec = OrderState(item.state), codec.group_from_pb(item.spec)
-    return Order(id=codec.order_id_from_pb(item.id), state=state, spec=spec, created_at=item.created_at)
+    return Order(
+        id=codec.order_id_from_pb(item.id),
+        state=OrderState(item.state),
+        spec=codec.group_from_pb(item.spec),
+        created_at=item.created_at,
+        reclamation_ns=_ns(item.reclamation.min_window) if item.HasField("reclamation") else None,
+    )
 
 
 def _bid(item: Any) -> Bid:
@@ -241,7 +251,13 @@ def lease_from_pb(item: Any) -> Lease:
         price=codec.price_from_pb(item.price),
         created_at=item.created_at,
         closed_on=item.closed_on,
+        reclamation_ns=_ns(item.reclamation.window) if item.HasField("reclamation") else None,
+        reclaim_deadline=item.reclamation.deadline,
     )
+
+
+def _ns(duration: Any) -> int:
+    return int(duration.seconds) * 10**9 + int(duration.nanos)
 
 
 def _deployment(reply: Any) -> Deployment:
