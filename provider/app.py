@@ -27,6 +27,9 @@ from provider.chain.pump import pump_blocks
 from provider.clock import SystemClock
 from provider.cluster import KubeCluster
 from provider.errors import SettingsError
+from provider.funds.plan import FundsRules
+from provider.funds.wallet import WalletRules
+from provider.funds.watch import Funds, FundsWatch
 from provider.gateway.config import gateway_config
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
@@ -159,6 +162,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         await inventory.ready()
         group.create_task(run_market(market), name="market")
         group.create_task(leases.run(), name="leases")
+        group.create_task(_funds(world, market, leases).run(), name="funds")
         group.create_task(serve_control(leases, control_path(settings.home)), name="control")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
@@ -192,6 +196,23 @@ def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Marke
     )
 
 
+def _funds(world: _World, market: Market, leases: LeaseLoop) -> FundsWatch:
+    settings = world.settings
+    parts = Funds(
+        provider=world.address,
+        chain=world.chain,
+        bus=world.bus,
+        clock=world.clock,
+        database=world.database,
+        rules=FundsRules(settings.funds_interval, settings.withdrawal_period, settings.withdrawal_threshold),
+        wallet=WalletRules(
+            settings.gas_prices, settings.gas_adjustment, settings.bid_deposit, settings.minimum_balance
+        ),
+        engaged=lambda: len(market.book.placed) + len(leases.statuses),
+    )
+    return FundsWatch(parts)
+
+
 def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) -> LeaseLoop:
     settings = world.settings
     config = LifecycleConfig(
@@ -209,6 +230,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         brake_leases=settings.brake_leases,
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,
+        volume_quarantine_s=settings.volume_quarantine,
     )
     parts = Parts(
         cluster=world.cluster,

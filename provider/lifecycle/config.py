@@ -18,6 +18,7 @@ class LifecycleConfig:
     changed by hand, else only say so. `gateway_api`: HTTPRoutes exist in this cluster. `unstable_after_s`: how long a
     tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md §4.4).
     `brake_leases` and `brake_percent`: how many may be removed within `brake_window_s` without an event of the chain.
+    `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all.
     """
 
     provider: str
@@ -36,3 +37,4 @@ class LifecycleConfig:
     brake_leases: int = 10
     brake_percent: float = 20.0
     brake_window_s: float = 600.0
+    volume_quarantine_s: float = 0.0

@@ -12,15 +12,24 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.state import Outcome, Phase
 from provider.operators.labels import MANAGED
 from provider.operators.objects import MANIFEST, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
+from provider.volumes.marks import KeptVolume
+from provider.volumes.quarantine import Quarantine
+from provider.volumes.words import kept_words
 
-__all__ = ["end"]
+__all__ = ["end", "only_volumes"]
 
 _AGAIN_S = 1.0
+_KEPT_S = 600.0
 
 
-async def end(parts: Parts, lease: LeaseId) -> Outcome:
-    """Do what of the end can be done now. The caller has the proof."""
+async def end(parts: Parts, lease: LeaseId, quarantine: Quarantine) -> Outcome:
+    """Do what of the end can be done now. The caller has the proof.
+
+    Volumes to be kept are marked before the stack goes, because the namespace goes with it; a volume that cannot be
+    marked keeps both.
+    """
     await parts.claims.release_all(lease)
+    await quarantine.keep(lease)
     if error := await _destroy_stack(parts, lease):
         return Outcome(Phase.CLOSING, error, retry=True)
     if waiting := await _remove_namespace(parts, lease):
@@ -29,7 +38,26 @@ async def end(parts: Parts, lease: LeaseId) -> Outcome:
     await parts.claims.remove_unused_pools()
     await parts.cluster.delete(SECRET, applied_name(lease), namespace=parts.config.records)
     await parts.cluster.delete(MANIFEST, namespace_name(lease), namespace=parts.config.records)
-    return Outcome(Phase.CLOSED)
+    return _ended(await quarantine.left(lease), quarantine)
+
+
+async def only_volumes(parts: Parts, lease: LeaseId, quarantine: Quarantine, *, kept_before: bool) -> Outcome | None:
+    """What a lease has come to whose volumes are kept, or were when last looked at; None when more is left of it."""
+    volumes = await quarantine.of(lease)
+    if not volumes and not kept_before:
+        return None
+    name, records = namespace_name(lease), parts.config.records
+    state, _ = await read_namespace(parts.cluster, name)
+    if state is not NamespaceState.ABSENT or await parts.cluster.get(MANIFEST, name, namespace=records) is not None:
+        return None
+    return None if name in await parts.engine.stacks() else _ended(volumes, quarantine)
+
+
+def _ended(volumes: tuple[KeptVolume, ...], quarantine: Quarantine) -> Outcome:
+    """The volumes are tended to elsewhere, and every change of one that is heard of asks for another look."""
+    if not volumes:
+        return Outcome(Phase.CLOSED)
+    return Outcome(Phase.QUARANTINED, kept_words(volumes, problem=quarantine.problem), again_in=_KEPT_S)
 
 
 async def _destroy_stack(parts: Parts, lease: LeaseId) -> str:

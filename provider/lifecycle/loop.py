@@ -103,6 +103,7 @@ class LeaseLoop:
             group.create_task(self._resync())
             for kind in watched(gateway_api=self._parts.config.gateway_api):
                 group.create_task(self._watcher.follow(kind))
+            group.create_task(self._reconciler.quarantine.run(self.look))
             for _ in range(self._parts.config.concurrency):
                 group.create_task(self._work())
             async for event in events:

@@ -19,7 +19,7 @@ from provider.chain.messages import CloseReason, close_bid
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import applied_name, read_applied
 from provider.lifecycle.brake import Brake
-from provider.lifecycle.ending import end
+from provider.lifecycle.ending import end, only_volumes
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
@@ -32,6 +32,7 @@ from provider.operators.hostname.claims import HostnameRefusedError
 from provider.operators.ip.addresses import AddressesExhaustedError
 from provider.operators.objects import SECRET
 from provider.protocols import Chain, Clock
+from provider.volumes.quarantine import Quarantine
 
 __all__ = ["Reconciler"]
 
@@ -48,6 +49,7 @@ class Reconciler:
         self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
         self._unstable = Unstable(config.unstable_after_s)
+        self.quarantine = Quarantine(parts.cluster, clock, duration_s=config.volume_quarantine_s)
         self._parts = replace(parts, tell=self._show)
         self._chain = chain
         self._clock = clock
@@ -110,6 +112,8 @@ class Reconciler:
 
     async def _look(self, lease: LeaseId) -> Outcome:
         judgement = self.proofs.weigh(lease, await self._chain.lease(lease))
+        if judgement.verdict is not Verdict.ALIVE and (kept := await self._only_volumes(lease)):
+            return kept
         match judgement.verdict:
             case Verdict.ALIVE:
                 self.brake.not_ended(lease)
@@ -121,8 +125,13 @@ class Reconciler:
                 if judgement.suspect:
                     self._suspects[lease] = judgement.reason
                     if lease in self._condemned:
-                        return await end(self._parts, lease)
+                        return await end(self._parts, lease, self.quarantine)
                 return self._undecided(lease, judgement)
+
+    async def _only_volumes(self, lease: LeaseId) -> Outcome | None:
+        """Its end is over but for volumes in quarantine: nothing is left to prove or for the brake to hold."""
+        before = self._phase(lease) is Phase.QUARANTINED
+        return await only_volumes(self._parts, lease, self.quarantine, kept_before=before)
 
     def _cleared(self, lease: LeaseId) -> None:
         self._suspects.pop(lease, None)
@@ -153,7 +162,7 @@ class Reconciler:
             if not braking:
                 _log.error("lease.brake", problem=self.brake.why())
             return Outcome(self._phase(lease), f"nothing is removed: {judgement.reason}; {self.brake.why()}")
-        outcome = await end(self._parts, lease)
+        outcome = await end(self._parts, lease, self.quarantine)
         return replace(outcome, reason=outcome.reason or judgement.reason)
 
     def _undecided(self, lease: LeaseId, judgement: Judgement) -> Outcome:
@@ -192,6 +201,9 @@ class Reconciler:
         self._statuses[lease] = status
         if outcome.phase is Phase.CLOSED:
             self._forget(lease)
+        if outcome.phase is Phase.QUARANTINED:
+            self._cleared(lease)
+            self.brake.done(lease)
         return outcome
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:

@@ -13,7 +13,15 @@ from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import APPLIED_LABEL
 from provider.lifecycle.config import LifecycleConfig
 from provider.operators.labels import MANAGED, lease_of
-from provider.operators.objects import MANIFEST, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET, Kind
+from provider.operators.objects import (
+    MANIFEST,
+    NAMESPACE,
+    PERSISTENT_VOLUME,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    SECRET,
+    Kind,
+)
 from provider.protocols import Chain, Cluster, StackEngine
 
 __all__ = ["Found", "find_leases"]
@@ -44,6 +52,7 @@ async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, co
         (PROVIDER_HOST, config.records, MANAGED),
         (PROVIDER_LEASED_IP, config.records, MANAGED),
         (NAMESPACE, None, MANAGED),
+        (PERSISTENT_VOLUME, None, MANAGED),
     ):
         await _add(found, _in_cluster(cluster, kind, namespace, labels))
     found.leases = {lease for lease in found.leases if lease.provider == config.provider}

@@ -31,6 +31,8 @@ class Phase(StrEnum):
     """The first version could not be applied."""
     UPDATE_FAILED = "update failed (running the previous version)"
     CLOSING = "closing"
+    QUARANTINED = "quarantined"
+    """It has ended, and of what it had its volumes alone are kept for a while."""
     CLOSED = "closed"
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "MANIFEST",
     "NAMESPACE",
     "NODE",
+    "PERSISTENT_VOLUME",
     "PERSISTENT_VOLUME_CLAIM",
     "POD",
     "PROVIDER_HOST",
@@ -53,6 +54,7 @@ POD = Kind("v1", "Pod", "pods")
 SERVICE = Kind("v1", "Service", "services")
 SECRET = Kind("v1", "Secret", "secrets")
 ENDPOINTS = Kind("v1", "Endpoints", "endpoints")
+PERSISTENT_VOLUME = Kind("v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")

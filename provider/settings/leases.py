@@ -39,3 +39,10 @@ class LeaseSettings(BaseModel):
     )
     brake_percent: float = Field(20, ge=0, le=100, validation_alias=ours("BRAKE_PERCENT"), description="of all leases")
     brake_window: Duration = Field(600, gt=0, validation_alias=ours("BRAKE_WINDOW"))
+    volume_quarantine: Duration = Field(
+        0,
+        ge=0,
+        le=10 * 366 * 86400,
+        validation_alias=ours("VOLUME_QUARANTINE"),
+        description="how long a closed lease's volumes are kept, to be restored; 0: not at all",
+    )

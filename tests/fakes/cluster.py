@@ -91,7 +91,7 @@ class FakeCluster:
         self.writes += 1
         wanted["metadata"]["resourceVersion"] = self._next_version()
         self.objects[key] = wanted
-        self.tell("ADDED" if stored is None else "MODIFIED", wanted)
+        self.tell("ADDED" if stored is None else "MODIFIED", wanted, before=stored)
         return copied(wanted)
 
     def remove(self, key: Key) -> None:
@@ -168,11 +168,15 @@ class FakeCluster:
             if _fits(self.objects[key], namespace, labels):
                 yield self.objects[key]
 
-    def tell(self, type_: str, obj: dict[str, Any]) -> None:
-        """Everyone who watches it hears of it."""
+    def tell(self, type_: str, obj: dict[str, Any], *, before: dict[str, Any] | None = None) -> None:
+        """Everyone who watches it hears of it; who watches by a label it has lost hears that it went."""
         for kind, namespace, labels, queue in self.watchers:
-            if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"]) and _fits(obj, namespace, labels):
+            if (kind.api_version, kind.kind) != (obj["apiVersion"], obj["kind"]):
+                continue
+            if _fits(obj, namespace, labels):
                 queue.put_nowait(WatchEvent(type_, copied(obj)))
+            elif before is not None and _fits(before, namespace, labels):
+                queue.put_nowait(WatchEvent("DELETED", copied(obj)))
 
     def _conditions(self, namespace: str) -> list[dict[str, str]]:
         why = self.stuck.get(namespace)

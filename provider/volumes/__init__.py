@@ -1,0 +1,1 @@
+"""Volumes that outlive their lease for a while (off by default)."""

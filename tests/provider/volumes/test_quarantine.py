@@ -1,0 +1,303 @@
+"""Volumes of a lease that has ended are kept until their time is over, whatever crashes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from lease.ids import LeaseId, namespace_name
+from provider.chain.model import LeaseState
+from provider.errors import ClusterError
+from provider.lifecycle.state import Phase
+from provider.operators.objects import MANIFEST, NAMESPACE, PERSISTENT_VOLUME
+from provider.volumes.marks import read_kept
+from tests.fakes.clock import FakeClock
+from tests.fakes.engine import Killed
+from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
+from tests.provider.volumes.storage import Storage
+
+L = a_lease()
+NAME = namespace_name(L)
+DAY = 86400.0
+GIB = 2**30
+
+
+class Kept(World):
+    """A provider that keeps volumes for a day, and its storage. The clock stands still until it is moved."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**{"volume_quarantine_s": DAY, **config})
+        self.storage = Storage(self.cluster)
+
+    def restart(self) -> None:
+        self.clock = FakeClock(self.clock.now()) if isinstance(self.clock, FakeClock) else FakeClock()  # type: ignore[assignment]
+        super().restart()
+
+    async def with_volume(self, lease: LeaseId, size: int = GIB) -> None:
+        """Running, its claim bound."""
+        spec = await self.run(lease, a_group(volume_bytes=size))
+        self.storage.claim(spec)
+        self.storage.settle()
+
+    async def close(self, lease: LeaseId, *, looks: int = 8) -> Phase:
+        self.chain.states[lease] = LeaseState.CLOSED
+        for _ in range(looks):
+            phase = (await self.look(lease)).phase
+            self.cluster.settle()
+            self.storage.settle()
+            if phase in (Phase.CLOSED, Phase.QUARANTINED):
+                return phase
+        return phase
+
+    @asynccontextmanager
+    async def tended(self) -> AsyncIterator[FakeClock]:
+        looked: list[LeaseId] = []
+        task = asyncio.create_task(self.reconciler.quarantine.run(looked.append))
+        assert isinstance(self.clock, FakeClock)
+        await self.clock.settle()
+        try:
+            yield self.clock
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def later(self, clock: FakeClock, seconds: float) -> None:
+        await clock.advance(seconds)
+        self.storage.settle()
+        await clock.settle()
+
+    def volume(self, name: str = "pv-1") -> dict[str, Any]:
+        found = self.cluster.find(PERSISTENT_VOLUME, name)
+        assert found is not None
+        return found
+
+
+async def quarantined(**config: Any) -> Kept:
+    world = Kept(**config)
+    await world.with_volume(L)
+    assert await world.close(L) is Phase.QUARANTINED
+    return world
+
+
+async def test_off_by_default_a_volume_goes_with_its_lease() -> None:
+    world = Kept(volume_quarantine_s=0.0)
+    await world.with_volume(L)
+    assert await world.close(L) is Phase.CLOSED
+    assert world.storage.deleted == ["pv-1"]
+
+
+async def test_a_closed_leases_volume_is_kept_and_says_whose_it_is_and_until_when() -> None:
+    world = await quarantined()
+    kept = read_kept(world.volume())
+    assert kept is not None
+    assert (kept.lease, kept.claim, kept.size_bytes, kept.asked_bytes) == (L, "web-data-web-0", GIB, GIB)
+    assert kept.until == pytest.approx(world.clock.now() + DAY, abs=1)
+    assert (kept.released, kept.going, kept.bound) == (True, False, False)
+    assert world.leftovers(L) == []
+    assert world.released == [L.order]
+    status = world.loop.statuses[L]
+    assert status.phase is Phase.QUARANTINED
+    assert "1 volume, 1 GiB: web-data-web-0 kept until 2023-11-15T22:13:20Z" in status.reason
+
+
+async def test_a_namespace_is_not_deleted_while_a_bound_volume_of_it_cannot_be_marked() -> None:
+    world = Kept()
+    await world.with_volume(L)
+
+    def refuse(operation: str, kind: str, name: str) -> None:
+        if (operation, kind) == ("apply", "PersistentVolume"):
+            raise ClusterError("https://fake", "admission webhook denied the request", status=403)
+
+    world.cluster.before = refuse
+    assert await world.close(L) is not Phase.QUARANTINED
+    assert world.cluster.find(NAMESPACE, NAME) is not None
+    assert not world.cluster.terminating(NAME)
+    assert NAME in world.engine.state
+    assert "webhook" in world.loop.statuses[L].reason
+    world.cluster.before = lambda *_: None
+    assert await world.close(L) is Phase.QUARANTINED
+    assert world.storage.deleted == []
+
+
+@pytest.mark.parametrize("call", range(30))
+async def test_a_crash_at_any_call_of_an_end_loses_no_data(call: int) -> None:
+    world = Kept()
+    await world.with_volume(L)
+    left = call
+
+    def die(operation: str, kind: str, name: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+
+    world.cluster.before = die
+    with suppress(Killed):
+        await world.close(L)
+    world.cluster.before = lambda *_: None
+    world.cluster.settle()
+    world.storage.settle()
+    world.restart()
+    assert await world.close(L) is Phase.QUARANTINED
+    assert world.storage.deleted == []
+    assert world.leftovers(L) == []
+
+
+async def test_when_the_time_is_over_the_storage_deletes_it_and_the_lease_is_closed() -> None:
+    world = await quarantined()
+    async with world.tended() as clock:
+        await world.later(clock, DAY - 1)
+        assert world.storage.deleted == []
+        await world.later(clock, 200)
+        assert world.storage.deleted == ["pv-1"]
+        assert (await world.look(L)).phase is Phase.CLOSED
+    assert L not in world.loop.statuses
+
+
+async def test_what_ended_its_time_while_nobody_ran_is_deleted_after_the_start() -> None:
+    world = await quarantined()
+    assert isinstance(world.clock, FakeClock)
+    await world.clock.advance(3 * DAY)
+    world.restart()
+    assert (await world.look(L)).phase is Phase.QUARANTINED
+    async with world.tended() as clock:
+        assert world.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        await world.later(clock, 100)
+        assert world.storage.deleted == ["pv-1"]
+        assert (await world.look(L)).phase is Phase.CLOSED
+
+
+async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_words() -> None:
+    world = await quarantined()
+    world.storage.stuck["pv-1"] = "rpc error: volume is still attached"
+    async with world.tended() as clock:
+        await world.later(clock, DAY + 200)
+        world.storage.settle()
+        outcome = await world.look(L)
+        assert outcome.phase is Phase.QUARANTINED
+        assert "waits for its storage to delete it: rpc error: volume is still attached" in outcome.reason
+        world.storage.stuck.clear()
+        world.storage.settle()
+        await clock.settle()
+        assert (await world.look(L)).phase is Phase.CLOSED
+
+
+async def test_a_policy_that_cannot_be_written_is_said_and_tried_again() -> None:
+    world = await quarantined()
+
+    def refuse(operation: str, kind: str, name: str) -> None:
+        if operation == "apply" and kind == "PersistentVolume":
+            raise ClusterError("https://fake", "etcd is full", status=500)
+
+    async with world.tended() as clock:
+        world.cluster.before = refuse
+        await world.later(clock, DAY + 200)
+        assert "etcd is full" in (await world.look(L)).reason
+        world.cluster.before = lambda *_: None
+        await world.later(clock, 60)
+        assert world.storage.deleted == ["pv-1"]
+
+
+@pytest.mark.parametrize("jump", [-10 * DAY, -60.0, 30.0])
+async def test_a_clock_that_jumps_deletes_nothing_early(jump: float) -> None:
+    world = await quarantined()
+    async with world.tended() as clock:
+        await world.later(clock, DAY - 60)
+        clock._start += jump
+        await world.later(clock, 29)
+        assert world.storage.deleted == []
+
+
+async def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing() -> None:
+    world = await quarantined()
+    async with world.tended() as clock:
+        clock._start += 365 * DAY
+        await world.later(clock, 50)
+        clock._start -= 365 * DAY
+        await world.later(clock, 1000)
+        assert world.storage.deleted == []
+
+
+async def test_with_the_setting_off_again_what_is_kept_keeps_its_time() -> None:
+    world = await quarantined()
+    world.config = type(world.config)(**{**_fields(world.config), "volume_quarantine_s": 0.0})
+    world.restart()
+    async with world.tended() as clock:
+        assert (await world.look(L)).phase is Phase.QUARANTINED
+        await world.later(clock, DAY / 2)
+        assert world.storage.deleted == []
+        await world.later(clock, DAY)
+        assert world.storage.deleted == ["pv-1"]
+
+
+async def test_a_label_nobody_can_read_deletes_nothing_and_is_listed() -> None:
+    world = await quarantined()
+    volume = world.volume()
+    volume["metadata"]["labels"]["akash.network/quarantine.until"] = "tomorrow"
+    async with world.tended() as clock:
+        await world.later(clock, 2 * DAY)
+        assert world.storage.deleted == []
+        assert "until its label is put right" in (await world.look(L)).reason
+
+
+async def test_a_volume_whose_class_retains_is_left_as_it_would_have_been() -> None:
+    world = Kept()
+    await world.with_volume(L)
+    volume = world.volume()
+    world.cluster.put({**volume, "spec": {**volume["spec"], "persistentVolumeReclaimPolicy": "Retain"}})
+    assert await world.close(L) is Phase.QUARANTINED
+    async with world.tended() as clock:
+        await world.later(clock, DAY + 200)
+        assert (await world.look(L)).phase is Phase.CLOSED
+    assert world.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert read_kept(world.volume()) is None
+    assert world.volume()["metadata"]["labels"] == {}
+
+
+async def test_after_a_restart_a_lease_with_nothing_but_volumes_is_found_and_needs_no_proof() -> None:
+    world = await quarantined()
+    world.restart()
+    world.chain.lies.append(unknown(world.chain.height + 1))
+    task = asyncio.create_task(world.loop.run())
+    assert isinstance(world.clock, FakeClock)
+    await world.clock.settle(400)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert world.loop.statuses[L].phase is Phase.QUARANTINED
+    assert not world.loop.suspects
+    assert not world.loop.braked
+
+
+async def test_the_brake_does_not_count_leases_of_which_only_volumes_are_left() -> None:
+    world = Kept(brake_leases=0, brake_percent=0.0)
+    leases = [a_lease(dseq) for dseq in range(1, 4)]
+    for lease in leases:
+        await world.with_volume(lease)
+        assert await world.close(lease) is Phase.QUARANTINED
+    world.restart()
+    for _ in range(2):
+        phases = {(await world.look(lease)).phase for lease in leases}
+    assert phases == {Phase.QUARANTINED}
+    assert world.reconciler.brake.held == frozenset()
+    other = a_lease(9)
+    await world.with_volume(other)
+    assert await world.close(other) is Phase.QUARANTINED
+
+
+async def test_volumes_of_other_namespaces_are_not_touched() -> None:
+    world = Kept()
+    other = a_lease(2)
+    await world.with_volume(L)
+    await world.with_volume(other)
+    before = world.volume("pv-2")
+    assert await world.close(L) is Phase.QUARANTINED
+    assert world.volume("pv-2") == before
+    assert world.cluster.find(MANIFEST, namespace_name(other), "lease") is not None
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in type(config).__dataclass_fields__}
