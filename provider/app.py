@@ -230,7 +230,6 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         brake_leases=settings.brake_leases,
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,
-        volume_quarantine_s=settings.volume_quarantine,
     )
     parts = Parts(
         cluster=world.cluster,

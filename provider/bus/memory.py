@@ -4,6 +4,8 @@
 * `lease.changed`: `lease.ids.LeaseId`, look at this lease
 * `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
 * `inventory.changed`: None, the snapshot differs from the last one
+* `funds.wallet`: `provider.funds.wallet.Wallet`, retained
+* `funds.escrow`: mapping of `LeaseId` to `provider.funds.escrow.LeaseFunds`, every lease, retained
 
 A subscriber that does not read loses nothing silently: when its queue is full the queue is emptied and one `Overflow`
 put in
@@ -19,14 +21,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 __all__ = [
-    "CHAIN_BLOCK", "INVENTORY_CHANGED", "LEASE_CHANGED", "MANIFEST_ACCEPTED", "MemoryBus", "Overflow",
-    "QueueSubscription",
+    "CHAIN_BLOCK", "FUNDS_ESCROW", "FUNDS_WALLET", "INVENTORY_CHANGED", "LEASE_CHANGED", "MANIFEST_ACCEPTED",
+    "MemoryBus", "Overflow", "QueueSubscription",
 ]  # fmt: skip
 
 CHAIN_BLOCK = "chain.block"
 LEASE_CHANGED = "lease.changed"
 MANIFEST_ACCEPTED = "manifest.accepted"
 INVENTORY_CHANGED = "inventory.changed"
+FUNDS_WALLET = "funds.wallet"
+FUNDS_ESCROW = "funds.escrow"
 
 
 @dataclass(frozen=True, slots=True)

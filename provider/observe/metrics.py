@@ -16,6 +16,8 @@ __all__ = [
     "ENGINE_WORKERS",
     "REGISTRY",
     "STACK_OPERATIONS",
+    "WALLET",
+    "WITHDRAWALS",
     "exposition",
 ]
 
@@ -32,6 +34,8 @@ ENGINE_PLUGIN_SHARED = Gauge(
     "lessor_engine_plugin_shared", "1: operations share a Kubernetes plugin, 0: each starts its own", registry=REGISTRY
 )
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run side by side", registry=REGISTRY)
+WALLET = Gauge("lessor_wallet", "What our account holds, micro-units", ["denom"], registry=REGISTRY)
+WITHDRAWALS = Counter("lessor_withdrawals", "Withdrawals of leases", ["why", "result"], registry=REGISTRY)
 
 
 def exposition() -> bytes:

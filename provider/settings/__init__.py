@@ -21,6 +21,7 @@ from provider.errors import SettingsError
 from provider.settings.chain import ChainSettings
 from provider.settings.cluster import ClusterSettings
 from provider.settings.engine import EngineSettings
+from provider.settings.funds import FundsSettings
 from provider.settings.gateway import GatewaySettings
 from provider.settings.home import HomeSettings, LogFormat
 from provider.settings.inventory import InventorySettings
@@ -40,6 +41,7 @@ class Settings(
     LeaseSettings,
     ClusterSettings,
     InventorySettings,
+    FundsSettings,
     MarketSettings,
     ChainSettings,
     EngineSettings,
@@ -83,6 +85,8 @@ class Settings(
             raise ValueError("LESSOR_EDGE_LABELS needs LESSOR_EDGE_NAMESPACE: labels alone say nothing of an edge")
         if self.bid_deposit.amount != int(self.bid_deposit.amount):
             raise ValueError(f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount")
+        if 0 < self.withdrawal_period < self.funds_interval:
+            raise ValueError("AP_WITHDRAWAL_PERIOD must be 0 or at least AP_LEASE_FUNDS_MONITOR_INTERVAL")
         return self
 
 

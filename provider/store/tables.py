@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -16,7 +17,18 @@ from sqlalchemy import (
     Text,
 )  # fmt: skip
 
-__all__ = ["chain_cursors", "decision_inputs", "decisions", "leases", "metadata", "runs", "transactions", "versions"]
+__all__ = [
+    "chain_cursors",
+    "decision_inputs",
+    "decisions",
+    "earnings",
+    "lease_money",
+    "leases",
+    "metadata",
+    "runs",
+    "transactions",
+    "versions",
+]
 
 metadata = MetaData()
 _ADDRESS = 64
@@ -130,3 +142,25 @@ versions = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """The LeaseSpecs that were applied or tried, sealed; gone when the lease is closed."""
+
+lease_money = Table(
+    "lease_money",
+    metadata,
+    Column("lease", String(256), primary_key=True),
+    Column("denom", String(128), nullable=False),
+    Column("earned", Text, nullable=False),
+    Column("seen_at", Float, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("ended", Boolean, nullable=False),
+)
+"""What a lease had earned when it was last seen, and when it was last withdrawn. Amounts are decimals as text."""
+
+earnings = Table(
+    "earnings",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("lease", String(256), primary_key=True),
+    Column("denom", String(128), primary_key=True),
+    Column("amount", Text, nullable=False),
+)
+"""What a lease earned on a UTC day, in micro-units."""

@@ -1,0 +1,118 @@
+"""Earnings: what each lease earned on each UTC day, and what was last seen of it. Amounts are decimals as text, since
+no number column holds 18 places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from lease.ids import LeaseId
+from provider.store.database import Database
+from provider.store.tables import earnings, lease_money
+
+__all__ = ["Earned", "LeaseMoney", "earned_between", "known_money", "save_money"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseMoney:
+    """What was last seen of a lease: `earned` in all (micro-units of `denom`) at `seen_at`; `since` its last
+    withdrawal, else its first sight; `ended`: its last figure is final. Times are Unix seconds.
+    """
+
+    lease: LeaseId
+    denom: str
+    earned: Decimal
+    seen_at: float
+    since: float
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    day: date
+    lease: LeaseId
+    denom: str
+    amount: Decimal
+
+
+async def known_money(database: Database) -> Mapping[LeaseId, LeaseMoney]:
+    """Of the leases that have not ended."""
+    async with database.reading() as connection:
+        rows = (await connection.execute(select(lease_money).where(lease_money.c.ended.is_(False)))).mappings().all()
+    return {found.lease: found for found in map(_money, rows)}
+
+
+async def save_money(database: Database, seen: Sequence[LeaseMoney], shares: Iterable[Earned]) -> None:
+    """Replace what is known of these leases and add `shares` to their days, all of it or nothing."""
+    if not seen:
+        return
+    names = [{"key": str(item.lease)} for item in seen]
+    rows = [_row(item) for item in seen]
+    async with database.writing() as connection:
+        await connection.execute(delete(lease_money).where(lease_money.c.lease == bindparam("key")), names)
+        await connection.execute(insert(lease_money), rows)
+        await _add(connection, [item for item in shares if item.amount])
+
+
+async def earned_between(database: Database, first: date, last: date) -> Sequence[Earned]:
+    """By day and lease, both days included."""
+    query = select(earnings).where(earnings.c.day.between(first.isoformat(), last.isoformat()))
+    async with database.reading() as connection:
+        rows = (await connection.execute(query.order_by(earnings.c.day, earnings.c.lease))).mappings().all()
+    return [
+        Earned(date.fromisoformat(row["day"]), _lease(row["lease"]), row["denom"], Decimal(row["amount"]))
+        for row in rows
+    ]
+
+
+async def _add(connection: Any, shares: Sequence[Earned]) -> None:
+    """Text cannot be added up by a database: read the days, add, write back. The writer's turn makes this safe."""
+    days = sorted({item.day.isoformat() for item in shares})
+    rows = (await connection.execute(select(earnings).where(earnings.c.day.in_(days)))).mappings().all()
+    known = {(row["day"], row["lease"], row["denom"]): Decimal(row["amount"]) for row in rows}
+    old, new = [], []
+    for item in shares:
+        key = (item.day.isoformat(), str(item.lease), item.denom)
+        total = str(known.get(key, Decimal(0)) + item.amount)
+        values = dict(zip(("at_day", "at_lease", "at_denom"), key, strict=True))
+        if key in known:
+            old.append({**values, "total": total})
+        else:
+            new.append({"day": key[0], "lease": key[1], "denom": key[2], "amount": total})
+    if new:
+        await connection.execute(insert(earnings), new)
+    if old:
+        this = (
+            (earnings.c.day == bindparam("at_day"))
+            & (earnings.c.lease == bindparam("at_lease"))
+            & (earnings.c.denom == bindparam("at_denom"))
+        )
+        await connection.execute(update(earnings).where(this).values(amount=bindparam("total")), old)
+
+
+def _row(item: LeaseMoney) -> dict[str, Any]:
+    return {
+        "lease": str(item.lease),
+        "denom": item.denom,
+        "earned": str(item.earned),
+        "seen_at": item.seen_at,
+        "since": item.since,
+        "ended": item.ended,
+    }
+
+
+def _money(row: Any) -> LeaseMoney:
+    return LeaseMoney(
+        _lease(row["lease"]), row["denom"], Decimal(row["earned"]), row["seen_at"], row["since"], row["ended"]
+    )
+
+
+def _lease(text: str) -> LeaseId:
+    owner, dseq, gseq, oseq, provider = text.split("/")
+    return LeaseId(owner, int(dseq), int(gseq), int(oseq), provider)
