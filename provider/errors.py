@@ -51,8 +51,9 @@ class NotSent(ChainError):
 class FeesHeldBack(NotSent):
     """The day's fee budget does not allow it now; not before `again_at` (Unix seconds)."""
 
-    def __init__(self, address: str, problem: str, *, again_at: float) -> None:
-        super().__init__(address, problem)
+    def __init__(self, problem: str, *, again_at: float) -> None:
+        super().__init__("", problem)
+        self.args = (problem,)
         self.again_at = again_at
 
 
