@@ -31,7 +31,7 @@ from provider.operators.objects import (
 from provider.protocols import Cluster
 from provider.units import parse_quantity
 
-__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "Drifts", "differences", "find_drift"]
+__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "Drifts", "differences", "find_drift", "named"]
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -165,7 +165,7 @@ def differences(wanted: Any, live: Any, path: str = "") -> Iterable[str]:
 
 def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
     """Items with names of their own are found by them and may have company; any other list is one value."""
-    ours, theirs = _named(wanted), _named(live)
+    ours, theirs = named(wanted), named(live)
     if ours is not None and theirs is not None:
         for name, item in ours.items():
             yield from differences(item, theirs.get(name), f"{path}[{name}]")
@@ -176,7 +176,8 @@ def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
             yield from differences(item, other, f"{path}[{index}]")
 
 
-def _named(items: list[Any]) -> dict[str, Any] | None:
+def named(items: list[Any]) -> dict[str, Any] | None:
+    """Items by their names, None when one has none or two share one."""
     named = {item["name"]: item for item in items if isinstance(item, Mapping) and isinstance(item.get("name"), str)}
     return named if len(named) == len(items) else None
 

@@ -17,10 +17,11 @@ from provider.lifecycle.health import Health, check_health
 from provider.lifecycle.look import Look, same
 from provider.lifecycle.observe import NamespaceState, Observed, observe
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.pending import pending
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.updating import update
-from provider.lifecycle.upgrade import adopted, as_found, outdated, pending
+from provider.lifecycle.upgrade import carried, outdated
 from provider.operators.objects import POD
 from provider.protocols import Cluster
 from stacks.engine.masking import mask
@@ -79,23 +80,15 @@ async def _newest(parts: Parts, seen: Observed, record: ManifestRecord) -> Claim
         ),
         sticky=applied.withheld if unchanged else frozenset(),
     )
-    if applied.anew or not (unchanged or _unrecorded(seen)):
+    if applied.spec is None and not _unrecorded(seen):
         return claimed
-    return replace(claimed, spec=await _keeping(parts, applied.spec, claimed.spec))
+    again = not applied.anew and (unchanged or applied.spec is None)
+    return replace(claimed, spec=await carried(parts.cluster, claimed.spec, applied=applied.spec, again=again))
 
 
 def _unrecorded(seen: Observed) -> bool:
     """Whether what runs there, if anything does, was made by nobody knows whom."""
     return seen.applied == Applied() and seen.namespace is NamespaceState.ACTIVE
-
-
-async def _keeping(parts: Parts, applied: LeaseSpec | None, newest: LeaseSpec) -> LeaseSpec:
-    """The same manifest as before: no pod is replaced for what other code made of it."""
-    if applied is None:
-        return await adopted(parts.cluster, newest)
-    if outdated(applied):
-        return await as_found(parts.cluster, newest)
-    return newest.model_copy(update={"kept": applied.kept})
 
 
 async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: LeaseSpec) -> bool:

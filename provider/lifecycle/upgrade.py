@@ -2,7 +2,8 @@
 
 All that replaces no pod is brought up to date at once. What would (the pod template, and fields for which a workload is
 made anew) stays as it was found until the tenant's next manifest, or until an operator says recreate. As found means
-read from the cluster: the older builder is not here to be asked.
+read from the cluster: the older builder is not here to be asked. What holds volumes is never made anew, so what a
+StatefulSet cannot change stays for good, the order of its claims too: listed otherwise they are still the same volumes.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from provider.operators.labels import MANAGED
 from provider.operators.objects import DEPLOYMENT, STATEFUL_SET
 from provider.protocols import Cluster
 
-__all__ = ["adopted", "as_found", "outdated", "pending"]
+__all__ = ["FIXED", "as_found", "carried", "outdated"]
 
-_FIXED = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates", "revisionHistoryLimit")
+FIXED = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates", "revisionHistoryLimit")
 """Beside the template: a workload in which one of these changes is deleted and made again."""
+_DEFAULTS = {"podManagementPolicy": "OrderedReady", "serviceName": ""}
+"""What an API server shows where nothing was said."""
+_Workloads = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def outdated(spec: LeaseSpec) -> bool:
@@ -35,34 +39,34 @@ def outdated(spec: LeaseSpec) -> bool:
 
 async def as_found(cluster: Cluster, spec: LeaseSpec) -> LeaseSpec:
     """`spec` for this builder, with every workload that runs kept as it is. Raises `ClusterError`."""
-    live = await _workloads(cluster, spec)
-    found = ((service, live.get((_kind(service), service.name))) for service in spec.services)
-    kept = tuple(_kept(spec, service, workload) for service, workload in found if workload is not None)
-    return spec.model_copy(update={"builder_version": BUILDER_VERSION, "kept": kept})
+    return _as_found(spec, await _workloads(cluster, spec))
 
 
-async def adopted(cluster: Cluster, spec: LeaseSpec) -> LeaseSpec:
-    """`spec` as found if what runs says that it was made from the same manifest, else `spec` itself: then the manifest
-    is the tenant's next one. Nobody kept a record. Raises `ClusterError`.
+async def carried(cluster: Cluster, newest: LeaseSpec, *, applied: LeaseSpec | None, again: bool) -> LeaseSpec:
+    """`newest` with what may not change because Lessor did. `again`: the tenant asks for nothing new (with nothing
+    `applied`: perhaps, what runs can tell), so no pod is replaced. Raises `ClusterError`.
     """
+    if applied is not None and not outdated(applied):
+        return newest.model_copy(update={"kept": applied.kept}) if again else _never_made_anew(newest, applied)
+    if not again and not any(service.persistent for service in newest.services):
+        return newest
+    live = await _workloads(cluster, newest)
+    if again and (applied is not None or _made_from(newest, live.values())):
+        return _as_found(newest, live)
+    return newest.model_copy(update={"kept": tuple(_fixed_parts(newest, live))})
+
+
+def _made_from(spec: LeaseSpec, live: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether what runs says that it was made from the manifest of `spec`; nobody kept a record."""
     versions = {service.resource_version for service in spec.services}
-    live = (await _workloads(cluster, spec)).values()
-    same = any((obj["metadata"].get("labels") or {}).get(RESOURCE_VERSION) in versions for obj in live)
-    return await as_found(cluster, spec) if same else spec
-
-
-def pending(spec: LeaseSpec) -> tuple[str, ...]:
-    """A text for each service that would be rolled, with the paths (never the values, which may be secret)."""
-    plain = spec.model_copy(update={"kept": ()})
-    told = (_told(plain, service, spec.kept) for service in spec.services)
-    return tuple(text for text in told if text)
+    return any((obj["metadata"].get("labels") or {}).get(RESOURCE_VERSION) in versions for obj in live)
 
 
 def _kind(service: ServiceSpec) -> str:
     return STATEFUL_SET.kind if service.persistent else DEPLOYMENT.kind
 
 
-async def _workloads(cluster: Cluster, spec: LeaseSpec) -> dict[tuple[str, str], Mapping[str, Any]]:
+async def _workloads(cluster: Cluster, spec: LeaseSpec) -> _Workloads:
     kinds = {STATEFUL_SET if service.persistent else DEPLOYMENT for service in spec.services}
     return {
         (kind.kind, obj["metadata"]["name"]): obj
@@ -72,27 +76,66 @@ async def _workloads(cluster: Cluster, spec: LeaseSpec) -> dict[tuple[str, str],
     }
 
 
+def _as_found(spec: LeaseSpec, live: _Workloads) -> LeaseSpec:
+    found = ((service, live.get((_kind(service), service.name))) for service in spec.services)
+    kept = tuple(_kept(spec, service, workload) for service, workload in found if workload is not None)
+    return spec.model_copy(update={"builder_version": BUILDER_VERSION, "kept": kept})
+
+
 def _kept(spec: LeaseSpec, service: ServiceSpec, live: Mapping[str, Any]) -> KeptWorkload:
-    plain = spec.model_copy(update={"kept": ()})
-    wanted, found = workload_object(plain, service)["spec"], live["spec"]
-    fixed = (name for name in _FIXED if name in found and any(differences(wanted.get(name), found[name])))
-    fields = {name: found[name] for name in ("template", *fixed)}
-    fields["template"] = found["template"] | {"metadata": _labelled(found["template"].get("metadata") or {})}
+    template = live["spec"]["template"]
+    template |= {"metadata": _labelled(template.get("metadata") or {})}
+    return _keeping(service, {"template": template} | _fixed(spec, service, live))
+
+
+def _never_made_anew(newest: LeaseSpec, applied: LeaseSpec) -> LeaseSpec:
+    """What holds volumes keeps what no update can change, as the last complete version has it."""
+    before = {service.name: service for service in applied.services if service.persistent}
+    try:
+        live = {("StatefulSet", name): workload_object(applied, service) for name, service in before.items()}
+    except BuildError:
+        return newest
+    return newest.model_copy(update={"kept": tuple(_fixed_parts(newest, live))})
+
+
+def _fixed_parts(newest: LeaseSpec, live: _Workloads) -> Iterable[KeptWorkload]:
+    for service in newest.services:
+        workload = live.get((_kind(service), service.name))
+        if service.persistent and workload is not None and (fields := _fixed(newest, service, workload)):
+            yield _keeping(service, fields)
+
+
+def _fixed(spec: LeaseSpec, service: ServiceSpec, live: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the workload that runs, each of which differs from today's and would make it anew.
+
+    Other volumes are no matter of how they are written down: those are the tenant's change, and refused elsewhere.
+    """
+    try:
+        wanted = workload_object(spec.model_copy(update={"kept": ()}), service)["spec"]
+    except BuildError:
+        return {}
+    found = {name: live["spec"][name] for name in FIXED if name in live["spec"]}
+    if "volumeClaimTemplates" in found:
+        found["volumeClaimTemplates"] = [_claim(claim) for claim in found["volumeClaimTemplates"]]
+        if not _same_volumes(wanted.get("volumeClaimTemplates") or [], found["volumeClaimTemplates"]):
+            del found["volumeClaimTemplates"]
+    return {name: value for name, value in found.items() if value != wanted.get(name, _DEFAULTS.get(name))}
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """As it was sent, without what an API server adds."""
+    return {"metadata": _labelled(claim["metadata"]), "spec": claim["spec"]}
+
+
+def _same_volumes(wanted: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> bool:
+    ours, theirs = ({claim["metadata"]["name"]: claim["spec"] for claim in claims} for claims in (wanted, found))
+    return ours.keys() == theirs.keys() and not any(True for _ in differences(ours, theirs))
+
+
+def _keeping(service: ServiceSpec, fields: Mapping[str, Any]) -> KeptWorkload:
     return KeptWorkload(service=service.name, text=SecretStr(json.dumps(fields, sort_keys=True)))
 
 
 def _labelled(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Without the empty time that an API server shows in a template."""
     return {key: value for key, value in meta.items() if value is not None}
-
-
-def _told(plain: LeaseSpec, service: ServiceSpec, kept: Iterable[KeptWorkload]) -> str:
-    fields = next((item.fields for item in kept if item.service == service.name), None)
-    if fields is None:
-        return ""
-    try:
-        wanted = workload_object(plain, service)["spec"]
-    except BuildError as error:
-        return f"service {service.name}: {error}"
-    paths = [path for name, value in fields.items() for path in differences(wanted.get(name), value, name)]
-    return f"service {service.name}: {', '.join(paths)}" if paths else ""

@@ -110,9 +110,15 @@ async def real_world(
     engine = PulumiEngine(engine_config(devnet, toolbox, folder))
     real, world, counted = KubeCluster(devnet.kubeconfig), world or World(speed=1), Counted(engine)
     records = world.cluster
-    world.cluster, world.engine = TwoClusters(records, real), counted  # type: ignore[assignment]
-    world.restart()
-    world.cluster = records
+    world.engine = counted  # type: ignore[assignment]
+
+    def restart() -> None:
+        world.cluster = TwoClusters(records, real)  # type: ignore[assignment]
+        type(world).restart(world)
+        world.cluster = records
+
+    world.restart = restart  # type: ignore[method-assign]
+    restart()
     task = asyncio.create_task(world.loop.run()) if loop else None
     try:
         yield world, counted
