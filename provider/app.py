@@ -57,6 +57,7 @@ from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
 from provider.store import Database, open_database
 from provider.store.ring import open_ring
+from provider.store.transactions import StoredJournal
 from stacks.engine import EngineConfig, PulumiEngine
 
 __all__ = ["engine_config", "run_provider", "spec_maker"]
@@ -105,7 +106,8 @@ async def _world(settings: Settings) -> AsyncIterator[_World]:
         recorded = await _recorded(engine, database, clock, settings)
         cluster = KubeCluster(settings.kubeconfig)
         stack.push_async_callback(cluster.aclose)
-        chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key))
+        journal = StoredJournal(database)
+        chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
         yield _World(settings, key.address, clock, MemoryBus(), database, chain, cluster, recorded)
 
 
