@@ -10,8 +10,9 @@ from typing import Any
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Node, ScheduledPod, VolumeClaim
 from provider.units import parse_quantity
+from provider.volumes.marks import UNTIL
 
-__all__ = ["node", "scheduled_pod", "volume_claim"]
+__all__ = ["kept_volume", "node", "scheduled_pod", "volume_claim"]
 
 _GPU_LABEL = "akash.network/capabilities.gpu.vendor."
 _CLASS_LABEL = "akash.network/capabilities.storage.class."
@@ -156,6 +157,22 @@ def volume_claim(obj: Mapping[str, Any]) -> VolumeClaim:
         name=meta["name"],
         storage_class=spec.get("storageClassName") or "default",
         size_bytes=max(asked, got),
+    )
+
+
+def kept_volume(obj: Mapping[str, Any]) -> VolumeClaim | None:
+    """A volume in quarantine takes its room until it is gone, as the claim it was or is to be bound to; None for all
+    others, and while it is bound: then its claim is counted.
+    """
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    if UNTIL not in (meta.get("labels") or {}) or (obj.get("status") or {}).get("phase") == "Bound":
+        return None
+    claim = spec.get("claimRef") or {}
+    return VolumeClaim(
+        namespace=claim.get("namespace", ""),
+        name=claim.get("name") or meta["name"],
+        storage_class=spec.get("storageClassName") or "default",
+        size_bytes=_amount(spec.get("capacity") or {}, "storage"),
     )
 
 

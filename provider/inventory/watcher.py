@@ -19,7 +19,7 @@ from provider.errors import ClusterError
 from provider.inventory import reading
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
 from provider.operators.ip.claims import AddressClaim, address_claims
-from provider.operators.objects import NODE, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
+from provider.operators.objects import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
 from provider.protocols import Bus, Clock, Cluster
 from provider.settings import Settings
 
@@ -61,6 +61,7 @@ class InventoryWatcher:
         self._nodes = _Source(NODE, reading.node)
         self._pods = _Source(POD, reading.scheduled_pod)
         self._volumes = _Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
+        self._kept = _Source(PERSISTENT_VOLUME, reading.kept_volume)
         self._addresses = _Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
 
     @property
@@ -83,7 +84,7 @@ class InventoryWatcher:
             group.create_task(self._announce(), name="inventory announcements")
 
     def _sources(self) -> tuple[_Source, ...]:
-        return (self._nodes, self._pods, self._volumes, self._addresses)
+        return (self._nodes, self._pods, self._volumes, self._kept, self._addresses)
 
     async def _keep(self, source: _Source) -> None:
         while True:
@@ -142,7 +143,7 @@ class InventoryWatcher:
         return Inventory(
             nodes=tuple(sorted(_all(self._nodes, Node), key=lambda node: node.name)),
             pods=tuple(_all(self._pods, ScheduledPod)),
-            claims=tuple(_all(self._volumes, VolumeClaim)),
+            claims=(*_all(self._volumes, VolumeClaim), *_all(self._kept, VolumeClaim)),
             pool_bytes=dict(self._settings.storage_classes),
             address_count=sum(one.size for one in ranges),
             addresses=_taken(_all(self._addresses, AddressClaim), self._settings),

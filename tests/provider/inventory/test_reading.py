@@ -175,3 +175,31 @@ def test_an_amount_that_cannot_be_read_is_no_room(name: str, amount: object) -> 
     assert found is not None
     assert found.room.cpu_milli >= 0
     assert found.room.memory_bytes >= 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "phase", "counted"),
+    [
+        ({"akash.network/quarantine.until": "20261128T064431Z"}, "Released", True),
+        ({"akash.network/quarantine.until": "20261128T064431Z"}, "Available", True),
+        ({"akash.network/quarantine.until": "20261128T064431Z"}, "Failed", True),
+        ({"akash.network/quarantine.until": "20261128T064431Z"}, "Bound", False),
+        ({"akash.network/quarantine.until": "no date"}, "Released", True),
+        ({"akash.network": "true"}, "Released", False),
+        ({}, "Available", False),
+    ],
+)
+def test_a_volume_in_quarantine_takes_its_room_until_it_is_gone(
+    labels: dict[str, str], phase: str, counted: bool
+) -> None:
+    volume = {
+        "metadata": {"name": "pv-1", "labels": labels},
+        "spec": {
+            "capacity": {"storage": "3Gi"},
+            "storageClassName": "beta2",
+            "claimRef": {"namespace": "gone", "name": "web-data-web-0", "uid": "1"},
+        },
+        "status": {"phase": phase},
+    }
+    expected = VolumeClaim("gone", "web-data-web-0", "beta2", 3 * 2**30)
+    assert reading.kept_volume(volume) == (expected if counted else None)

@@ -12,8 +12,11 @@ import pytest
 from lease.ids import LeaseId, namespace_name
 from provider.chain.model import LeaseState
 from provider.errors import ClusterError
+from provider.inventory.ledger import Ledger
+from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.state import Phase
 from provider.operators.objects import MANIFEST, NAMESPACE, PERSISTENT_VOLUME
+from provider.settings import Settings
 from provider.volumes.marks import read_kept
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import Killed
@@ -297,6 +300,23 @@ async def test_volumes_of_other_namespaces_are_not_touched() -> None:
     assert await world.close(L) is Phase.QUARANTINED
     assert world.volume("pv-2") == before
     assert world.cluster.find(MANIFEST, namespace_name(other), "lease") is not None
+
+
+async def test_the_ledger_counts_a_volume_of_its_class_until_it_is_gone() -> None:
+    world = await quarantined()
+    inventory = InventoryWatcher(
+        world.cluster,
+        Settings(storage_classes={"beta2": 10 * GIB}),
+        bus=world.bus,
+        clock=world.clock,
+    )
+    task = asyncio.create_task(inventory.run())
+    async with world.tended() as clock:
+        assert Ledger(L.provider).free(inventory.inventory).pools == {"beta2": 9 * GIB}
+        await world.later(clock, DAY + 200)
+        assert Ledger(L.provider).free(inventory.inventory).pools == {"beta2": 10 * GIB}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _fields(config: Any) -> dict[str, Any]:
