@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
+from pydantic_core import from_json
 from yarl import URL
 
 from provider.chain.tls import ClientTls
@@ -147,8 +147,8 @@ class Connection:
                 self.address, f"{name}: HTTP {status}, sent to {place!r}: set AP_NODE to the right address"
             )
         try:
-            answer = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            answer = from_json(text)
+        except ValueError as error:
             raise ChainError(self.address, f"{name}: HTTP {status}, not JSON: {text[:80]!r}") from error
         if not isinstance(answer, dict):
             raise ChainError(self.address, f"{name}: HTTP {status}, not a JSON object: {text[:80]!r}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic_core import from_json
 
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from provider.chain.model import Block, Event
@@ -51,20 +52,21 @@ def _objects(value: object) -> Iterable[Mapping[str, Any]]:
     """A JSON list of objects; null is an empty list."""
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("expected a list of objects")
     return value
 
 
 def _akash_events(value: object) -> Iterable[Event]:
     for item in _objects(value):
-        if str(item.get("type", "")).startswith("akash."):
-            yield Event(type=str(item["type"]), fields=_fields(item))
+        kind = item.get("type")
+        if isinstance(kind, str) and kind.startswith("akash."):
+            yield Event(type=kind, fields=_fields(item))
 
 
 def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = ((str(one.get("key")), one.get("value")) for one in _objects(item.get("attributes")))
-    return {key: json.loads(value or "null") for key, value in pairs if key not in _NOT_FIELDS}
+    pairs = [(str(one.get("key")), one.get("value")) for one in _objects(item.get("attributes"))]
+    return {key: from_json(value or "null") for key, value in pairs if key not in _NOT_FIELDS}
 
 
 def deployment_id(event: Event) -> DeploymentId | None:

@@ -147,14 +147,15 @@ async def test_a_node_that_fell_back_below_our_height_gives_nothing_until_it_is_
 
 
 async def test_the_pump_hands_every_block_on_and_keeps_the_height(tmp_path) -> None:
-    chain, bus = FakeChain(), FakeBus()
+    chain, bus, clock = FakeChain(), FakeBus(), FakeClock()
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
     for _ in range(2):  # the second time it goes on where the first stopped
-        task = asyncio.create_task(pump_blocks(chain, bus, database=database, clock=FakeClock()))
+        task = asyncio.create_task(pump_blocks(chain, bus, database=database, clock=clock))
         await asyncio.sleep(0.1)
         await chain.push()
         async with asyncio.timeout(5):
             while await load_cursor(database, chain.chain_id) != chain.height:
+                await clock.advance(1)
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
