@@ -63,6 +63,7 @@ class Drifts:
         self._compared: set[str] = set()
         self._repaired: dict[str, tuple[str, ...]] = {}
         self._left: dict[str, tuple[str, ...]] = {}
+        self._swept: dict[str, tuple[str, ...]] = {}
 
     def heed(self, event: WatchEvent) -> bool:
         """Whether this event changes more than a status, so that its namespace is due."""
@@ -114,8 +115,17 @@ class Drifts:
         self._repaired[namespace] = self.left(namespace)
         self.touch(namespace)
 
+    def swept(self, namespace: str, left: tuple[str, ...] = ()) -> None:
+        """What is nobody's was looked for, and removed but for `left`."""
+        self._swept[namespace] = left
+
+    def strays(self, namespace: str) -> tuple[str, ...] | None:
+        """What was left of what is nobody's; None when it was not looked for yet."""
+        return self._swept.get(namespace)
+
     def forget(self, namespace: str) -> None:
         self.touch(namespace)
+        self._swept.pop(namespace, None)
         self._repaired.pop(namespace, None)
         self._left.pop(namespace, None)
 

@@ -20,6 +20,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.pending import pending
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Outcome, Phase
+from provider.lifecycle.strays import remove_strays
 from provider.lifecycle.updating import update
 from provider.lifecycle.upgrade import carried, outdated
 from provider.operators.objects import POD
@@ -109,6 +110,7 @@ async def _keep(look: Look, spec: LeaseSpec) -> Outcome:
         await look.write(replace(look.applied, attempt=None, anew=False))
     if not look.refused and not await look.parts.claims.match(spec):
         await look.parts.claims.keep_only(spec)
+    strays = await _strays(look, spec)
     drift = await _drift(look, spec)
     if look.parts.config.repair_drift and look.parts.drifts.worth_repairing(spec.namespace):
         return await _repair(look, spec, drift)
@@ -117,7 +119,19 @@ async def _keep(look: Look, spec: LeaseSpec) -> Outcome:
         return await update(look, spec, repair=f"{', '.join(health.missing)} missing")
     for pod in health.stuck:
         await look.parts.cluster.delete(POD, pod, namespace=spec.namespace)
-    return _told(look, health, mask("; ".join(drift), spec))
+    return _told(look, health, mask("; ".join((*drift, *strays)), spec))
+
+
+async def _strays(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
+    """What stays although it is nobody's; looked for once after a start, and removed where drift is repaired."""
+    parts = look.parts
+    if outdated(spec) or not parts.config.repair_drift:
+        return ()
+    known = parts.drifts.strays(spec.namespace)
+    if known is None:
+        known = await remove_strays(parts.cluster, spec, gateway_api=parts.config.gateway_api)
+        parts.drifts.swept(spec.namespace, known)
+    return known
 
 
 async def _repair(look: Look, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcome:

@@ -121,4 +121,6 @@ async def _done(look: Look, spec: LeaseSpec) -> Outcome:
         await look.write(replace(look.applied, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, look.refused, again_in=_UNREADY_S)
     await look.write(Applied(spec, look.record.content_hash(), look.newest.withheld))
+    if look.namespace is NamespaceState.ABSENT:
+        look.parts.drifts.swept(spec.namespace)  # everything in it is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

@@ -1,0 +1,72 @@
+"""What says it is a lease's and is not: another builder's objects, of which the state was lost."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lease.ids import namespace_name
+from provider.lifecycle.state import Phase
+from provider.operators.objects import DEPLOYMENT, SERVICE, STATEFUL_SET, Kind
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+LEASE = a_lease()
+SPACE = namespace_name(LEASE)
+
+
+async def _with(kind: Kind, name: str = "stray", **labels: Any) -> World:
+    """A lease that runs, an object more in its namespace, and a provider that starts."""
+    world = World()
+    await world.run(LEASE, a_group())
+    service = world.cluster.find(SERVICE, "web", SPACE)
+    assert service is not None
+    stray = copy.deepcopy(service) | {"apiVersion": kind.api_version, "kind": kind.kind}
+    stray["metadata"] = {"name": name, "namespace": SPACE, "labels": service["metadata"]["labels"] | labels}
+    world.cluster.put({key: value for key, value in stray.items() if key != "status"})
+    world.engine.calls.clear()
+    world.restart()
+    return world
+
+
+@pytest.mark.parametrize("kind", [SERVICE, DEPLOYMENT])
+async def test_what_is_labelled_as_a_leases_and_belongs_to_no_stack_is_removed_without_the_engine(kind: Kind) -> None:
+    world = await _with(kind)
+    assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    assert world.cluster.find(kind, "stray", SPACE) is None
+    assert world.cluster.find(SERVICE, "web", SPACE) is not None
+    assert world.engine.calls == []
+
+
+async def test_what_may_hold_a_tenants_volumes_stays_and_is_told() -> None:
+    world = await _with(STATEFUL_SET)
+    for _ in range(2):
+        outcome = await world.converge(LEASE)
+        assert outcome.phase is Phase.RUNNING
+        assert "StatefulSet stray" in outcome.reason
+    assert world.cluster.find(STATEFUL_SET, "stray", SPACE) is not None
+
+
+@pytest.mark.parametrize(
+    "labels", [{"akash.network": "no"}, {"akash.network/lease.id.dseq": "77"}], ids=["not ours", "another lease's"]
+)
+async def test_what_an_operator_put_there_or_is_labelled_otherwise_stays(labels: dict[str, str]) -> None:
+    complete = {
+        "akash.network/lease.id.owner": LEASE.owner,
+        "akash.network/lease.id.provider": LEASE.provider,
+        "akash.network/lease.id.dseq": "1",
+        "akash.network/lease.id.gseq": "1",
+        "akash.network/lease.id.oseq": "1",
+    }
+    world = await _with(SERVICE, **(complete | labels))
+    await world.converge(LEASE)
+    assert world.cluster.find(SERVICE, "stray", SPACE) is not None
+
+
+async def test_where_drift_is_only_reported_nothing_is_removed() -> None:
+    world = await _with(SERVICE)
+    world.config = type(world.config)(provider=world.config.provider, chain_id="akashnet-2", repair_drift=False)
+    world.restart()
+    await world.converge(LEASE)
+    assert world.cluster.find(SERVICE, "stray", SPACE) is not None
