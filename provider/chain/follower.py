@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import structlog
 
+from provider.chain.connection import Connection
 from provider.chain.events import block_from_results
 from provider.chain.model import Block, Head
 from provider.chain.rpc import RpcClient, RpcError, jittered
@@ -26,8 +27,8 @@ _TRIES_BEFORE_GAP = 3
 """A height is announced when its results are saved, but a node behind a balancer may lag; after this many tries it is
 a gap.
 """
-_UNREADABLE_BEFORE_GAP = 8
-"""An answer for a height that cannot be read so often is how every node has it: better a gap than to stand there."""
+_UNREADABLE_BEFORE_GAP = 3
+"""When no node's answer for a height could be read so many times, better a gap than to stand there."""
 _WINDOW = 16
 """Blocks asked for at once when many are missing; grows from one, back to one at a failure."""
 _AHEAD = "must be less than or equal to the current blockchain height"
@@ -178,14 +179,21 @@ class _Follower:
         return Block(height=earliest, events=block.events, missed_from=first_missed)
 
     async def _results(self, height: int) -> Block:
-        result = await self._rpc.call_any("block_results", height=str(height))
         try:
-            if int(result.get("height") or 0) != height:
-                raise ValueError(f"it is for height {result.get('height')!r}")
-            return block_from_results(height, result)
-        except (ValueError, TypeError, RecursionError) as error:
-            text = f"block_results at height {height} cannot be read: {error}"
-            if self._unreadable >= _UNREADABLE_BEFORE_GAP and height == self._height + 1:
-                _log.error("chain.results_unreadable", node=self._rpc.address, height=height, problem=str(error))
-                return Block(height=height, events=(), missed_from=height)
-            raise _Unreadable(self._rpc.address, text) from error
+            return await self._rpc.on_any_node(lambda connection: _read(connection, height))
+        except _Unreadable as error:
+            if self._unreadable < _UNREADABLE_BEFORE_GAP or height != self._height + 1:
+                raise
+            _log.error("chain.results_unreadable", node=error.address, height=height, problem=error.problem)
+            return Block(height=height, events=(), missed_from=height)
+
+
+async def _read(connection: Connection, height: int) -> Block:
+    result = await connection.call("block_results", {"height": str(height)})
+    try:
+        if int(result.get("height") or 0) != height:
+            raise ValueError(f"it is for height {result.get('height')!r}")
+        return block_from_results(height, result)
+    except (ValueError, TypeError) as error:
+        text = f"block_results at height {height}: the answer cannot be read: {error}"
+        raise _Unreadable(connection.address, text) from error

@@ -80,24 +80,6 @@ class RpcClient:
         """The `result` object. Integer parameters must be given as text (recording, §8)."""
         return await self.on_one_node(lambda connection: connection.call(method, params))
 
-    async def call_any(self, method: str, **params: Any) -> dict[str, Any]:
-        """As `call`, but what one node refuses (it pruned the height, it has no index) the others are asked for too."""
-        refusals: list[RpcError] = []
-        try:
-            return await self.call(method, **params)
-        except RpcError as refusal:
-            refusals.append(refusal)
-        now = self._clock.monotonic()
-        for node in self._nodes:
-            if node is not self._current and node.rest_until <= now:
-                try:
-                    return await self._ask(node, lambda connection: connection.call(method, params))
-                except RpcError as refusal:
-                    refusals.append(refusal)
-                except ChainError as error:
-                    self._failed(node, error)
-        raise refusals[0]
-
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer:
         """`abci_query` with a gRPC method path; `height` 0 means the latest, and an old latest state is refused."""
 
@@ -129,6 +111,25 @@ class RpcClient:
                 if attempt >= self._attempts or (isinstance(error, WrongChain) and not self._awake()):
                     raise
                 await self._pause(attempt, error)
+
+    async def on_any_node(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """As `on_one_node`, but what one node refuses (it pruned the height, it has no index) the others are asked
+        for too. Raises the first refusal when all refuse.
+        """
+        try:
+            return await self.on_one_node(ask)
+        except RpcError as refusal:
+            first, refused_by = refusal, self._current
+        now = self._clock.monotonic()
+        for node in self._nodes:
+            if node is not refused_by and node.rest_until <= now:
+                try:
+                    return await self._ask(node, ask)
+                except RpcError:
+                    continue
+                except ChainError as error:
+                    self._failed(node, error)
+        raise first
 
     async def head(self) -> Head:
         """Where the node in use stands; when that fails, is behind or stands still, all are asked and the foremost is
@@ -213,6 +214,6 @@ class RpcClient:
         """Nobody waits while another node can be asked at once."""
         if len(self._nodes) > 1 and self._awake():
             return
-        least = error.seconds if isinstance(error, TryLater) else 0.0
+        least = error.seconds if isinstance(error, TryLater) and len(self._nodes) == 1 else 0.0
         pause = max(least, jittered(_FIRST_PAUSE_SECONDS * 2**attempt))
         await self._clock.sleep(min(_LONGEST_PAUSE_SECONDS, pause))

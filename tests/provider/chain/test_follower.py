@@ -113,6 +113,7 @@ async def test_a_height_whose_results_the_node_discarded_is_a_gap_of_one(node: S
         b'{"jsonrpc":"2.0"}',
         b"[" * 100_000,
     ],
+    ids=lambda bad: repr(bad)[:30],
 )
 async def test_an_answer_that_is_none_is_asked_again_not_skipped(bad: object) -> None:
     tries = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -59,11 +60,15 @@ Answer = Callable[[str, dict[str, Any]], Any]
 
 @asynccontextmanager
 async def scripted_node(answer: Answer) -> AsyncIterator[str]:
-    """A node that answers `answer(method, params)`: a response, bytes, or a JSON-RPC result. It has no websocket."""
+    """A node that answers `answer(method, params)`: a response, bytes, a JSON-RPC result, or what is awaited for one.
+    It has no websocket.
+    """
 
     async def handle(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         found = answer(body["method"], body["params"])
+        if inspect.isawaitable(found):
+            found = await found
         if isinstance(found, web.StreamResponse):
             return found
         if isinstance(found, bytes):
@@ -72,7 +77,7 @@ async def scripted_node(answer: Answer) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_post("/", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
