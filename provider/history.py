@@ -117,6 +117,13 @@ class RecordedEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         return await self._applied(Operation.UP, spec, self._engine.up(spec, priority=priority))
 
+    async def open(self, opening: LeaseSpec) -> bool:
+        """No run yet: what comes of it is written down with the `up` that uses it."""
+        return await self._engine.open(opening)
+
+    async def give_up(self, stack: str) -> None:
+        await self._engine.give_up(stack)
+
     async def refresh(self, stack: str) -> StackResult:
         run = self._run(Operation.REFRESH, stack, reason=RunReason.DRIFT_REPAIR)
         return await self._recorded(run, None, self._engine.refresh(stack))

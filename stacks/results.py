@@ -105,7 +105,8 @@ class Durations:
 @dataclass(frozen=True, slots=True)
 class StackResult:
     """`changes` leaves out what stayed the same; `summary` counts every op. `error` is empty and `cause` None on
-    success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue.
+    success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue. `opened`:
+    the update was under way before its spec came, and times count from then.
     """
 
     operation: Operation
@@ -119,3 +120,4 @@ class StackResult:
     cause: FailureCause | None = None
     durations: Durations = Durations()
     spec_hash: str = ""
+    opened: bool = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pulumi
 
-from components.lease import lease_parts
+from components.labels import Object
+from components.lease import LeaseParts, lease_parts
+from components.resources.manifest import ManifestResource
 from components.resources.parts import Hostname, Isolation, LeasedIp, Namespace, Service, Workload
 from lease.spec import LeaseSpec
 
@@ -14,21 +16,40 @@ __all__ = ["Lease"]
 class Lease(pulumi.ComponentResource):
     """Registers exactly `components.lease.lease_objects(spec)`, in dependency order; `opts` brings the cluster.
 
-    Raises `BuildError` before anything is registered.
+    Raises `BuildError` before anything is registered. A spec without services may be completed later in the same run.
     """
 
     def __init__(self, name: str, spec: LeaseSpec, opts: pulumi.ResourceOptions) -> None:
         parts = lease_parts(spec)
         super().__init__("lessor:lease:Lease", name, None, opts)
-        inside = pulumi.ResourceOptions(parent=self)
-        home = Namespace(name, parts.namespace, inside)
-        isolation = Isolation(name, (*parts.credentials, *parts.policies), home=home, opts=inside)
-        for part in parts.services:
-            Workload(part, home=home, after=isolation.resources, opts=inside)
-            if part.services:
-                Service(part, home=home, opts=inside)
-        for hostname in parts.hostnames:
-            Hostname(hostname, home=home, opts=inside)
-        for address in parts.addresses:
-            LeasedIp(address, home=home, opts=inside)
+        self._inside = pulumi.ResourceOptions(parent=self)
+        self._home = Namespace(name, parts.namespace, self._inside)
+        self._isolation = Isolation(name, _isolating(parts), home=self._home, opts=self._inside)
+        self._beside(parts)
         self.register_outputs({"namespace": spec.namespace})
+
+    def complete(self, spec: LeaseSpec) -> None:
+        """Register what `spec` has beside what was registered for the same lease without services."""
+        parts = lease_parts(spec)
+        self._isolation.add(_isolating(parts), home=self._home)
+        self._beside(parts)
+
+    @property
+    def first(self) -> tuple[ManifestResource, ...]:
+        """What everything else waits for: the namespace and its isolation."""
+        return (self._home.resource, *self._isolation.resources)
+
+    def _beside(self, parts: LeaseParts) -> None:
+        """Everything but the namespace and its isolation."""
+        for part in parts.services:
+            Workload(part, home=self._home, after=self._isolation.resources, opts=self._inside)
+            if part.services:
+                Service(part, home=self._home, opts=self._inside)
+        for hostname in parts.hostnames:
+            Hostname(hostname, home=self._home, opts=self._inside)
+        for address in parts.addresses:
+            LeasedIp(address, home=self._home, opts=self._inside)
+
+
+def _isolating(parts: LeaseParts) -> tuple[Object, ...]:
+    return (*parts.credentials, *parts.policies)

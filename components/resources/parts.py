@@ -29,8 +29,18 @@ class Isolation(pulumi.ComponentResource):
         self, name: str, manifests: Sequence[Object], *, home: Namespace, opts: pulumi.ResourceOptions
     ) -> None:
         super().__init__("lessor:lease:Isolation", name, None, opts)
-        self.resources = [ManifestResource(manifest, _inside(home, self)) for manifest in manifests]
+        self._made: dict[tuple[str, str], ManifestResource] = {}
+        self.resources: list[ManifestResource] = []
+        self.add(manifests, home=home)
         self.register_outputs({})
+
+    def add(self, manifests: Sequence[Object], *, home: Namespace) -> None:
+        """Have all of `manifests`, in their order; what was registered before is not registered again."""
+        for manifest in manifests:
+            key = (manifest["kind"], manifest["metadata"]["name"])
+            if key not in self._made:
+                self._made[key] = ManifestResource(manifest, _inside(home, self))
+        self.resources = [self._made[item["kind"], item["metadata"]["name"]] for item in manifests]
 
 
 class Workload(pulumi.ComponentResource):

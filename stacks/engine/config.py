@@ -51,6 +51,10 @@ class EngineConfig(BaseModel):
     skip_checkpoints: bool = Field(
         default=True, description="write the state once, at the end; a killed run's objects are found by asking"
     )
+    open_updates: int = Field(
+        default=4, ge=0, le=64, description="updates that wait for a manifest with all else done; 0: none"
+    )
+    open_seconds: float = Field(default=30, gt=0, description="then such an update is given up")
     debug_providers: str | None = Field(
         default=None, description="PULUMI_DEBUG_PROVIDERS of every operation, for example kubernetes:PORT"
     )

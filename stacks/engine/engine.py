@@ -13,6 +13,7 @@ from lease.spec import LeaseSpec
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
 from stacks.engine.files import hold, place_kubeconfig, prepare_key
+from stacks.engine.opened import OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.processes import end, survivors
 from stacks.engine.shared import SharedPlugin
@@ -57,6 +58,7 @@ class PulumiEngine:
         self._pool = Pool(self._config)
         inherited = worker_environment(self._config)
         self._plugin = SharedPlugin(self._config, inherited, told=plugin_told) if shared_plugin else None
+        self._opened = OpenedUpdates(self._config, self._pool, sharing=self._sharing, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
         self._stacks: dict[str, tuple[asyncio.Lock, int]] = {}
         self._starting = asyncio.Lock()
@@ -73,6 +75,7 @@ class PulumiEngine:
 
     async def close(self) -> None:
         """Interrupt what runs and end the workers."""
+        await self._opened.close()
         await self._pool.close()
         if self._plugin is not None:
             await self._plugin.stop()
@@ -87,6 +90,30 @@ class PulumiEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         """Make the cluster hold exactly what `spec` says; the stack is made if need be."""
         return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec), priority)
+
+    async def open(self, opening: LeaseSpec) -> bool:
+        """Open the update of a lease that has no manifest yet: `opening` is its spec without services.
+
+        A hint: False where it is not taken (switched off, no room, the stack exists or is worked on). The next `up` of
+        this stack uses it where it fits, whatever else is asked of the stack ends it.
+        """
+        config, stack = self._config, opening.namespace
+        if config.engine != "thin" or stack in self._stacks or config.folder(stack).exists():
+            return False
+        try:
+            await self.start()
+        except EngineError:
+            return False  # whoever must have it, says so
+        return self._opened.open(opening)
+
+    async def give_up(self, stack: str) -> None:
+        """End an opened update that waits, if there is one."""
+        await self._opened.end(stack)
+
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Stacks whose update waits for a manifest with everything else done."""
+        return self._opened.waiting
 
     async def refresh(self, stack: str) -> StackResult:
         """Read the stack's objects from the cluster into its state."""
@@ -150,10 +177,17 @@ class PulumiEngine:
         async with self._only(task.stack):
             try:
                 await self.start()
-                return await self._in_worker(asked)
+                return await self._from_opened(task) or await self._in_worker(asked)
             except EngineError as error:
                 seconds = round(time.monotonic() - asked.at, 3)
                 return StackResult(task.operation, task.stack, ok=False, seconds=seconds, error=str(error))
+
+    async def _from_opened(self, task: Task) -> StackResult | None:
+        """The result if this stack's update was opened before and fits; None with nothing of it left."""
+        if task.operation is Operation.UP and task.spec is not None:
+            return await self._opened.use(task.spec)
+        await self._opened.end(task.stack)
+        return None
 
     async def _in_worker(self, asked: _Asked) -> StackResult:
         """A worker that died while it was idle is found out by using it; every idle one may have."""
@@ -163,6 +197,8 @@ class PulumiEngine:
         return await self._in_one(asked)
 
     async def _in_one(self, asked: _Asked) -> StackResult:
+        if not self._pool.load.spare:
+            self._opened.make_room()
         worker = await self._pool.take(priority=asked.priority, tenant=asked.tenant)
         waited = round(time.monotonic() - asked.at, 3)
         usable = False

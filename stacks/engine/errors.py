@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DataInUse", "EngineError", "NeverBegun", "OperationRefused", "WorkerLost"]
+__all__ = ["DataInUse", "EngineError", "NeverBegun", "NoManifest", "OperationRefused", "WorkerLost"]
 
 
 class EngineError(Exception):
@@ -23,3 +23,7 @@ class NeverBegun(WorkerLost):
 
 class OperationRefused(EngineError):
     """The operation must not run now; nothing was registered. The text is for the operator."""
+
+
+class NoManifest(EngineError):
+    """An opened update was ended before it got a spec: in a program, so that it never returns without one."""

@@ -35,6 +35,8 @@ class Recorder:
     outputs: dict[str, Any] = field(default_factory=dict)
     finished: bool = False
     began_at: float = field(default_factory=time.monotonic)
+    asked_at: float = 0.0
+    """Of an opened update: when its spec came; then nothing counts but the rest of its objects."""
     first_event_at: float = 0.0
     first_object_at: float = 0.0
 
@@ -68,9 +70,15 @@ class Recorder:
         """All errors, each once, with the resource it belongs to."""
         return "\n".join(dict.fromkeys(self.problems))
 
+    def seconds(self) -> float:
+        """Until now."""
+        return round(time.monotonic() - (self.asked_at or self.began_at), 3)
+
     def durations(self) -> Durations:
         """Until now. What never began took no time."""
         now = time.monotonic()
+        if self.asked_at:
+            return Durations(objects_s=round(now - self.asked_at, 3))
         started = self.first_event_at or now
         objects = self.first_object_at or now
         parts = (started - self.began_at, max(objects - started, 0.0), now - objects)

@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import yaml
@@ -25,7 +25,10 @@ from stacks.engine.stack import ThinStack, ThinWorkspace
 from stacks.engine.state import settings_of
 from stacks.engine.transit import TransitKey
 
-__all__ = ["Command", "Secrets", "environment", "open_stack"]
+__all__ = ["Command", "Program", "Secrets", "environment", "open_stack"]
+
+Program = Callable[[], Awaitable[None] | None]
+"""What Pulumi runs inline."""
 
 GOGC = "400"
 """−0.04 CPU s an operation for the command line and its plugin (toolchain.md §3)."""
@@ -96,7 +99,7 @@ def open_stack(
     *,
     command: PulumiCommand,
     secrets: Secrets,
-    program: Callable[[], None] | None,
+    program: Program | None,
     providers: str | None = None,
 ) -> Stack:
     """The stack, made if need be. `program` None: for operations that need none."""

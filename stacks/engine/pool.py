@@ -8,14 +8,27 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lease.spec import LeaseSpec
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import NeverBegun, WorkerLost
 from stacks.engine.processes import DATA_MARK
 from stacks.engine.turns import Turns
-from stacks.engine.wire import MAX_FRAME, Begun, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.engine.wire import (
+    MAX_FRAME,
+    Begun,
+    Configure,
+    Give,
+    Interrupt,
+    Opened,
+    Ready,
+    Result,
+    Task,
+    decode,
+    encode,
+)
 from stacks.priority import Priority
 from stacks.results import StackResult
 
@@ -72,18 +85,27 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def run(self, task: Task) -> StackResult:
-        """Run it to its end. Raises `WorkerLost` if the process ends first, `NeverBegun` if before it took the task."""
+    async def run(self, task: Task, *, waits: Callable[[], None] | None = None) -> StackResult:
+        """Run it to its end; `waits` is called when an opened update has come to where it waits.
+
+        Raises `WorkerLost` if the process ends first, `NeverBegun` if before it took the task.
+        """
         self.operations += 1
         try:
             await self._send(task)
             begun = await self._receive()
         except WorkerLost as error:
             raise NeverBegun(str(error)) from None
-        frame = await self._receive()
+        while isinstance(frame := await self._receive(), Opened):
+            if waits is not None:
+                waits()
         if not isinstance(begun, Begun) or not isinstance(frame, Result):
             raise WorkerLost("the worker answered out of turn")
         return frame.result
+
+    async def give(self, spec: LeaseSpec) -> None:
+        """The spec of the update that it has opened. Raises `WorkerLost`."""
+        await self._send(Give(spec=spec))
 
     async def interrupt(self) -> None:
         """Ask it to end the running operation; `run` still gets the result."""
@@ -105,7 +127,7 @@ class WorkerProcess:
         """The end of its stderr."""
         return " / ".join(self._stderr)[-2000:] or "it left no message"
 
-    async def _send(self, frame: Configure | Task | Interrupt) -> None:
+    async def _send(self, frame: Configure | Task | Give | Interrupt) -> None:
         assert self._process.stdin is not None  # noqa: S101
         try:
             self._process.stdin.write(encode(frame))
@@ -113,7 +135,7 @@ class WorkerProcess:
         except (ConnectionError, RuntimeError) as error:
             raise WorkerLost(f"the worker's pipe is closed ({error})") from None
 
-    async def _receive(self) -> Ready | Begun | Result:
+    async def _receive(self) -> Ready | Begun | Opened | Result:
         assert self._process.stdout is not None  # noqa: S101
         try:
             size = int.from_bytes(await self._process.stdout.readexactly(4), "big")
@@ -122,7 +144,7 @@ class WorkerProcess:
             frame = decode(await self._process.stdout.readexactly(size), to_worker=False)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
             raise WorkerLost(f"the worker ended ({type(error).__name__})") from None
-        if not isinstance(frame, Ready | Begun | Result):
+        if not isinstance(frame, Ready | Begun | Opened | Result):
             raise WorkerLost("the worker sent a frame that is not a worker's")
         return frame
 
@@ -163,6 +185,17 @@ class Pool:
         or the pool is closed meanwhile.
         """
         await self._wait(priority, tenant)
+        return await self._living()
+
+    async def take_spare(self) -> WorkerProcess | None:
+        """As `take`, at once and only while another worker stays free; else None."""
+        if self._closed or self.load.spare <= 1:
+            return None
+        self._busy += 1
+        return await self._living()
+
+    async def _living(self) -> WorkerProcess:
+        """With a place that is the caller's, which is given up if there is no worker for it."""
         try:
             worker = await self._idle() or await WorkerProcess.start(self._config)
             if self._closed:

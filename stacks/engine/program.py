@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import pulumi
 
 from components.lease import lease_objects
@@ -12,7 +15,7 @@ from policies.judge import judge
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import OperationRefused
 
-__all__ = ["check", "lease_program"]
+__all__ = ["check", "lease_program", "opened_program"]
 
 
 def check(spec: LeaseSpec) -> None:
@@ -24,8 +27,36 @@ def check(spec: LeaseSpec) -> None:
 
 def lease_program(config: EngineConfig, spec: LeaseSpec) -> None:
     """Register the stack's resources; run by Pulumi as an inline program."""
+    _lease(config, spec)
+    _export(spec)
+
+
+async def opened_program(
+    config: EngineConfig, opening: LeaseSpec, *, wanted: Callable[[], Awaitable[LeaseSpec]], made: Callable[[], None]
+) -> None:
+    """The same resources in two parts: those of `opening`, which has no services, then the rest of what is `wanted`.
+
+    `made` is called when the first part is in the cluster. Raises what `wanted` raises.
+    """
+    lease = _lease(config, opening)
+    telling = asyncio.create_task(_told(lease, made))  # never cancelled: it would cancel the registrations
+    lease.complete(spec := await wanted())
+    _export(spec)
+    await telling
+
+
+async def _told(lease: Lease, made: Callable[[], None]) -> None:
+    await asyncio.gather(*(asyncio.ensure_future(item.id.future()) for item in lease.first))
+    made()
+
+
+def _lease(config: EngineConfig, spec: LeaseSpec) -> Lease:
     cluster = Cluster("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
-    Lease(spec.namespace, spec, pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored]))
+    options = pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored])
+    return Lease(spec.namespace, spec, options)
+
+
+def _export(spec: LeaseSpec) -> None:
     pulumi.export("namespace", spec.namespace)
     pulumi.export("spec-hash", spec.content_hash())
 

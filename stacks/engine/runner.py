@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pulumi.automation import CommandError, Stack
+from pulumi.automation import CommandError, Stack, UpResult
 
 from components.errors import BuildError
 from stacks.engine.begun import begin, begun, finish, left_over
@@ -20,10 +19,11 @@ from stacks.engine.config import EngineConfig
 from stacks.engine.errors import EngineError, OperationRefused
 from stacks.engine.events import Recorder
 from stacks.engine.files import place_kubeconfig
+from stacks.engine.handover import Handover
 from stacks.engine.locks import is_stale
 from stacks.engine.masking import mask, mask_result
-from stacks.engine.opening import Command, Secrets, open_stack
-from stacks.engine.program import check, lease_program
+from stacks.engine.opening import Command, Program, Secrets, open_stack
+from stacks.engine.program import check, lease_program, opened_program
 from stacks.engine.sdk import quiet_sdk
 from stacks.engine.shown import explain, keep_shown
 from stacks.engine.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
@@ -45,15 +45,18 @@ class Runner:
         self._transit: TransitService | None = None
         self._secrets = Secrets(config)
         self._providers: str | None = None
+        self._handover: Handover | None = None
         if config.engine == "thin":
             quiet_sdk()
 
-    def run(self, task: Task) -> StackResult:
-        """Never raises for what the operation meets, the cluster's state or the spec."""
-        started, recorder = time.monotonic(), Recorder()
+    def run(self, task: Task, handover: Handover | None = None) -> StackResult:
+        """Never raises for what the operation meets, the cluster's state or the spec. `handover` brings the spec of an
+        update that is opened without one.
+        """
+        recorder = Recorder()
         outputs: dict[str, str] = {}
         error, cause = "", None
-        self._providers = task.providers
+        self._providers, self._handover = task.providers, handover
         try:
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
@@ -66,11 +69,15 @@ class Runner:
             error = str(problem)
         except CommandError as problem:
             error = recorder.error() or _last_words(problem)
+        finally:
+            self._handover = None
+        if handover is not None:
+            task, recorder.asked_at = _handed_over(task, handover), handover.given_at
         result = StackResult(
             operation=task.operation,
             stack=task.stack,
             ok=not error,
-            seconds=round(time.monotonic() - started, 3),
+            seconds=recorder.seconds(),
             changes=self._changes(task, recorder, ok=not error),
             summary=recorder.summary,
             error=mask(error, task.spec),
@@ -78,6 +85,7 @@ class Runner:
             cause=cause or cause_of(error),
             durations=recorder.durations(),
             spec_hash=task.spec.content_hash() if task.spec else "",
+            opened=handover is not None and handover.spec is not None,
         )
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
 
@@ -121,9 +129,20 @@ class Runner:
         abandoned = left_over(begun(self.config, task.stack), task.spec) if task.spec else []
         stack = self._open(task.stack, program)
         with self._noted(task, recorder):
-            result = stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            result = self._applied(stack, recorder)
             delete_objects(self.config, task.stack, abandoned)
         return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
+
+    def _applied(self, stack: Stack, recorder: Recorder) -> UpResult:
+        """Raises what the one who handed over a spec was refused for, rather than how the command line took it."""
+        handover = self._handover
+        try:
+            return stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
+        except CommandError as error:
+            raise (handover and handover.refusal) or error from None
+        finally:
+            if handover is not None:
+                handover.close()
 
     @contextmanager
     def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
@@ -135,7 +154,7 @@ class Runner:
             yield
             finish(self.config, task.stack)
             compact(self.config, task.stack)
-        except CommandError:
+        except (CommandError, OperationRefused, BuildError):
             # a refusal in the middle is an orderly end: the state was written after it
             if recorder.finished and _written(self.config.state_file(task.stack)) != before:
                 finish(self.config, task.stack)
@@ -179,15 +198,17 @@ class Runner:
         self._forget(stack)
         return {}
 
-    def _program(self, task: Task) -> Callable[[], None]:
+    def _program(self, task: Task) -> Program:
         if task.spec is None or task.spec.namespace != task.stack:
             raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of that very lease")
-        spec = task.spec
+        spec, handover = task.spec, self._handover
+        if handover is not None:
+            return lambda: opened_program(self.config, spec, wanted=handover.wanted, made=handover.made)
         if self.config.policies:
             check(spec)
         return lambda: lease_program(self.config, spec)
 
-    def _open(self, stack: str, program: Callable[[], None] | None = None) -> Stack:
+    def _open(self, stack: str, program: Program | None = None) -> Stack:
         return open_stack(
             self.config,
             stack,
@@ -229,6 +250,11 @@ def _scratch(folder: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _handed_over(task: Task, handover: Handover) -> Task:
+    """What was done in the end."""
+    return task if handover.spec is None else task.model_copy(update={"spec": handover.spec})
 
 
 def _written(state: Path) -> int:

@@ -18,7 +18,9 @@ __all__ = [
     "Begun",
     "Configure",
     "FromWorker",
+    "Give",
     "Interrupt",
+    "Opened",
     "Ready",
     "Result",
     "Task",
@@ -52,6 +54,15 @@ class Task(_Frame):
     spec: LeaseSpec | None = None
     providers: str | None = None
     """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next."""
+    opening: bool = False
+    """`spec` is what is known without a manifest: make it, then wait for `Give`."""
+
+
+class Give(_Frame):
+    """The whole spec for the update that was opened."""
+
+    kind: Literal["give"] = "give"
+    spec: LeaseSpec
 
 
 class Interrupt(_Frame):
@@ -73,6 +84,12 @@ class Begun(_Frame):
     kind: Literal["begun"] = "begun"
 
 
+class Opened(_Frame):
+    """All that needs no manifest is made; the update waits."""
+
+    kind: Literal["opened"] = "opened"
+
+
 class Result(_Frame):
     """The answer to a task."""
 
@@ -80,10 +97,10 @@ class Result(_Frame):
     result: StackResult
 
 
-ToWorker = Annotated[Configure | Task | Interrupt, Field(discriminator="kind")]
-FromWorker = Annotated[Ready | Begun | Result, Field(discriminator="kind")]
-_TO: TypeAdapter[Configure | Task | Interrupt] = TypeAdapter(ToWorker)
-_FROM: TypeAdapter[Ready | Begun | Result] = TypeAdapter(FromWorker)
+ToWorker = Annotated[Configure | Task | Give | Interrupt, Field(discriminator="kind")]
+FromWorker = Annotated[Ready | Begun | Opened | Result, Field(discriminator="kind")]
+_TO: TypeAdapter[Configure | Task | Give | Interrupt] = TypeAdapter(ToWorker)
+_FROM: TypeAdapter[Ready | Begun | Opened | Result] = TypeAdapter(FromWorker)
 
 
 def encode(frame: BaseModel) -> bytes:
@@ -92,6 +109,6 @@ def encode(frame: BaseModel) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Interrupt | Ready | Begun | Result:
+def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result:
     """The frame in `body`. Raises pydantic's ValidationError, which does not repeat the body."""
     return _TO.validate_json(body) if to_worker else _FROM.validate_json(body)

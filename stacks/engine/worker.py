@@ -17,9 +17,22 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from stacks.engine.config import EngineConfig
+from stacks.engine.handover import Handover
 from stacks.engine.processes import command_name, end, survivors
 from stacks.engine.runner import Runner
-from stacks.engine.wire import MAX_FRAME, Begun, Configure, Interrupt, Ready, Result, Task, decode, encode
+from stacks.engine.wire import (
+    MAX_FRAME,
+    Begun,
+    Configure,
+    Give,
+    Interrupt,
+    Opened,
+    Ready,
+    Result,
+    Task,
+    decode,
+    encode,
+)
 
 __all__ = ["main"]
 
@@ -32,8 +45,10 @@ class Worker:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        self._running: str | None = None
+        self._tasks: queue.SimpleQueue[tuple[Task, Handover | None]] = queue.SimpleQueue()
+        self._handover: Handover | None = None
+        self._writing = threading.Lock()
+        self._running: Task | None = None
         self._interrupted = threading.Event()
 
     def serve(self) -> None:
@@ -46,11 +61,11 @@ class Worker:
         threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
         self._write(Ready(pid=os.getpid()))
         while True:
-            task = self._tasks.get()
+            task, handover = self._tasks.get()
             self._interrupted.clear()
-            self._running = task.stack
+            self._running = task
             self._write(Begun())
-            result = runner.run(task)
+            result = runner.run(task, handover)
             self._running = None
             self._write(Result(result=result))
 
@@ -63,7 +78,11 @@ class Worker:
     def _listen(self, config: EngineConfig) -> None:
         while (frame := self._read()) is not None:
             if isinstance(frame, Task):
-                self._tasks.put(frame)
+                # made here, where `Give` is heard: it may come before the task is begun
+                self._handover = Handover(config, lambda: self._write(Opened())) if frame.opening else None
+                self._tasks.put((frame, self._handover))
+            elif isinstance(frame, Give) and self._handover is not None:
+                self._handover.give(frame.spec)
             elif isinstance(frame, Interrupt) and not self._interrupted.is_set():
                 self._interrupted.set()
                 threading.Thread(target=self._interrupt, args=(config,), daemon=True).start()
@@ -72,23 +91,26 @@ class Worker:
     def leave(self, config: EngineConfig) -> None:
         """The daemon is gone: end what runs, in order if it lets us, and go."""
         self._interrupt(config)
-        if (stack := self._running) is not None:
-            end(survivors(config.data, stack))
+        if (task := self._running) is not None:
+            end(survivors(config.data, task.stack))
         os._exit(0)
 
     def _interrupt(self, config: EngineConfig) -> None:
-        """SIGINT to each command line of the running operation, once each: a second one would be a hard stop."""
-        told: set[int] = set()
+        """SIGINT to each command line of the running operation, once each: a second one would be a hard stop.
+
+        Of that very one: the next may be of the same stack and begin at once.
+        """
+        task, told = self._running, set[int]()
         deadline = time.monotonic() + config.interrupt_seconds
-        while (stack := self._running) is not None and time.monotonic() < deadline:
-            for pid in set(survivors(config.data, stack)) - told:
+        while task is not None and self._running is task and time.monotonic() < deadline:
+            for pid in set(survivors(config.data, task.stack)) - told:
                 told.add(pid)
-                if command_name(pid) == "pulumi":  # its plugin ends with it, and in order
+                if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, and in order
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGINT)
             time.sleep(0.1)
 
-    def _read(self) -> Configure | Task | Interrupt | Ready | Begun | Result | None:
+    def _read(self) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result | None:
         head = self._source.read(4)
         size = int.from_bytes(head, "big")
         if len(head) < 4 or size > MAX_FRAME:
@@ -96,9 +118,10 @@ class Worker:
         body = self._source.read(size)
         return decode(body, to_worker=True) if len(body) == size else None
 
-    def _write(self, frame: Ready | Begun | Result) -> None:
-        self._sink.write(encode(frame))
-        self._sink.flush()
+    def _write(self, frame: Ready | Begun | Opened | Result) -> None:
+        with self._writing:
+            self._sink.write(encode(frame))
+            self._sink.flush()
 
 
 def main() -> None:
