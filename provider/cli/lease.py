@@ -30,10 +30,12 @@ lease = typer.Typer(no_args_is_help=True, help="The leases this provider knows, 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    from provider.cli.lease_words import register_words  # noqa: PLC0415  once, whoever builds an app
+    from provider.cli.lease_restore import register_restore  # noqa: PLC0415  once, whoever builds an app
+    from provider.cli.lease_words import register_words  # noqa: PLC0415
 
     if not any(command.name == "release-brake" for command in lease.registered_commands):
         register_words(lease)
+        register_restore(lease)
     app.add_typer(lease, name="lease")
 
 

@@ -19,6 +19,7 @@ import structlog
 
 from lease.ids import LeaseId
 from provider.errors import ProviderError
+from provider.volumes.restore import Wish
 
 __all__ = ["NotListening", "Operated", "Word", "control_path", "obey", "serve_control", "tell"]
 
@@ -36,6 +37,10 @@ class Word(StrEnum):
     RETRY = "retry"
     """Try the refused version again."""
     RELEASE_BRAKE = "release-brake"
+    VOLUMES = "volumes"
+    """What is in quarantine."""
+    RESTORE = "restore"
+    """The lease's volumes go to another; see `volumes.restore.Wish` for what else the request says."""
 
 
 class Operated(Protocol):
@@ -51,6 +56,9 @@ class Operated(Protocol):
     def close(self, lease: LeaseId) -> str: ...
     async def recreate(self, lease: LeaseId) -> str: ...
     async def retry(self, lease: LeaseId) -> str: ...
+    @property
+    def quarantined(self) -> list[dict[str, Any]]: ...
+    async def restore(self, wish: Wish) -> str: ...
 
 
 class NotListening(ProviderError):
@@ -82,17 +90,18 @@ async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
         request = json.loads(line)
         word = Word(request["word"])
         lease = _lease(request["lease"]) if request.get("lease") else None
+        wish = _wish(request, lease) if lease and word is Word.RESTORE else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {"ok": False, "text": "this is no request that this provider knows"}
     try:
-        return await _obey(loop, word, lease)
+        return await (_restore(loop, wish) if wish else _obey(loop, word, lease))
     except ProviderError as error:
         return {"ok": False, "text": str(error)}
 
 
-def tell(path: Path, word: Word, lease: LeaseId | None = None) -> dict[str, Any]:
-    """Say it and wait for the answer. Raises `NotListening`."""
-    request = {"word": word.value} | ({"lease": str(lease)} if lease else {})
+def tell(path: Path, word: Word, lease: LeaseId | None = None, **more: object) -> dict[str, Any]:
+    """Say it and wait for the answer; `more` is what else the request says. Raises `NotListening`."""
+    request = {"word": word.value} | ({"lease": str(lease)} if lease else {}) | more
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_SECONDS)
@@ -126,6 +135,8 @@ def _answering(loop: Operated) -> Any:
 async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, Any]:
     if word is Word.STANDING:
         return _standing(loop)
+    if word is Word.VOLUMES:
+        return {"ok": True, "text": "", "volumes": loop.quarantined}
     if word is Word.RELEASE_BRAKE:
         released = loop.release_brake()
         text = f"{len(released)} leases go now" if released else "the brake holds nothing"
@@ -148,6 +159,25 @@ def _standing(loop: Operated) -> dict[str, Any]:
         "braked": sorted(map(str, loop.braked)),
         "unknown_stacks": list(loop.unknown_stacks),
     }
+
+
+async def _restore(loop: Operated, wish: Wish) -> dict[str, Any]:
+    _log.warning("control.word", word=Word.RESTORE.value, lease=str(wish.lease), into=str(wish.into))
+    return {"ok": True, "text": await loop.restore(wish)}
+
+
+def _wish(request: Mapping[str, Any], lease: LeaseId) -> Wish:
+    """Raises what `obey` expects of a request that is none. A flag counts only when it is `true` itself."""
+    only = request.get("only") or []
+    if not isinstance(only, list) or not all(isinstance(name, str) for name in only):
+        raise TypeError("only")
+    return Wish(
+        lease=lease,
+        into=_lease(request["into"]) if request.get("into") else lease,
+        only=tuple(only),
+        force_owner=request.get("force_owner") is True,
+        swap=request.get("swap") is True,
+    )
 
 
 def _lease(text: str) -> LeaseId:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
 
@@ -14,11 +15,14 @@ from provider.chain.model import Block
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.restoring import restore_volumes
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.lifecycle.survey import take_survey
 from provider.lifecycle.watching import Watcher, watched
 from provider.protocols import Chain, Clock
+from provider.volumes.restore import Wish
+from provider.volumes.words import volume_document
 
 __all__ = ["LeaseLoop"]
 
@@ -89,6 +93,21 @@ class LeaseLoop:
         await self._reconciler.retry_refused(lease)
         self.look(lease)
         return ""
+
+    @property
+    def quarantined(self) -> list[dict[str, Any]]:
+        """Volumes that outlived their lease, as `volumes.words.volume_document` tells of each."""
+        quarantine = self._reconciler.quarantine
+        return [volume_document(volume, quarantine.problem(volume)) for volume in quarantine.volumes]
+
+    async def restore(self, wish: Wish) -> str:
+        """An operator's word: see `restoring.restore_volumes`. What was done, in a line; raises `NotRestored`."""
+        into, done = await restore_volumes(
+            self._parts, wish, statuses=self.statuses, quarantine=self._reconciler.quarantine, clock=self._clock
+        )
+        for lease in {wish.lease, into}:
+            self.look(lease)
+        return done
 
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""

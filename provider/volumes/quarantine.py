@@ -26,7 +26,7 @@ from provider.volumes.marks import KeptVolume, claimed_from, expired, held, let_
 __all__ = ["Quarantine", "Step", "next_step"]
 
 _AGAIN_S = 10.0
-_LONGEST_S = 600.0
+_LONGEST_S = 3600.0
 _SURE_S = 60.0
 """A clock that jumps ahead for a moment deletes nothing: the time must stay over for so long."""
 _log = structlog.get_logger(__name__)
