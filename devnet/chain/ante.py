@@ -13,7 +13,7 @@ from cosmos.tx.signing.v1beta1.signing_pb2 import SIGN_MODE_DIRECT
 from cosmos.tx.v1beta1.tx_pb2 import SignDoc
 from google.protobuf.message import DecodeError
 
-from devnet.chain import bank
+from devnet.chain import bank, feegrants
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind, Refused
 from devnet.chain.events import plain
@@ -33,7 +33,6 @@ _NO_SIGNATURES = Kind("sdk", 15, "no signatures supplied")
 _INVALID = Kind("sdk", 18, "invalid request")
 _TIMEOUT = Kind("sdk", 30, "tx timeout height")
 _SEQUENCE = Kind("sdk", 32, "incorrect account sequence")
-_NO_GRANT = Kind("sdk", 38, "not found")
 
 _MAX_MEMO = 256
 _MAX_GAS = (1 << 63) - 1
@@ -96,8 +95,9 @@ def _take_fee(ctx: Context, tx: Tx, mode: Mode) -> None:
     payer = tx.auth.fee.payer or tx.signers[0]
     granter = tx.auth.fee.granter
     if granter and granter != payer:
-        text = f"{_bytes_text(granter)} does not allow to pay fees for {_bytes_text(payer)}: fee-grant not found"
-        raise _NO_GRANT(text)
+        words = f"{_bytes_text(granter)} does not allow to pay fees for {_bytes_text(payer)}"
+        feegrants.use(ctx, granter, payer, fee, words=words)
+        payer = granter
     if bank.account(ctx.state, payer) is None:
         raise _UNKNOWN_ADDRESS(f"fee payer address: {_bytes_text(payer)} does not exist")
     if fee:

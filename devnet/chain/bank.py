@@ -20,6 +20,7 @@ __all__ = [
     "balance",
     "balances",
     "coins_text",
+    "ensure_account",
     "handle_send",
     "load_genesis",
     "save_account",
@@ -70,7 +71,7 @@ def save_account(ctx: Context, row: Account) -> None:
     ctx.put("account", row.address, value=row)
 
 
-def _ensure_account(ctx: Context, address: str) -> None:
+def ensure_account(ctx: Context, address: str) -> None:
     if account(ctx.state, address) is None:
         number = ctx.get("next_account")
         ctx.put("next_account", value=number + 1)
@@ -99,7 +100,7 @@ def send(ctx: Context, sender: str, recipient: str, coins: Mapping[str, int]) ->
     for denom, amount in coins.items():
         _add(ctx, sender, denom, -amount)
         _add(ctx, recipient, denom, amount)
-    _ensure_account(ctx, recipient)
+    ensure_account(ctx, recipient)
     ctx.events += transfer_events(sender, recipient, coins_text(coins))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-__all__ = ["Kind", "QueryRefused", "Refused", "panicked", "undefined"]
+__all__ = ["PANIC", "Kind", "QueryPanicked", "QueryRefused", "Refused", "panicked", "undefined"]
 
 
 class Refused(Exception):
@@ -26,12 +26,12 @@ class Refused(Exception):
 
     def in_message(self, index: int) -> Refused:
         """The same refusal as reported for the message at `index` of a transaction; a panic is reported bare."""
-        if self.code == _PANIC:
+        if self.code == PANIC:
             return self
         return Refused(self.codespace, self.code, f"failed to execute message; message index: {index}: {self.log}")
 
 
-_PANIC = 111222
+PANIC = 111222
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def undefined(log: str) -> Refused:
 
 def panicked(text: str) -> Refused:
     """A recovered panic; the stack that follows on a real node is left out."""
-    return Refused("undefined", _PANIC, f"recovered: {text}\nstack:\n<removed>")
+    return Refused("undefined", PANIC, f"recovered: {text}\nstack:\n<removed>")
 
 
 _ABCI = {
@@ -96,3 +96,13 @@ class QueryRefused(Exception):
     def grpc(self) -> tuple[grpc.StatusCode, str]:
         """(status, details) as the gRPC port reports it; a plain error has no status of its own there."""
         return (grpc.StatusCode.UNKNOWN if self.plain else self.status), self.module + self.text
+
+
+class QueryPanicked(QueryRefused):
+    """A recovered panic: over `abci_query` without a height and outside the codespace `sdk` (correction 14)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(grpc.StatusCode.INTERNAL, text)
+
+    def abci(self) -> tuple[int, str]:
+        return PANIC, f"{self.text}: panic"

@@ -19,6 +19,7 @@ __all__ = [
     "TEST_MNEMONIC",
     "TestKey",
     "address_of",
+    "bech32_complaint",
     "derive_key",
     "module_address",
     "raw_address",
@@ -106,6 +107,16 @@ def raw_address(address: str) -> bytes | None:
 
 def valid_address(address: str) -> bool:
     return raw_address(address) is not None
+
+
+def bech32_complaint(address: str) -> str:
+    """What the node says is wrong with it."""
+    position = address.rfind("1")
+    if len(address) < 8:
+        return f"invalid bech32 string length {len(address)}"
+    if position < 1 or position + 7 > len(address):
+        return f"invalid separator index {position}"
+    return "invalid checksum"
 
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:

@@ -17,7 +17,7 @@ from akash.provider.v1beta4 import msg_pb2 as pm
 from cosmos.bank.v1beta1.tx_pb2 import MsgSend
 from cosmos.feegrant.v1beta1 import tx_pb2 as feegrant
 
-from devnet.chain import audit, bank, deployment, deposits, endings, market, provider
+from devnet.chain import audit, bank, certificates, deployment, deposits, endings, feegrants, market, provider
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind
 from devnet.chain.wire import Message
@@ -66,15 +66,15 @@ _ROWS = (
     Row(mm.MsgLeaseStartReclaim, "id.provider", endings.check_close_bid, endings.handle_start_reclaim),
     Row(audit_pb.MsgSignProviderAttributes, "auditor", audit.check_signature, audit.handle_sign),
     Row(audit_pb.MsgDeleteProviderAttributes, "auditor", audit.check_signature, audit.handle_delete),
+    Row(cert.MsgCreateCertificate, "owner", certificates.check_create, certificates.handle_create),
+    Row(cert.MsgRevokeCertificate, "id.owner", certificates.check_revoke, certificates.handle_revoke),
+    Row(feegrant.MsgGrantAllowance, "granter", feegrants.check_grant, feegrants.handle_grant),
+    Row(feegrant.MsgRevokeAllowance, "granter", feegrants.check_revoke, feegrants.handle_revoke),
     # Known to the node, not yet to this simulation: signature, sequence and fee are handled, the message is refused.
-    Row(cert.MsgCreateCertificate, "owner", _pass, _not_served),
-    Row(cert.MsgRevokeCertificate, "id.owner", _pass, _not_served),
     Row(oracle.MsgAddPriceEntry, "signer", _pass, _not_served),
     Row(bme.MsgBurnACT, "owner", _pass, _not_served),
     Row(bme.MsgMintACT, "owner", _pass, _not_served),
     Row(bme.MsgBurnMint, "owner", _pass, _not_served),
-    Row(feegrant.MsgGrantAllowance, "granter", _pass, _not_served),
-    Row(feegrant.MsgRevokeAllowance, "granter", _pass, _not_served),
 )
 
 MESSAGES: dict[str, Row] = {f"/{row.kind.DESCRIPTOR.full_name}": row for row in _ROWS}

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from devnet.chain import event_query
 from devnet.chain.app import TxResult
 from devnet.chain.blocks import NODE_VERSION, VALIDATOR, Block, result_json, tx_hash
-from devnet.chain.errors import QueryRefused
+from devnet.chain.errors import PANIC, QueryPanicked, QueryRefused
 from devnet.chain.node import Node
 from devnet.chain.query import METHODS, Transport, answer
 from devnet.chain.query.akash import discovery_json
@@ -154,7 +154,7 @@ async def _abci_query(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
         "value": base64.b64encode(reply.value).decode() if reply.value else None,
         "proofOps": None,
         "height": str(reply.height),
-        "codespace": "sdk" if reply.code else "",
+        "codespace": reply.codespace,
     }
     return {"response": response}
 
@@ -167,6 +167,11 @@ class AbciReply:
     log: str = ""
     value: bytes = b""
     height: int = 0
+
+    @property
+    def codespace(self) -> str:
+        """Always `sdk`, panics excepted (recorded corrections 5 and 14)."""
+        return ("undefined" if self.code == PANIC else "sdk") if self.code else ""
 
 
 def abci_query(node: Node, path: str, data: bytes, height: int) -> AbciReply:
@@ -189,6 +194,8 @@ def abci_query(node: Node, path: str, data: bytes, height: int) -> AbciReply:
         return AbciReply(6, "unknown query path: unknown request")
     try:
         return AbciReply(value=answer(node.query(height), method, data), height=at)
+    except QueryPanicked as panic:
+        return AbciReply(*panic.abci())
     except QueryRefused as refused:
         code, log = refused.abci()
         return AbciReply(code, log, height=at)

@@ -24,14 +24,8 @@ from tests.chain.recording import block_times, recorded, rows, transactions, tx_
 
 pytestmark = pytest.mark.xdist_group("chain-replay")
 
-CERTIFICATES, GRANTS, MONEY = "certificates come later", "fee grants come later", "BME and the oracle come later"
+MONEY = "BME and the oracle come later"
 STEPS_LEFT_OUT = {
-    "06-cert": CERTIFICATES,
-    "07-cert-basic": CERTIFICATES,
-    "08-cert-ops": CERTIFICATES,
-    "72-feegrant": GRANTS,
-    "73-feegrant-use": GRANTS,
-    "74-feegrant-lim": GRANTS,
     "81-bme": MONEY,
     "82-akt-fallback": MONEY,
 }
@@ -39,7 +33,6 @@ LABELS_LEFT_OUT = {"price by non-source": MONEY, "price 1.25": MONEY}
 GAS_TEXT = re.compile(r"gasUsed: \d+|gas used: '\d+'")
 
 METHODS_LEFT_OUT = {
-    "/akash.cert.v1.Query/Certificates": CERTIFICATES,
     "/akash.bme.v1.Query/": MONEY,
     "/akash.oracle.v2.Query/": MONEY,
     "/akash.audit.v1.Query/AllProvidersAttributes": "the real node answers with garbage; not served",
@@ -52,14 +45,12 @@ METHODS_LEFT_OUT = {
 }
 ACCOUNTS_LEFT_OUT = {
     "akash17xpfvakm2amg962yls6f84z3kell8c5lazw8j8": "fee collector: emptied into rewards every block",
-    "akash1t04285nrq667tzkyxtlv823v6lrtgpeesjg7m4": GRANTS,
     "akash1klpwzlvfnw7j8gtdd0cuu9vaw9ermsmd37sg55": MONEY,
 }
 BROKEN_BY_BURNING = 203
 """From this height on the tenant's balance lacks what the recorded one burned and got back."""
 TENANT = "akash1vtad8680vhdfqvxx0f2yaxa6agdylelm443h3v"
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
-GRANTER = "akash1r0v0cf8tc8dfeulze6yetsarvkx6uu7rhx498q"
 
 
 @dataclass
@@ -108,17 +99,17 @@ def _node() -> Node:
 
 def test_every_recorded_transaction_has_the_recorded_result_and_events(replay: Replay) -> None:
     assert not replay.transactions.wrong
-    assert (replay.transactions.matched, replay.transactions.left_out) == (325, 19)
+    assert (replay.transactions.matched, replay.transactions.left_out) == (339, 5)
 
 
 def test_every_recorded_broadcast_is_taken_or_refused_with_the_recorded_words(replay: Replay) -> None:
     assert not replay.broadcasts.wrong
-    assert replay.broadcasts.matched == 415
+    assert replay.broadcasts.matched == 447
 
 
 def test_every_recorded_query_is_answered_byte_for_byte_at_its_height(replay: Replay) -> None:
     assert not replay.queries.wrong
-    assert replay.queries.matched == 1033
+    assert replay.queries.matched == 1077
 
 
 def test_the_state_of_an_old_height_stays_readable(replay: Replay) -> None:
@@ -206,8 +197,7 @@ def _left_out(row: dict[str, Any]) -> bool:
 
 def _accounts_left_out(height: int) -> list[str]:
     moved = [TENANT, PROVIDER] if height >= BROKEN_BY_BURNING else []
-    granter = [GRANTER] if height >= 184 else []
-    return [*ACCOUNTS_LEFT_OUT, *moved, *granter]
+    return [*ACCOUNTS_LEFT_OUT, *moved]
 
 
 _GAS_HOLDERS = {

@@ -25,7 +25,7 @@ from devnet.chain.app import TxResult
 from devnet.chain.blocks import NODE_VERSION, Block, tx_hash
 from devnet.chain.errors import QueryRefused, Refused
 from devnet.chain.events import Event
-from devnet.chain.keys import valid_address
+from devnet.chain.keys import bech32_complaint, valid_address
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message
 
@@ -52,7 +52,7 @@ def account(query: Query, request: Message) -> Message:
     if not request.address:
         raise QueryRefused(_INVALID, "Address cannot be empty")
     if not valid_address(request.address):
-        raise QueryRefused(_INVALID, f"decoding bech32 failed: {_bech32_complaint(request.address)}", plain=True)
+        raise QueryRefused(_INVALID, f"decoding bech32 failed: {bech32_complaint(request.address)}", plain=True)
     row = bank.account(query.state, request.address)
     if row is None:
         raise QueryRefused(_NOT_FOUND, f"account {request.address} not found")
@@ -66,18 +66,9 @@ def _pack(message: Message) -> Message:
     return Packed(type_url=f"/{message.DESCRIPTOR.full_name}", value=message.SerializeToString())
 
 
-def _bech32_complaint(address: str) -> str:
-    position = address.rfind("1")
-    if len(address) < 8:
-        return f"invalid bech32 string length {len(address)}"
-    if position < 1 or position + 7 > len(address):
-        return f"invalid separator index {position}"
-    return "invalid checksum"
-
-
 def _checked(address: str) -> str:
     if not valid_address(address):
-        raise QueryRefused(_INVALID, f"invalid address: decoding bech32 failed: {_bech32_complaint(address)}")
+        raise QueryRefused(_INVALID, f"invalid address: decoding bech32 failed: {bech32_complaint(address)}")
     return address
 
 

@@ -9,6 +9,7 @@ from enum import Flag, auto
 import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
 import grpc
 from akash.audit.v1 import query_pb2 as apb
+from akash.cert.v1 import query_pb2 as cpb
 from akash.deployment.v1beta4 import query_pb2 as dpb
 from akash.discovery.v1 import service_pb2 as discovery
 from akash.escrow.v1 import query_pb2 as epb
@@ -22,7 +23,7 @@ from cosmos.tx.v1beta1 import service_pb2 as txs
 from google.protobuf.message import DecodeError
 
 from devnet.chain.errors import QueryRefused
-from devnet.chain.query import akash, cosmos, market
+from devnet.chain.query import akash, certificates, cosmos, market
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message, fill
 
@@ -64,6 +65,7 @@ METHODS: dict[str, Method] = {
     "/akash.provider.v1beta4.Query/Provider": Method(ppb.QueryProviderRequest, akash.provider),
     "/akash.audit.v1.Query/ProviderAttributes": Method(apb.QueryProviderAttributesRequest, akash.audited),
     "/akash.audit.v1.Query/ProviderAuditorAttributes": Method(apb.QueryProviderAuditorRequest, akash.audited_by),
+    "/akash.cert.v1.Query/Certificates": Method(cpb.QueryCertificatesRequest, certificates.certificates),
     "/akash.discovery.v1.Discovery/GetInfo": Method(discovery.GetInfoRequest, akash.discovery, Transport.GRPC),
     "/cosmos.auth.v1beta1.Query/Account": Method(auth.QueryAccountRequest, cosmos.account),
     "/cosmos.bank.v1beta1.Query/Balance": Method(bank.QueryBalanceRequest, cosmos.balance),
