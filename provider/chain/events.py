@@ -11,6 +11,7 @@ from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from provider.chain.model import Block, Event
 
 __all__ = [
+    "AUDITOR_CREATED", "AUDITOR_DELETED",
     "BID_CLOSED", "BID_CREATED", "DEPLOYMENT_CLOSED", "DEPLOYMENT_UPDATED", "GROUP_CLOSED", "GROUP_PAUSED",
     "LEASE_CLOSED",
     "LEASE_CREATED", "LEASE_RECLAIM_STARTED", "ORDER_CLOSED", "ORDER_CREATED", "PROVIDER_CREATED", "PROVIDER_UPDATED",
@@ -31,6 +32,8 @@ GROUP_CLOSED = "akash.deployment.v1.EventGroupClosed"
 GROUP_PAUSED = "akash.deployment.v1.EventGroupPaused"
 PROVIDER_CREATED = "akash.provider.v1beta4.EventProviderCreated"
 PROVIDER_UPDATED = "akash.provider.v1beta4.EventProviderUpdated"
+AUDITOR_CREATED = "akash.audit.v1.EventTrustedAuditorCreated"
+AUDITOR_DELETED = "akash.audit.v1.EventTrustedAuditorDeleted"
 
 _NOT_FIELDS = frozenset({"msg_index", "mode"})
 """Added by the SDK; `mode` is not even JSON."""

@@ -1,13 +1,10 @@
-"""One order, from sight to bid, and the end of a bid.
-
-Only here a bid message is made, and only from a decision that is recorded. Between looking at what is free and
-promising it nothing is awaited, so two orders never get the same room.
-"""
+"""From a decision to a bid on the chain, and the end of a bid."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Sequence
+from math import inf
 
 import structlog
 
@@ -15,17 +12,19 @@ from lease.ids import OrderId
 from provider.chain import messages
 from provider.chain.model import BidState, Order, OrderState
 from provider.errors import ChainError, StoreError, TxRefused
-from provider.inventory.snapshot import Snapshot
-from provider.market.book import Market, Placed
-from provider.market.decision import Audits, Bid, Decision, Declined, Rules, decide, lines_of
-from provider.market.pricing import maximum_price
-from provider.market.quote import Asked, Quote
-from provider.observe.metrics import BIDS, DECISIONS
-from provider.store.decisions import DecisionInputs, record_decision, record_outcome
+from provider.market.book import Hold, Market, Placed
+from provider.market.considering import current_record, made_up_mind, reach_decision, record_decision
+from provider.market.decision import Bid
+from provider.market.offer import bid_message
+from provider.observe.metrics import BIDS
+from provider.store.decisions import Recorded, record_outcome
 
-__all__ = ["consider", "end_bid"]
+__all__ = ["consider", "consider_all", "end_bid", "forget"]
 
 _log = structlog.get_logger(__name__)
+_NEVER = frozenset({13, 15, 20, 21, 23, 24})
+"""Codes of the market module that say: this order is not to be had by us, whatever we do (chain.md §10)."""
+_FIRST_HOLD, _LONGEST_HOLD = 60.0, 3600.0
 
 
 async def consider(market: Market, item: OrderId | Order) -> None:
@@ -48,125 +47,69 @@ async def consider(market: Market, item: OrderId | Order) -> None:
 
 
 async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) -> None:
-    order = item if isinstance(item, Order) else await market.chain.order(item)
-    if order is None or order.state is not OrderState.OPEN or market.book.record is None:
+    hold = market.book.held.get(order_id)
+    if (hold is not None and hold.until > market.clock.now()) or made_up_mind(market, order_id):
         return
-    if await market.chain.bid(order_id.bid_by(market.provider)) is not None:
-        return  # one bid an order for ever, also a closed one (recordings/chain README §4)
-    inputs, decision = await _decide(market, order, await _audits(market, order))
+    order = item if isinstance(item, Order) else await market.chain.order(item)
+    record = await current_record(market)
+    if order is None or order.state is not OrderState.OPEN or record is None:
+        return
+    inputs, decision, mark = await reach_decision(market, order, record)
     try:
-        number = await _record(market, inputs, decision)
+        if isinstance(decision, Bid) and await _had_our_bid(market, order_id):
+            market.ledger.release(order_id)
+            return
+        recorded = await record_decision(market, inputs, decision, mark)
     except BaseException:
         market.ledger.release(order_id)
         raise
-    if isinstance(decision, Bid):
-        await _send(market, order_id, decision, number)
+    if isinstance(decision, Bid) and recorded is not None:
+        await _send(market, recorded)
 
 
-async def _audits(market: Market, order: Order) -> Audits:
-    signed_by = order.spec.requirements.signed_by
-    auditors = dict.fromkeys((*(signed_by.all_of or ()), *(signed_by.any_of or ())))
-    found = {}
-    for auditor in auditors:
-        signed = await market.chain.audited_attributes(provider=market.provider, auditor=auditor)
-        found[auditor] = tuple(signed)
-    return found
+async def _had_our_bid(market: Market, order: OrderId) -> bool:
+    """One bid an order for ever, also when it is closed (recordings/chain README §4)."""
+    if await market.chain.bid(order.bid_by(market.provider)) is None:
+        return False
+    market.book.held[order] = Hold(inf)
+    return True
 
 
-async def _decide(market: Market, order: Order, audits: Audits) -> tuple[DecisionInputs, Decision]:
-    """Look, decide and promise in one step. Where a strategy must be asked, its room is promised while it thinks, and
-    its word is the last input of the decision.
-    """
-    assert market.book.record is not None  # noqa: S101  # the caller looked
-    snapshot: Snapshot = market.ledger.free(market.inventory())
-    rules = market.rules if market.pricing is None else _at_most(market, order)
-    inputs = DecisionInputs(order, market.book.record, snapshot, rules, audits)
-    decision = decide(order, inputs.record, snapshot=snapshot, rules=rules, audits=audits)
-    if not isinstance(decision, Bid):
-        return replace(inputs, rules=market.rules), decision
-    market.ledger.promise(decision.reservation)
-    return (inputs, decision) if market.pricing is None else await _priced(market, inputs, decision)
-
-
-def _at_most(market: Market, order: Order) -> Rules:
-    """As if the strategy had said the order's maximum: does everything else allow a bid?"""
-    return replace(market.rules, prices=Quote("", maximum_price(order.spec)))
-
-
-async def _priced(market: Market, inputs: DecisionInputs, fits: Bid) -> tuple[DecisionInputs, Decision]:
-    assert market.pricing is not None  # noqa: S101  # the caller looked
-    order = inputs.order
-    asked = Asked(order.id, order.spec, fits.offer, maximum_price(order.spec))
-    decision: Decision = Declined(())
-    try:
-        inputs = replace(inputs, rules=replace(market.rules, prices=await market.pricing(asked)))
-        decision = decide(order, inputs.record, snapshot=inputs.snapshot, rules=inputs.rules, audits=inputs.audits)
-    finally:
-        if isinstance(decision, Declined):
-            market.ledger.release(order.id)
-    return inputs, decision
-
-
-async def _record(market: Market, inputs: DecisionInputs, decision: Decision) -> int:
-    """The decision's number; a refusal with the same reasons as the last one of this order is not stored again."""
-    order = inputs.order.id
-    if isinstance(decision, Declined) and market.book.declined.get(order) == decision.reasons:
-        return 0
-    number = await record_decision(market.database, inputs, decision, now=market.clock.now())
-    if isinstance(decision, Declined):
-        market.book.declined[order] = decision.reasons
-        DECISIONS.labels("declined").inc()
-        _log.info("market.declined", order=str(order), reasons=list(decision.reasons))
-    else:
-        DECISIONS.labels("bid").inc()
-        _tell(inputs, decision, number)
-    return number
-
-
-def _tell(inputs: DecisionInputs, bid: Bid, number: int) -> None:
-    """One line: the price with what it is made of, and the node of every replica."""
-    spec = inputs.order.spec
-    most = maximum_price(spec)
-    lines = [line for line in lines_of(spec, inputs.rules.prices) if line.amount]
-    parts = [f"{line.quantity.normalize():f} {line.what} × {line.scale:f}" for line in lines]
-    _log.info(
-        "market.decided",
-        order=str(inputs.order.id),
-        price=f"{bid.price.amount.normalize():f}{bid.price.denom}",
-        maximum=f"{most.amount.normalize():f}{most.denom}",
-        parts=parts,
-        nodes={str(unit): list(names) for unit, names in bid.reservation.nodes.items()},
-        decision=number,
-    )
-
-
-async def _send(market: Market, order: OrderId, bid: Bid, number: int) -> None:
+async def _send(market: Market, recorded: Recorded) -> None:
     """Refused: the promise goes. No answer: it stays, and the full pass asks the chain what became of the bid."""
-    if order in market.book.over:
+    order, number, book = recorded.order, recorded.number, market.book
+    if order in book.over:
         market.ledger.release(order)
         await record_outcome(market.database, number, "not sent: the order ended first")
         return
-    message = messages.create_bid(
-        order.bid_by(market.provider), price=bid.price, deposit=market.deposit, offer=bid.offer
-    )
-    market.book.placed[order] = Placed(since=market.clock.now(), decision=number)
+    message = bid_message(recorded, provider=market.provider, deposit=market.deposit)
+    book.placed[order] = Placed(since=market.clock.now(), decision=number)
+    book.tried.setdefault(order.owner, {})[order] = market.clock.now()
     try:
         result = await market.chain.broadcast([message])
     except TxRefused as refusal:
-        BIDS.labels("open", "refused").inc()
-        _log.warning(
-            "market.bid_refused", order=str(order), codespace=refusal.codespace, code=refusal.code, log=refusal.log
-        )
-        forget(market, order)
-        await record_outcome(
-            market.database, number, f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}"
-        )
+        await _refused(market, recorded, refusal)
         return
     BIDS.labels("open", "sent").inc()
     _log.info("market.bid", order=str(order), height=result.height, hash=result.hash, fee=result.fee)
     await record_outcome(market.database, number, f"sent {result.hash} at {result.height}")
-    if order in market.book.over:
+    if order in book.over:
         await _close(market, order, "the order ended while the bid was on its way")
+
+
+async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> None:
+    """What can never be had is left alone; anything else is tried again later and later."""
+    order, book = recorded.order, market.book
+    BIDS.labels("open", "refused").inc()
+    _log.warning(
+        "market.bid_refused", order=str(order), codespace=refusal.codespace, code=refusal.code, log=refusal.log
+    )
+    forget(market, order)
+    times = book.held[order].times + 1 if order in book.held else 1
+    pause = inf if refusal.codespace == "market" and refusal.code in _NEVER else _FIRST_HOLD * 2 ** min(times - 1, 9)
+    book.held[order] = Hold(market.clock.now() + (pause if pause == inf else min(pause, _LONGEST_HOLD)), times)
+    words = f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}"
+    await record_outcome(market.database, recorded.number, words)
 
 
 def forget(market: Market, order: OrderId) -> Placed | None:
@@ -213,7 +156,7 @@ async def _close(market: Market, order: OrderId, why: str) -> None:
     _log.info("market.bid_closed", order=str(order), why=why)
 
 
-async def consider_all(market: Market, orders: list[Order], *, at_once: int = 32) -> None:
+async def consider_all(market: Market, orders: Sequence[Order], *, at_once: int = 32) -> None:
     """Many orders, `at_once` side by side: their bids share blocks instead of taking one each."""
     slots = asyncio.Semaphore(at_once)
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lease.ids import OrderId
-from provider.chain.model import ProviderRecord
+from provider.chain.model import MarketParams, ProviderRecord
 from provider.inventory.ledger import Ledger
-from provider.inventory.snapshot import Inventory
-from provider.market.decision import Rules
-from provider.market.quote import Pricing
+from provider.inventory.snapshot import Inventory, Snapshot
+from provider.market.audits import AuditCache
+from provider.market.quote import Asked, Pricing, Quote
+from provider.market.terms import OwnerRules, Rules, Tenant
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
+from provider.store.decision_log import DecisionLog
 from provider.units import Coin
 
-__all__ = ["Book", "Market", "Placed"]
+__all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted"]
+
+_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +34,73 @@ class Placed:
     decision: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Declination:
+    """What was recorded last of an order (reasons without their numbers), and by which state of everything."""
+
+    kind: tuple[str, ...]
+    mark: object
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """An order that was refused by the chain is left alone until then; infinite for one that we can never have."""
+
+    until: float
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """What a strategy said, and what it was asked under which `mark`: the same question is not asked again."""
+
+    asked: Asked
+    mark: object
+    quote: Quote
+
+
 @dataclass(slots=True)
 class Book:
-    """`busy`: being decided or sent. `over`: ended while a bid was on its way. `declined`: reasons last recorded,
-    not to repeat them.
+    """`busy`: being decided or sent. `over`: ended while a bid was on its way. `declined`, `quoted`, `held`: of open
+    orders. `tried`: when we bid, for an hour, less what became a lease. `record_at`: when the record was read.
     """
 
     record: ProviderRecord | None = None
+    record_at: float = 0.0
+    params: MarketParams | None = None
     placed: dict[OrderId, Placed] = field(default_factory=dict)
     leased: set[OrderId] = field(default_factory=set)
     busy: set[OrderId] = field(default_factory=set)
     over: set[OrderId] = field(default_factory=set)
-    declined: dict[OrderId, tuple[str, ...]] = field(default_factory=dict)
+    declined: dict[OrderId, Declination] = field(default_factory=dict)
+    quoted: dict[OrderId, Quoted] = field(default_factory=dict)
+    held: dict[OrderId, Hold] = field(default_factory=dict)
+    tried: dict[str, dict[OrderId, float]] = field(default_factory=dict)
+    free: tuple[Snapshot | None, int] = (None, 0)
+    """What was free when last looked, and how often it had changed."""
+
+    def forget_order(self, order: OrderId) -> None:
+        """It is open no more."""
+        for memory in (self.declined, self.quoted, self.held):
+            memory.pop(order, None)
+
+    def keep_only(self, orders: set[OrderId], *, now: float) -> None:
+        """Forget what is remembered of orders that are open no more, and bids of more than an hour ago."""
+        for memory in (self.declined, self.quoted, self.held):
+            for order in memory.keys() - orders:
+                del memory[order]
+        for owner, times in list(self.tried.items()):
+            self.tried[owner] = {order: at for order, at in times.items() if now - at < _HOUR}
+            if not self.tried[owner]:
+                del self.tried[owner]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Market:
     """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0:
-    no timeout). `pricing` is asked for each order that fits; without one the scales of `rules` are the price.
+    no timeout). `pricing` is asked for each order that fits; without one the scales of `rules` are the price. While
+    `pricing_mark` says the same, so would the strategy to the same question; by default it never does. `owners`
+    gives the newest lists; without it those of `rules` hold.
     """
 
     provider: str
@@ -61,6 +115,31 @@ class Market:
     bid_timeout: float = 300.0
     interval: float = 60.0
     pricing: Pricing | None = None
+    pricing_mark: Callable[[], object] = object
+    owners: Callable[[], OwnerRules] | None = None
+    attributes_age: float = 600.0
+    decisions_kept: int = 100_000
+    decisions_age: float = 14 * 86400.0
     book: Book = field(default_factory=Book)
     look_again: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to have the whole state compared soon: something was missed or failed."""
+
+    @cached_property
+    def log(self) -> DecisionLog:
+        return DecisionLog(self.database)
+
+    @cached_property
+    def audits(self) -> AuditCache:
+        async def ask(auditor: str) -> object:
+            return await self.chain.audited_attributes(provider=self.provider, auditor=auditor)
+
+        return AuditCache(ask, self.clock.now, self.attributes_age)  # type: ignore[arg-type]
+
+    def tenant(self, order: OrderId) -> Tenant:
+        """What this order's tenant holds of us beside it, at this moment. A promise is a bid before it is sent."""
+        owner, book = order.owner, self.book
+        promised = [one for one in self.ledger.orders() if one.owner == owner and one != order]
+        leases = sum(one in book.leased for one in promised)
+        since = self.clock.now() - _HOUR
+        lately = sum(at > since for one, at in book.tried.get(owner, {}).items() if one not in book.leased)
+        return Tenant(len(promised) - leases, leases, lately)

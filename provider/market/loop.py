@@ -17,13 +17,15 @@ from provider.chain.model import Block, Event
 from provider.errors import ChainError, StoreError
 from provider.market.bidding import consider, end_bid
 from provider.market.book import Market
-from provider.market.reconcile import adopt_lease, full_pass
+from provider.market.reconcile import adopt_lease, full_pass, time_out
 from provider.protocols import Subscription
 
 __all__ = ["on_block", "run_market"]
 
 _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 2.0
+_TIMEOUT_SECONDS = 5.0
+_PRUNE_SECONDS = 3600.0
 _Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -34,6 +36,8 @@ async def run_market(market: Market) -> None:
     async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
         await _pass_until_done(market)
         group.create_task(_passes(market), name="market passes")
+        group.create_task(_timeouts(market), name="market timeouts")
+        group.create_task(_pruning(market), name="market pruning")
         await _follow(market, blocks, spawn=group.create_task)
 
 
@@ -43,6 +47,8 @@ async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> Non
             on_block(market, value, spawn=spawn)
         elif isinstance(value, Overflow):
             _log.warning("market.events_lost", count=value.dropped)
+            market.book.record = None
+            market.audits.forget()
             market.look_again.set()
 
 
@@ -70,11 +76,32 @@ async def _pass_until_done(market: Market) -> None:
             await market.clock.sleep(_RETRY_SECONDS)
 
 
+async def _timeouts(market: Market) -> None:
+    """Between two passes too: a bid that nobody takes holds room and a deposit."""
+    while market.bid_timeout > 0:
+        await market.clock.sleep(min(_TIMEOUT_SECONDS, market.bid_timeout, market.interval))
+        await time_out(market)
+
+
+async def _pruning(market: Market) -> None:
+    while True:
+        try:
+            gone = await market.log.prune(
+                now=market.clock.now(), keep=market.decisions_kept, age_s=market.decisions_age
+            )
+            _log.debug("market.decisions_pruned", count=gone)
+        except StoreError as error:
+            _log.warning("market.not_pruned", problem=str(error))
+        await market.clock.sleep(_PRUNE_SECONDS)
+
+
 def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
     """Start what each event asks for; nothing here waits for the chain."""
     if block.missed_from:
         _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
+        market.book.record = None
         market.look_again.set()
+        market.audits.forget()
     for event in block.events:
         _on_event(market, event, spawn=spawn)
 
@@ -95,8 +122,23 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
             bid = events.lease_id(event)
             if bid is not None and bid.provider == market.provider:
                 _end(market, lambda order: order == bid.order, "our bid was closed", spawn=spawn)
+        case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
+            market.book.record = None
+            market.look_again.set()
+        case events.AUDITOR_CREATED | events.AUDITOR_DELETED if event.fields.get("owner") == market.provider:
+            market.audits.forget(str(event.fields.get("auditor", "")))
+            market.look_again.set()
+        case _:
+            _on_end(market, event, spawn=spawn)
+
+
+def _on_end(market: Market, event: Event, *, spawn: _Spawn) -> None:
+    """What closes an order: itself, its group, or its deployment; not each of them is told (chain.md §14, 2)."""
+    match event.type:
         case events.ORDER_CLOSED:
             closed = events.order_id(event)
+            if closed is not None:
+                market.book.forget_order(closed)
             _end(market, lambda order: order == closed, "the order was closed", spawn=spawn)
         case events.GROUP_CLOSED | events.GROUP_PAUSED:
             group = events.group_id(event)
@@ -104,8 +146,6 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
         case events.DEPLOYMENT_CLOSED:
             deployment = events.deployment_id(event)
             _end(market, lambda order: order.deployment == deployment, "the deployment was closed", spawn=spawn)
-        case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
-            market.look_again.set()
 
 
 def _on_lease_created(market: Market, event: Event, *, spawn: _Spawn) -> None:

@@ -15,8 +15,9 @@ from provider.bus import LEASE_CHANGED
 from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
+from provider.store.decisions import orders_decided, record_outcome
 
-__all__ = ["adopt", "full_pass"]
+__all__ = ["adopt", "adopt_lease", "full_pass", "time_out"]
 
 _log = structlog.get_logger(__name__)
 _BLOCK_SECONDS = 6.0
@@ -32,7 +33,7 @@ async def full_pass(market: Market) -> None:
     if market.book.record is not None:
         orders = list(await market.chain.open_orders())
         seen = {order.id for order in orders}
-        market.book.declined = {key: why for key, why in market.book.declined.items() if key in seen}
+        market.book.keep_only(seen, now=market.clock.now())
         await _end_overtaken(market, seen)
         await consider_all(market, [order for order in orders if order.id not in market.book.placed])
 
@@ -51,7 +52,8 @@ async def adopt(market: Market) -> bool:
     if head.catching_up:
         _log.warning("market.node_catching_up", height=head.height)
         return False
-    market.book.record = await market.chain.provider(market.provider)
+    market.book.record, market.book.record_at = await market.chain.provider(market.provider), market.clock.now()
+    market.book.params = await market.chain.market_params()
     if market.book.record is None:
         _log.error(
             "market.not_registered", provider=market.provider, remedy="create the provider on chain; no bids until then"
@@ -65,7 +67,7 @@ async def adopt(market: Market) -> bool:
         await _adopt_bid(market, bid, height=head.height)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
     await _let_go(market, leases=leases, bids=bids)
-    await _time_out(market)
+    await time_out(market)
     return True
 
 
@@ -80,7 +82,9 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
             return
         market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     market.book.leased.add(order)
-    market.book.placed.pop(order, None)
+    placed = market.book.placed.pop(order, None)
+    if placed is not None and placed.decision:
+        await record_outcome(market.database, placed.decision, "lease")
     market.bus.publish(LEASE_CHANGED, lease.id)
 
 
@@ -94,9 +98,10 @@ async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
     if order.state is not OrderState.OPEN:
         await end_bid(market, order_id, f"the order is {order.state.name.lower()}")
         return
+    known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
     market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     age = max(0, height - bid.created_at) * _BLOCK_SECONDS
-    market.book.placed[order_id] = Placed(since=market.clock.now() - age)
+    market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))
 
 
@@ -137,7 +142,8 @@ def _gone(bid: Bid | None) -> bool:
     return bid is not None and bid.state in (BidState.LOST, BidState.CLOSED)
 
 
-async def _time_out(market: Market) -> None:
+async def time_out(market: Market) -> None:
+    """End own bids that nobody has taken for too long."""
     if market.bid_timeout <= 0:
         return
     limit = market.clock.now() - market.bid_timeout

@@ -1,39 +1,44 @@
-"""Decisions with what they were made from. Inputs are kept once each, by digest: rules and records repeat, snapshots
-often do.
-"""
+"""Decisions with references to what they were made from. Only the log here can say that a bid has its record."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import select, update
 
 from lease.ids import OrderId
-from lease.resources import Attribute, Price
-from provider.chain.model import Order, ProviderRecord
+from lease.resources import Price
+from provider.chain.model import Order, OrderState, ProviderRecord
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Audits, Bid, Decision, Rules
+from provider.market.decision import Bid, Decision
+from provider.market.quote import Quote
+from provider.market.terms import Audits, Rules, Tenant
+from provider.store.capacity_log import from_entries
 from provider.store.database import Database
-from provider.store.tables import decision_inputs, decisions
+from provider.store.decision_inputs import read_input
+from provider.store.tables import capacity_log, decisions
 
-__all__ = ["DecisionInputs", "StoredDecision", "load_inputs", "orders_decided", "record_decision", "record_outcome"]
+__all__ = [
+    "DecisionInputs",
+    "Recorded",
+    "StoredDecision",
+    "decision_row",
+    "load_inputs",
+    "orders_decided",
+    "recent_decisions",
+    "record_outcome",
+    "short_reasons",
+]
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {
-    "order": TypeAdapter(Order),
-    "record": TypeAdapter(ProviderRecord),
-    "snapshot": TypeAdapter(Snapshot),
-    "rules": TypeAdapter(Rules),
-    "audits": TypeAdapter(dict[str, tuple[Attribute, ...]]),
-}
+_REASONS, _REASON = 8, 240
+"""So many reasons are kept, of so many characters; all of them are told when the decision is made again."""
+_OUTCOME = 600
+_SEAL = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,29 @@ class DecisionInputs:
     snapshot: Snapshot
     rules: Rules
     audits: Audits
+    tenant: Tenant = field(default_factory=Tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A decision that is in the store, under its number. Nothing but the log of decisions can make one, and without one
+    no bid message is made.
+    """
+
+    number: int
+    order: OrderId
+    decision: Decision
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("only the log of decisions says what is recorded")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """`verdict` is bid or declined; `price` None when declined; `outcome` what became of the bid, empty while
-    unknown.
+    """`verdict` is bid or declined; `price` None when declined; `reasons` in short; `outcome` what became of the bid,
+    empty while unknown.
     """
 
     id: int
@@ -62,42 +84,60 @@ class StoredDecision:
     outcome: str
 
 
-async def record_decision(database: Database, inputs: DecisionInputs, decision: Decision, *, now: float) -> int:
-    """Store it; the number returned is the record a bid needs."""
-    order = inputs.order.id
-    row: dict[str, Any] = {
-        "owner": order.owner,
-        "dseq": str(order.dseq),
-        "gseq": order.gseq,
-        "oseq": order.oseq,
+def short_reasons(decision: Decision) -> tuple[str, ...]:
+    """The first reasons, each cut; a last one says how many more there are."""
+    reasons = () if isinstance(decision, Bid) else decision.reasons
+    kept = tuple(reason if len(reason) <= _REASON else reason[: _REASON - 1] + "…" for reason in reasons[:_REASONS])
+    more = len(reasons) - len(kept)
+    return (*kept, f"and {more} more reasons") if more else kept
+
+
+def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> dict[str, Any]:
+    """The row but for its references."""
+    order = inputs.order
+    facts = {"state": int(order.state), "created": order.created_at, "reclamation": order.reclamation_ns}
+    return {
+        "owner": order.id.owner,
+        "dseq": str(order.id.dseq),
+        "gseq": order.id.gseq,
+        "oseq": order.id.oseq,
         "decided_at": now,
         "verdict": "bid" if isinstance(decision, Bid) else "declined",
         "price": f"{decision.price.amount:f}" if isinstance(decision, Bid) else "",
         "denom": decision.price.denom if isinstance(decision, Bid) else "",
-        "reasons": json.dumps([] if isinstance(decision, Bid) else list(decision.reasons)),
+        "reasons": json.dumps(short_reasons(decision), ensure_ascii=False, separators=(",", ":")),
         "outcome": "",
+        "facts": json.dumps({**facts, "tenant": list(asdict(inputs.tenant).values())}, separators=(",", ":")),
     }
-    async with database.writing() as connection:
-        for kind in _ADAPTERS:
-            row[f"{kind}_input"] = await _keep(connection, kind, getattr(inputs, kind))
-        result = await connection.execute(insert(decisions).values(row))
-        return int((result.inserted_primary_key or (0,))[0])
 
 
 async def record_outcome(database: Database, decision: int, outcome: str) -> None:
     """What became of the bid: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
     async with database.writing() as connection:
-        await connection.execute(update(decisions).where(decisions.c.id == decision).values(outcome=outcome))
+        row = update(decisions).where(decisions.c.id == decision).values(outcome=outcome[:_OUTCOME])
+        await connection.execute(row)
 
 
 async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredDecision]:
     """All decisions about one order, newest first."""
     query = (
         select(decisions)
-        .where(decisions.c.owner == order.owner, decisions.c.dseq == str(order.dseq))
+        .where(decisions.c.dseq == str(order.dseq), decisions.c.owner == order.owner)
         .where(decisions.c.gseq == order.gseq, decisions.c.oseq == order.oseq)
         .order_by(decisions.c.id.desc())
     )
+    async with database.reading() as connection:
+        return [_stored(row) for row in (await connection.execute(query)).mappings().all()]
+
+
+async def recent_decisions(
+    database: Database, *, limit: int, verdict: str = "", owner: str = "", dseq: int | None = None
+) -> Sequence[StoredDecision]:
+    """The newest first; those of one verdict, owner or dseq where given."""
+    query = select(decisions).order_by(decisions.c.id.desc()).limit(limit)
+    for column, wanted in (("verdict", verdict), ("owner", owner), ("dseq", "" if dseq is None else str(dseq))):
+        if wanted:
+            query = query.where(decisions.c[column] == wanted)
     async with database.reading() as connection:
         return [_stored(row) for row in (await connection.execute(query)).mappings().all()]
 
@@ -108,28 +148,28 @@ async def load_inputs(database: Database, decision: int) -> DecisionInputs:
         row = (await connection.execute(select(decisions).where(decisions.c.id == decision))).mappings().one_or_none()
         if row is None:
             raise StoreError(f"there is no decision {decision}")
-        parts = {kind: await _read(connection, kind, row[f"{kind}_input"]) for kind in _ADAPTERS}
-    return DecisionInputs(**parts)
+        kinds = ("spec", "record", "rules", "audits")
+        parts = {kind: await read_input(connection, kind, row[f"{kind}_input"]) for kind in kinds}
+        quote = await read_input(connection, "quote", row["quote_input"]) if row["quote_input"] else None
+        snapshot = await _free_at(connection, row["capacity"])
+    return _inputs(row, parts, quote, snapshot)
 
 
-async def _keep(connection: AsyncConnection, kind: str, value: object) -> str:
-    body = _ADAPTERS[kind].dump_json(value)
-    digest = hashlib.sha256(kind.encode() + b"\0" + body).hexdigest()
-    known = select(decision_inputs.c.digest).where(decision_inputs.c.digest == digest)
-    if (await connection.execute(known)).scalar_one_or_none() is None:
-        row = {"digest": digest, "kind": kind, "body": zlib.compress(body)}
-        await connection.execute(insert(decision_inputs).values(row))
-    return digest
+def _inputs(row: Any, parts: dict[str, Any], quote: Quote | None, snapshot: Snapshot) -> DecisionInputs:
+    facts = json.loads(row["facts"])
+    order_id = OrderId(row["owner"], int(row["dseq"]), row["gseq"], row["oseq"])
+    order = Order(order_id, OrderState(facts["state"]), parts["spec"], facts["created"], facts["reclamation"])
+    rules: Rules = parts["rules"] if quote is None else replace(parts["rules"], prices=quote)
+    return DecisionInputs(order, parts["record"], snapshot, rules, parts["audits"], Tenant(*facts["tenant"]))
 
 
-async def _read(connection: AsyncConnection, kind: str, digest: str) -> Any:
-    body = (
-        await connection.execute(select(decision_inputs.c.body).where(decision_inputs.c.digest == digest))
-    ).scalar_one()
-    try:
-        return _ADAPTERS[kind].validate_json(zlib.decompress(body))
-    except (zlib.error, ValidationError) as error:
-        raise StoreError(f"decision input {digest} ({kind}) cannot be read: {error}") from error
+async def _free_at(connection: Any, entry: int) -> Snapshot:
+    begin = select(capacity_log.c.id).where(capacity_log.c.id <= entry, capacity_log.c.full)
+    first = (await connection.execute(begin.order_by(capacity_log.c.id.desc()).limit(1))).scalar_one_or_none()
+    if first is None:
+        raise StoreError("what was free at the time of the decision is not kept any more")
+    rows = select(capacity_log.c.body).where(capacity_log.c.id.between(first, entry)).order_by(capacity_log.c.id)
+    return from_entries([bytes(body) for body in (await connection.execute(rows)).scalars()])
 
 
 def _stored(row: Any) -> StoredDecision:
@@ -142,3 +182,7 @@ def _stored(row: Any) -> StoredDecision:
         reasons=tuple(json.loads(row["reasons"])),
         outcome=row["outcome"],
     )
+
+
+def _recorded(number: int, order: OrderId, decision: Decision) -> Recorded:
+    return Recorded(number, order, decision, seal=_SEAL)

@@ -7,7 +7,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -18,6 +17,7 @@ from sqlalchemy import (
 )  # fmt: skip
 
 __all__ = [
+    "capacity_log",
     "chain_cursors",
     "decision_inputs",
     "decisions",
@@ -26,6 +26,7 @@ __all__ = [
     "leases",
     "metadata",
     "runs",
+    "standing_words",
     "transactions",
     "versions",
 ]
@@ -48,11 +49,22 @@ chain_cursors = Table(
 decision_inputs = Table(
     "decision_inputs",
     metadata,
-    Column("digest", String(_DIGEST), primary_key=True),
-    Column("kind", String(32), nullable=False),
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("digest", LargeBinary(16), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""What decisions were made from, once each: zlib over JSON, by SHA-256 of the JSON."""
+"""What decisions were made from, once each: zlib over JSON. `digest`: the first half of its SHA-256, kind included."""
+
+capacity_log = Table(
+    "capacity_log",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("full", Boolean, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""What was free: a full picture each hour, changes after it (`provider.store.capacity_log`)."""
 
 decisions = Table(
     "decisions",
@@ -68,16 +80,18 @@ decisions = Table(
     Column("denom", String(128), nullable=False),
     Column("reasons", Text, nullable=False),
     Column("outcome", Text, nullable=False),
-    Column("order_input", String(_DIGEST), ForeignKey("decision_inputs.digest"), nullable=False),
-    Column("record_input", String(_DIGEST), ForeignKey("decision_inputs.digest"), nullable=False),
-    Column("snapshot_input", String(_DIGEST), ForeignKey("decision_inputs.digest"), nullable=False),
-    Column("rules_input", String(_DIGEST), ForeignKey("decision_inputs.digest"), nullable=False),
-    Column("audits_input", String(_DIGEST), ForeignKey("decision_inputs.digest"), nullable=False),
-    Index("decisions_by_order", "owner", "dseq", "gseq", "oseq"),
-    Index("decisions_by_time", "decided_at"),
+    Column("facts", Text, nullable=False),
+    Column("spec_input", Integer, nullable=False),
+    Column("record_input", Integer, nullable=False),
+    Column("rules_input", Integer, nullable=False),
+    Column("audits_input", Integer, nullable=False),
+    Column("quote_input", Integer, nullable=True),
+    Column("capacity", Integer, nullable=False),
+    Index("decisions_by_dseq", "dseq"),
 )
 """Every decision. `dseq` is text: an unsigned 64-bit number fits no integer column. `outcome`: what became of the
-bid.
+bid. `facts`: what the order and the tenant were beside the group, JSON. What it refers to is
+removed after it (`provider.store.decision_log`); constraints would search all decisions for each row that goes.
 """
 
 leases = Table(
@@ -130,6 +144,15 @@ transactions = Table(
     Index("transactions_by_time", "account", "sent_at"),
 )
 """What was signed in the last days. `account`: chain id and address; `fee` is text: amounts have no upper end."""
+
+standing_words = Table(
+    "standing_words",
+    metadata,
+    Column("lease", String(256), primary_key=True),
+    Column("word", String(16), primary_key=True),
+    Column("at", Float, nullable=False),
+)
+"""What the teardown brake holds and has let go, and operators' words about removals."""
 
 versions = Table(
     "versions",

@@ -17,7 +17,8 @@ from provider.inventory.snapshot import Snapshot
 from provider.market.decision import decide
 from provider.store import Database, open_database
 from provider.store.cursors import load_cursor, save_cursor
-from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_decision, record_outcome
+from provider.store.decision_log import DecisionLog
+from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_outcome
 from provider.store.tables import metadata
 from tests.provider.market.world import RECORD, RULES, make_order
 
@@ -71,7 +72,8 @@ async def test_decisions_come_back_with_what_they_were_made_from(database: Datab
     order = make_order(2**64 - 1)
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
     decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
-    numbers = [await record_decision(database, inputs, decision, now=float(index)) for index in range(3)]
+    log = DecisionLog(database)
+    numbers = [(await log.record(inputs, decision, now=float(index))).number for index in range(3)]
     await record_outcome(database, numbers[-1], "lost")
     newest, *_ = found = await orders_decided(database, order.id)
     assert len(found) == 3
@@ -79,7 +81,7 @@ async def test_decisions_come_back_with_what_they_were_made_from(database: Datab
     assert await load_inputs(database, numbers[0]) == inputs
     async with database.reading() as connection:
         kept = (await connection.execute(text("SELECT COUNT(*) FROM decision_inputs"))).scalar_one()
-    assert kept == 5  # once each, though three decisions look at them
+    assert kept == 4  # once each, though three decisions look at them
     assert await orders_decided(database, OrderId("akash1tenant", 1, 1, 1)) == []
 
 
@@ -91,9 +93,8 @@ async def test_a_decision_that_is_not_there_is_told(database: Database) -> None:
 async def test_a_damaged_input_is_told(database: Database) -> None:
     order = make_order()
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
-    number = await record_decision(
-        database, inputs, decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}), now=1.0
-    )
+    decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
+    number = (await DecisionLog(database).record(inputs, decision, now=1.0)).number
     async with database.writing() as connection:
         await connection.execute(text("UPDATE decision_inputs SET body = x'00'"))
     with pytest.raises(StoreError, match="cannot be read"):

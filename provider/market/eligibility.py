@@ -1,0 +1,155 @@
+"""May we bid at all? The checks of bidding.md §1.4 and what the chain would refuse (§1.5), each with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lease.attributes import has_capabilities, subset
+from lease.groups import GroupSpec, ResourceUnit
+from lease.resources import Attribute
+from lease.validation import group_problems
+from provider.chain.model import Order, OrderState, ProviderRecord
+from provider.market.terms import Audits, Notice, OwnerRules, Rules, Tenant
+
+__all__ = ["MAX_AUDITORS", "Check", "auditors_of", "eligibility", "owner_reasons"]
+
+_MAX_VOLUMES = 4
+"""Storage entries a unit may have (bidding.md §1.4, row 5)."""
+MAX_AUDITORS = 32
+"""Auditors of one order that are asked for; each costs a query, and who writes the order names as many as he likes."""
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question; without reasons it is passed."""
+
+    name: str
+    reasons: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+def eligibility(order: Order, record: ProviderRecord, *, rules: Rules, audits: Audits, tenant: Tenant) -> list[Check]:
+    """All of them, whatever fails: an operator wants to see every reason."""
+    spec, wanted = order.spec, order.spec.requirements.attributes or ()
+    units = spec.units
+    return [
+        _check("order", _order_reasons(order, record)),
+        _check("tenant", owner_reasons(order.id.owner, rules.owners, tenant)),
+        _check("attributes", _missing(wanted, record.attributes)),
+        _check("order filter", _filter_reasons(wanted, rules.order_filter)),
+        _check("capabilities", (reason for unit in units for reason in _capability_reasons(unit, record))),
+        _check("volumes", (reason for unit in units for reason in _volume_reasons(unit))),
+        _check("signatures", _signature_reasons(spec, record, audits)),
+        _check("group", (f"not a valid group: {problem}" for problem in group_problems((spec,)))),
+        _check("denom", _denom_reasons(spec, rules.denoms)),
+        _check("reclamation", _reclamation_reasons(order, rules.notice)),
+    ]
+
+
+def auditors_of(spec: GroupSpec) -> tuple[str, ...]:
+    """Each distinct one, first those of all_of, then those of any_of."""
+    signed_by = spec.requirements.signed_by
+    return tuple(dict.fromkeys((*(signed_by.all_of or ()), *(signed_by.any_of or ()))))
+
+
+def owner_reasons(owner: str, rules: OwnerRules, tenant: Tenant) -> Iterator[str]:
+    """The lists and the limits of one tenant; asked before anything else is, since it costs nothing."""
+    if owner in rules.denied:
+        yield "the tenant is on the list of those who are not served"
+    if rules.allowed is not None and owner not in rules.allowed:
+        yield "the tenant is not on the list of those who are served"
+    for have, most, words in (
+        (tenant.open_bids, rules.open_bids, "open bids"),
+        (tenant.leases, rules.leases, "leases"),
+        (tenant.bids_lately, rules.bids_an_hour, "bids of the last hour that became no lease"),
+    ):
+        if most and have >= most:
+            yield f"the tenant has {have} {words}, the limit is {most}"
+
+
+def _check(name: str, reasons: Iterable[str]) -> Check:
+    return Check(name, tuple(reasons))
+
+
+def _order_reasons(order: Order, record: ProviderRecord) -> Iterator[str]:
+    if order.state is not OrderState.OPEN:
+        yield f"the order is {order.state.name.lower()}"
+    if order.id.owner == record.owner:
+        yield "the tenant is this provider's own account"
+
+
+def _missing(wanted: tuple[Attribute, ...], offered: tuple[Attribute, ...]) -> Iterator[str]:
+    for item in wanted:
+        if not subset((item,), offered):
+            yield f"the order requires attribute {_shown(item)}, which the provider does not have"
+
+
+def _filter_reasons(wanted: tuple[Attribute, ...], order_filter: tuple[Attribute, ...]) -> Iterator[str]:
+    if not subset(order_filter, wanted):
+        filters = ", ".join(_shown(item) for item in order_filter)
+        yield f"the order does not ask for what this provider's configuration filters by: {filters}"
+
+
+def _shown(item: Attribute) -> str:
+    return f"{item.key[:_SHOWN]}={item.value[:_SHOWN]}"
+
+
+def _capability_reasons(unit: ResourceUnit, record: ProviderRecord) -> Iterator[str]:
+    if not has_capabilities(unit.resources, record.attributes):
+        yield f"unit {unit.resources.id}: the provider's attributes do not promise the storage or GPU it asks for"
+
+
+def _volume_reasons(unit: ResourceUnit) -> Iterator[str]:
+    volumes = unit.resources.storage or ()
+    if len(volumes) > _MAX_VOLUMES:
+        yield f"unit {unit.resources.id}: {len(volumes)} volumes, at most {_MAX_VOLUMES} are served"
+
+
+def _signature_reasons(spec: GroupSpec, record: ProviderRecord, audits: Audits) -> Iterator[str]:
+    """Each auditor of all_of, and one of any_of, must have signed what the order requires (bidding.md §3.3)."""
+    signed_by, wanted = spec.requirements.signed_by, spec.requirements.attributes or ()
+    count = len(auditors_of(spec))
+    if count > MAX_AUDITORS:
+        yield f"the order names {count} auditors, at most {MAX_AUDITORS} are asked for"
+        return
+
+    def signed(auditor: str) -> bool:
+        found = audits.get(auditor, ())
+        return bool(found) and subset(wanted, found)
+
+    for auditor in signed_by.all_of or ():
+        if not signed(auditor):
+            yield f"auditor {auditor[:_SHOWN]} has not signed the required attributes for {record.owner}"
+    if signed_by.any_of and not any(signed(auditor) for auditor in signed_by.any_of):
+        names = ", ".join(auditor[:_SHOWN] for auditor in signed_by.any_of)
+        yield f"none of the auditors {names} has signed the required attributes"
+
+
+def _denom_reasons(spec: GroupSpec, denoms: tuple[str, ...]) -> Iterator[str]:
+    """One denom a group is a rule of valid groups."""
+    denom = spec.units[0].price.denom if spec.units else ""
+    if denoms and denom not in denoms:
+        yield f"the order pays in {denom[:_SHOWN]}, this provider bids in {', '.join(denoms)} (LESSOR_BID_DENOMS)"
+
+
+def _reclamation_reasons(order: Order, notice: Notice) -> Iterator[str]:
+    """What the chain would refuse with 39, 40 and 41 (chain.md §10), before anything is reserved."""
+    asked, offered = order.reclamation_ns, notice.window_s * 10**9
+    if offered and not notice.least_ns <= offered <= notice.most_ns:
+        bounds = f"{_seconds(notice.least_ns)} to {_seconds(notice.most_ns)}"
+        yield f"our reclamation window of {notice.window_s} s is outside the chain's bounds of {bounds}"
+    if asked is None:
+        return
+    if not offered:
+        yield f"the order asks for a reclamation window of {_seconds(asked)}, we offer none (AP_RECLAMATION_WINDOW)"
+    elif offered < asked:
+        yield f"the order asks for a reclamation window of {_seconds(asked)}, we offer {notice.window_s} s"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 10**9:g} s"

@@ -1,0 +1,151 @@
+"""The writer of decisions: what was free as a log of changes, the other inputs once, all of a moment in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, replace
+
+from sqlalchemy import delete, func, insert, select, union
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from provider.errors import StoreError
+from provider.inventory.snapshot import Snapshot
+from provider.market.decision import Decision
+from provider.market.quote import Quote
+from provider.market.terms import Rules
+from provider.store import capacity_log as entries
+from provider.store.database import Database
+from provider.store.decision_inputs import InputStore
+from provider.store.decisions import DecisionInputs, Recorded, _recorded, decision_row
+from provider.store.tables import capacity_log, decision_inputs, decisions
+
+__all__ = ["DecisionLog"]
+
+_HOUR = 3600.0
+_INPUTS = ("spec_input", "record_input", "rules_input", "audits_input", "quote_input")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    inputs: DecisionInputs
+    decision: Decision
+    now: float
+    done: asyncio.Future[Recorded]
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The last entry about what is free, and when the last full one was made."""
+
+    snapshot: Snapshot
+    entry: int
+    full_at: float
+
+
+class DecisionLog:
+    """One a process. Decisions that are made while others are being written share the next commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._inputs = InputStore()
+        self._position: _Position | None = None
+        self._base: tuple[Rules, Rules] | None = None
+        self._pending: list[_Pending] = []
+        self._turn = asyncio.Lock()
+
+    async def record(self, inputs: DecisionInputs, decision: Decision, *, now: float) -> Recorded:
+        """Store it. Raises `StoreError`, and then nothing is stored."""
+        item = _Pending(inputs, decision, now, asyncio.get_running_loop().create_future())
+        self._pending.append(item)
+        async with self._turn:
+            if not item.done.done():
+                await self._write()
+        return item.done.result()
+
+    async def _write(self) -> None:
+        """All that wait, in one transaction. When it fails, what was free is written in full the next time."""
+        batch, self._pending = self._pending, []
+        numbers: list[int] = []
+        problem: Exception = StoreError("the provider stopped while a decision was being written")
+        try:
+            async with self._database.writing() as connection:
+                numbers = [await self._insert(connection, item) for item in batch]
+        except Exception as error:  # told to each that waits
+            problem = error
+        finally:  # also when this very task is cancelled: nobody waits for ever
+            self._settle(batch, numbers, problem)
+
+    def _settle(self, batch: list[_Pending], numbers: list[int], problem: Exception) -> None:
+        if not numbers:
+            self._position = None
+            self._inputs.forget()
+        for item, number in itertools.zip_longest(batch, numbers):
+            if item.done.done():
+                continue
+            if number is None:
+                item.done.set_exception(problem)
+                item.done.exception()  # whoever waited may be gone
+            else:
+                item.done.set_result(_recorded(number, item.inputs.order.id, item.decision))
+
+    async def _insert(self, connection: AsyncConnection, item: _Pending) -> int:
+        inputs, row = item.inputs, decision_row(item.inputs, item.decision, now=item.now)
+        rules, quote = self._split(inputs.rules)
+        keep = self._inputs.keep
+        row["spec_input"] = await keep(connection, "spec", inputs.order.spec)
+        row["record_input"] = await keep(connection, "record", inputs.record)
+        row["rules_input"] = await keep(connection, "rules", rules)
+        row["audits_input"] = await keep(connection, "audits", inputs.audits)
+        row["quote_input"] = None if quote is None else await keep(connection, "quote", quote)
+        row["capacity"] = await self._capacity(connection, inputs.snapshot, item.now)
+        result = await connection.execute(insert(decisions).values(row))
+        return int((result.inserted_primary_key or (0,))[0])
+
+    def _split(self, rules: Rules) -> tuple[Rules, Quote | None]:
+        """What was said of this order apart from what is the same for all of them."""
+        if not isinstance(rules.prices, Quote):
+            return rules, None
+        base = replace(rules, prices=Quote(rules.prices.strategy))
+        if self._base is None or self._base[0] != base:
+            self._base = (base, base)
+        return self._base[1], rules.prices
+
+    async def _capacity(self, connection: AsyncConnection, snapshot: Snapshot, now: float) -> int:
+        last = self._position
+        if last is not None and last.snapshot is snapshot:
+            return last.entry
+        body = None if last is None or now - last.full_at >= _HOUR else entries.changes(last.snapshot, snapshot)
+        if last is not None and body == b"":
+            self._position = replace(last, snapshot=snapshot)
+            return last.entry
+        row = {"at": now, "full": body is None, "body": entries.full(snapshot) if body is None else body}
+        result = await connection.execute(insert(capacity_log).values(row))
+        entry = int((result.inserted_primary_key or (0,))[0])
+        self._position = _Position(snapshot, entry, now if body is None or last is None else last.full_at)
+        return entry
+
+    async def prune(self, *, now: float, keep: int, age_s: float) -> int:
+        """Remove what is older than `age_s` and all but the newest `keep` decisions, with the inputs that nothing looks
+        at any more. Returns how many decisions went.
+        """
+        async with self._turn, self._database.writing() as connection:
+            newest = (await connection.execute(select(func.max(decisions.c.id)))).scalar_one_or_none() or 0
+            old = (decisions.c.id <= newest - keep) | (decisions.c.decided_at < now - age_s)
+            gone = (await connection.execute(delete(decisions).where(old))).rowcount
+            if gone:
+                await _sweep(connection)
+                self._inputs.forget()
+                self._position = None
+        return gone
+
+
+async def _sweep(connection: AsyncConnection) -> None:
+    used = union(*(select(decisions.c[name]).where(decisions.c[name].is_not(None)) for name in _INPUTS))
+    await connection.execute(delete(decision_inputs).where(decision_inputs.c.id.not_in(used)))
+    oldest = select(func.min(decisions.c.capacity)).scalar_subquery()
+    begin = select(func.max(capacity_log.c.id)).where(capacity_log.c.full, capacity_log.c.id <= oldest)
+    first = (await connection.execute(begin)).scalar_one_or_none()
+    everything = select(func.max(capacity_log.c.id) + 1)
+    limit = first if first is not None else (await connection.execute(everything)).scalar_one_or_none()
+    await connection.execute(delete(capacity_log).where(capacity_log.c.id < (limit or 0)))
