@@ -57,6 +57,7 @@ from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
 from provider.store import Database, open_database
 from provider.store.ring import open_ring
+from provider.store.standing import StoredMemory
 from provider.store.transactions import StoredJournal
 from stacks.engine import EngineConfig, PulumiEngine
 
@@ -242,7 +243,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         make_spec=world.engine.watching(spec_maker(settings, facts)),
         release=ledger.release,
     )
-    reconciler = Reconciler(parts, chain=world.chain, clock=world.clock)
+    reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, memory=StoredMemory(world.database))
     return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
 
 

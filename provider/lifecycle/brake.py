@@ -7,7 +7,10 @@ removed, more wait for an operator's word (field problem G1).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lease.ids import LeaseId
+from provider.lifecycle.standing import Standing, StandingWord
 
 __all__ = ["Brake"]
 
@@ -71,6 +74,28 @@ class Brake:
     def not_ended(self, lease: LeaseId) -> None:
         """The chain calls it alive after all."""
         self._held.discard(lease)
+
+    def standing(self, *, now: float, wall: float) -> list[Standing]:
+        """What a restart must know; `now` is monotonic, `wall` the same moment in Unix seconds."""
+        shift = wall - now
+        kept = {lease: at for lease, at in self._let.items() if now - at < self._window or lease in self._going}
+        return [
+            *(Standing(lease, StandingWord.HELD, 0.0) for lease in self._held),
+            *(Standing(lease, StandingWord.LET, at + shift) for lease, at in kept.items()),
+            *(Standing(lease, StandingWord.MAY_GO, at + shift) for lease, at in self._announced.items()),
+        ]
+
+    def restore(self, standing: Iterable[Standing], *, now: float, wall: float) -> None:
+        """What was so before a restart. A clock that was put back makes nothing last longer than the window."""
+        for each in standing:
+            at = min(now, each.at - (wall - now))
+            match each.word:
+                case StandingWord.HELD:
+                    self._held.add(each.lease)
+                case StandingWord.LET:
+                    self._let[each.lease] = at
+                case StandingWord.MAY_GO:
+                    self._announced[each.lease] = at
 
     def done(self, lease: LeaseId) -> None:
         """Nothing is left of it; that it was let go still counts."""

@@ -56,6 +56,7 @@ class Operated(Protocol):
     def close(self, lease: LeaseId) -> str: ...
     async def recreate(self, lease: LeaseId) -> str: ...
     async def retry(self, lease: LeaseId) -> str: ...
+    async def remember(self) -> bool: ...
     @property
     def quarantined(self) -> list[dict[str, Any]]: ...
     async def restore(self, wish: Wish) -> str: ...
@@ -140,15 +141,23 @@ async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, 
     if word is Word.RELEASE_BRAKE:
         released = loop.release_brake()
         text = f"{len(released)} leases go now" if released else "the brake holds nothing"
+        text += await _unwritten(loop)
         return {"ok": True, "text": text, "leases": [str(each) for each in released]}
     if lease is None:
         return {"ok": False, "text": f"{word} needs a lease"}
     _log.warning("control.word", word=word.value, lease=str(lease))
     if word is Word.CLOSE:
         problem = loop.close(lease)
+        said = await _unwritten(loop)
     else:
         problem = await (loop.recreate(lease) if word is Word.RECREATE else loop.retry(lease))
-    return {"ok": not problem, "text": problem or f"{word}: {lease} is looked at now"}
+        said = ""
+    return {"ok": not problem, "text": problem or f"{word}: {lease} is looked at now{said}"}
+
+
+async def _unwritten(loop: Operated) -> str:
+    """A word is written down before it is answered, so that a restart does not forget it."""
+    return "" if await loop.remember() else "; it could not be written down, a restart forgets it"
 
 
 def _standing(loop: Operated) -> dict[str, Any]:

@@ -109,6 +109,10 @@ class LeaseLoop:
             self.look(lease)
         return done
 
+    async def remember(self) -> bool:
+        """Whether operators' words and the brake would outlive a restart now."""
+        return await self._reconciler.memory.remember()
+
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""
         if lease.provider == self._parts.config.provider:
@@ -119,6 +123,7 @@ class LeaseLoop:
         topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
         async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
             self._watcher.hold()
+            await self._reconciler.memory.recall()
             group.create_task(self._resync())
             for kind in watched(gateway_api=self._parts.config.gateway_api):
                 group.create_task(self._watcher.follow(kind))

@@ -23,7 +23,9 @@ from provider.lifecycle.ending import end, only_volumes
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
+from provider.lifecycle.remembering import Remembering
 from provider.lifecycle.serving import forget_refusal, recreate, serve
+from provider.lifecycle.standing import Forgetful, Memory
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
 from provider.lifecycle.troubles import pause
@@ -44,7 +46,9 @@ _log = structlog.get_logger(__name__)
 class Reconciler:
     """Holds what may be forgotten: proofs in the making, the last status of each lease, who was ready once."""
 
-    def __init__(self, parts: Parts, *, chain: Chain, clock: Clock, random: Random | None = None) -> None:
+    def __init__(
+        self, parts: Parts, *, chain: Chain, clock: Clock, random: Random | None = None, memory: Memory | None = None
+    ) -> None:
         config = parts.config
         self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
@@ -60,6 +64,7 @@ class Reconciler:
         """Used for leases that nothing has happened to since it was taken."""
         self._suspects: dict[LeaseId, str] = {}
         self._condemned: set[LeaseId] = set()
+        self.memory = Remembering(memory or Forgetful(), self.brake, condemned=self._condemned, clock=clock)
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
@@ -90,7 +95,9 @@ class Reconciler:
             # a defect of ours in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("reconcile failed", lease=str(lease))
             outcome = Outcome(self._phase(lease), f"unexpected {type(error).__name__}: {error}", retry=True)
-        return self._note(lease, outcome)
+        outcome = self._note(lease, outcome)
+        await self.memory.remember()
+        return outcome
 
     async def retry_refused(self, lease: LeaseId) -> None:
         """An operator's word: the cluster was put right, try the refused version again at the next look."""
@@ -162,6 +169,7 @@ class Reconciler:
             if not braking:
                 _log.error("lease.brake", problem=self.brake.why())
             return Outcome(self._phase(lease), f"nothing is removed: {judgement.reason}; {self.brake.why()}")
+        await self.memory.remember()
         outcome = await end(self._parts, lease, self.quarantine)
         return replace(outcome, reason=outcome.reason or judgement.reason)
 

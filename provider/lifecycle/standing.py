@@ -1,0 +1,55 @@
+"""What a restart must not forget of removals: what the teardown brake holds and has let go, and operators' words.
+
+Without it every restart would grant the brake's allowance anew, and an operator who has decided would be asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from lease.ids import LeaseId
+
+__all__ = ["Forgetful", "Memory", "Standing", "StandingWord"]
+
+
+class StandingWord(StrEnum):
+    HELD = "held"
+    """By the brake, until an operator releases it."""
+    LET = "let"
+    """Removed without an event of the chain; counts against the brake's window from `at`."""
+    MAY_GO = "may go"
+    """The chain's event or an operator's word has come; the brake is not asked."""
+    CONDEMNED = "condemned"
+    """An operator says that it has ended; counts until the chain calls it alive."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Standing:
+    """One word about one lease; `at` in Unix seconds."""
+
+    lease: LeaseId
+    word: StandingWord
+    at: float
+
+
+class Memory(Protocol):
+    """Where it is kept. A store that fails is logged by it and loses a restart's memory, never a lease."""
+
+    async def load(self) -> Collection[Standing]: ...
+
+    async def save(self, standing: Collection[Standing]) -> bool:
+        """Replace all of it. Whether it was written."""
+        ...
+
+
+class Forgetful:
+    """Keeps nothing: a restart knows nothing of what was before."""
+
+    async def load(self) -> Collection[Standing]:
+        return ()
+
+    async def save(self, standing: Collection[Standing]) -> bool:
+        return True

@@ -1,0 +1,182 @@
+"""A restart forgets neither what the brake holds nor what an operator has said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from sqlalchemy import insert
+
+from lease.ids import namespace_name
+from provider.chain.model import LeaseState
+from provider.lifecycle.control import obey
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.standing import Standing, StandingWord
+from provider.store import open_database
+from provider.store.standing import StoredMemory, standing_of
+from provider.store.tables import standing_words
+from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
+
+LEASES = [a_lease(dseq) for dseq in range(1, 6)]
+
+
+class Kept:
+    """A memory that outlives restarts, and may fail."""
+
+    def __init__(self) -> None:
+        self.standing: tuple[Standing, ...] = ()
+        self.full = False
+
+    async def load(self) -> Collection[Standing]:
+        return self.standing
+
+    async def save(self, standing: Collection[Standing]) -> bool:
+        if not self.full:
+            self.standing = tuple(standing)
+        return not self.full
+
+
+class Remembering(World):
+    def __init__(self, memory: Kept) -> None:
+        self.memory = memory
+        super().__init__(brake_leases=0, brake_percent=0)
+
+    def restart(self) -> None:
+        super().restart()
+        self.reconciler = Reconciler(
+            self.parts, chain=self.chain, clock=self.clock, random=Random(1), memory=self.memory  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
+
+    async def restarted(self) -> None:
+        self.restart()
+        await self.reconciler.memory.recall()
+
+
+async def _braking() -> Remembering:
+    """Five leases are closed without an event: three go, two are held."""
+    world = Remembering(Kept())
+    for lease in LEASES:
+        await world.run(lease, a_group())
+        world.chain.states[lease] = LeaseState.CLOSED
+    for lease in LEASES:
+        for _ in range(3):
+            await world.look(lease)
+    assert len(world.loop.braked) == 2
+    return world
+
+
+async def _all_looked_at(world: World) -> None:
+    for _ in range(4):
+        for lease in LEASES:
+            await world.look(lease)
+            world.cluster.settle()
+
+
+def _left(world: World) -> int:
+    return sum(bool(world.engine.state.get(namespace_name(lease))) for lease in LEASES)
+
+
+async def test_a_restart_does_not_release_the_brake_nor_grant_its_allowance_anew() -> None:
+    world = await _braking()
+    for _ in range(3):
+        await world.restarted()
+        assert len(world.loop.braked) == 2, "before anything is looked at"
+        await _all_looked_at(world)
+        assert _left(world) == 2
+
+
+async def test_a_brake_that_was_released_is_not_put_on_again_by_a_restart() -> None:
+    world = await _braking()
+    answer = await obey(world.loop, b'{"word": "release-brake"}')
+    assert answer["ok"]
+    await world.restarted()
+    await _all_looked_at(world)
+    assert _left(world) == 0
+    assert [each.word for each in world.memory.standing] == [StandingWord.LET] * 3, "only the window is left"
+
+
+async def _suspect(world: World) -> None:
+    world.chain.lies.append(unknown(world.chain.height + 1))
+    await world.look(LEASES[0])
+
+
+async def test_an_operators_word_given_before_a_restart_counts_after_it() -> None:
+    world = Remembering(Kept())
+    await world.run(LEASES[0], a_group())
+    await _suspect(world)
+    line = f'{{"word": "close", "lease": "{LEASES[0]}"}}'.encode()
+    assert (await obey(world.loop, line))["ok"]
+    await world.restarted()
+    await _suspect(world)
+    assert _left(world) == 0
+
+
+async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> None:
+    world = Remembering(Kept())
+    await world.run(LEASES[0], a_group())
+    await _suspect(world)
+    world.loop.close(LEASES[0])
+    await world.restarted()
+    await world.look(LEASES[0])
+    assert world.memory.standing == ()
+    await world.restarted()
+    await _suspect(world)
+    assert _left(world) == 1
+
+
+async def test_a_word_that_cannot_be_written_down_is_obeyed_and_says_so() -> None:
+    world = await _braking()
+    world.memory.full = True
+    assert "a restart forgets it" in (await obey(world.loop, b'{"word": "release-brake"}'))["text"]
+
+
+async def test_the_loop_recalls_before_it_looks() -> None:
+    world = await _braking()
+    world.restart()
+    task = asyncio.create_task(world.loop.run())
+    try:
+        async with asyncio.timeout(10):
+            while not world.loop.statuses:
+                await asyncio.sleep(0.01)
+        assert len(world.loop.braked) == 2
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+SAID = (
+    Standing(LEASES[0], StandingWord.HELD, 0.0),
+    Standing(LEASES[0], StandingWord.MAY_GO, 12.5),
+    Standing(LEASES[1], StandingWord.CONDEMNED, 0.0),
+)
+
+
+async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    memory = StoredMemory(database)
+    assert await memory.save(SAID)
+    async with database.writing() as connection:
+        strange = [
+            {"lease": "no lease", "word": "held", "at": 1.0},
+            {"lease": str(LEASES[2]), "word": "new", "at": 1.0},
+        ]
+        await connection.execute(insert(standing_words), strange)
+    assert await memory.load() == sorted(SAID)
+    assert await memory.save(()) and await standing_of(database) == []
+    await database.close()
+
+
+async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    async with database.writing() as connection:
+        await connection.exec_driver_sql("DROP TABLE standing_words")
+    memory = StoredMemory(database)
+    assert not await memory.save(SAID)
+    assert await memory.load() == ()
+    await database.close()
