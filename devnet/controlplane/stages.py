@@ -131,7 +131,11 @@ def kwok_documents(storage_classes: Sequence[str]) -> list[object]:
         _stage(
             "volume-is-reclaimed",
             "PersistentVolume",
-            [ours, _key(".status.phase", "In", "Released")],
+            [
+                ours,
+                _key(".status.phase", "In", "Released"),
+                _key(".spec.persistentVolumeReclaimPolicy", "In", "Delete"),
+            ],
             # no protection controller runs here that would take the finalizer off
             {"patch": {"root": "metadata", "template": "finalizers: null", "type": "merge"}},
             {"delete": True},

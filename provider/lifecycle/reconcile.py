@@ -20,6 +20,7 @@ from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import applied_name, read_applied
 from provider.lifecycle.brake import Brake
 from provider.lifecycle.ending import end, only_volumes
+from provider.lifecycle.opened import Openings
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
@@ -53,7 +54,9 @@ class Reconciler:
         self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
         self._unstable = Unstable(config.unstable_after_s)
-        self.quarantine = Quarantine(parts.cluster, clock, duration_s=config.volume_quarantine_s)
+        self._openings = Openings(parts.engine, parts.opening)
+        seconds = config.volume_quarantine_s
+        self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
         self._parts = replace(parts, tell=self._show)
         self._chain = chain
         self._clock = clock
@@ -127,8 +130,11 @@ class Reconciler:
                 self._cleared(lease)
                 return await self._serve(lease)
             case Verdict.ENDED:
+                await self._openings.withdraw(lease)
                 return await self._end(lease, judgement)
             case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
+                if judgement.verdict is Verdict.LOOKS_ENDED:
+                    await self._openings.withdraw(lease)
                 if judgement.suspect:
                     self._suspects[lease] = judgement.reason
                     if lease in self._condemned:
@@ -147,6 +153,8 @@ class Reconciler:
     async def _serve(self, lease: LeaseId) -> Outcome:
         outcome = await self.survey.look(self._parts, lease) if self.survey is not None else None
         outcome = outcome or await serve(self._parts, lease)
+        if outcome.phase is Phase.WAITING_FOR_MANIFEST:
+            await self._openings.offer(lease)
         seen = self._unstable.saw(lease, unstable=outcome.of_the_tenant, now=self._clock.monotonic())
         if self._unstable.over(lease):
             return await self._give_up(lease, replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s"))
@@ -225,6 +233,7 @@ class Reconciler:
     def _forget(self, lease: LeaseId) -> None:
         self._statuses.pop(lease)
         self._unstable.forget(lease)
+        self._openings.forget(lease)
         self._cleared(lease)
         self.brake.done(lease)
         self._was_ready.discard(lease)

@@ -57,11 +57,14 @@ class _Known:
 
 
 class Quarantine:
-    """`duration_s` 0: no volume is kept from now on; what is kept already keeps its time."""
+    """Of one provider: others may share the cluster. `duration_s` 0: no volume is kept from now on; what is kept keeps
+    its time.
+    """
 
-    def __init__(self, cluster: Cluster, clock: Clock, *, duration_s: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, *, provider: str, duration_s: float = 0.0) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._provider = provider
         self._known: dict[str, _Known] = {}
         self._changed = asyncio.Event()
         self._listed = False
@@ -129,7 +132,7 @@ class Quarantine:
     async def _begin(self) -> None:
         """The first picture, in one piece: a lease that has nothing kept is known to have nothing."""
         found = await self._cluster.list(PERSISTENT_VOLUME, labels=MANAGED)
-        volumes = [volume for obj in found if (volume := _read(obj)) is not None]
+        volumes = [volume for obj in found if (volume := self._own(obj)) is not None]
         self._known = {volume.name: _Known(volume) for volume in volumes}
         self._listed = True
         self._changed.set()
@@ -137,13 +140,17 @@ class Quarantine:
     def _heard(self, obj: dict[str, Any], *, gone: bool, look: Callable[[LeaseId], None]) -> None:
         name = obj["metadata"]["name"]
         before = self._known.pop(name, None)
-        volume = None if gone else _read(obj)
+        volume = None if gone else self._own(obj)
         if volume is not None:
             self._known[name] = _Known(volume, before.over_since if before else None)
         if volume != (before.volume if before else None):
             self._changed.set()
             for lease in {known.lease for known in (volume, before.volume if before else None) if known is not None}:
                 look(lease)
+
+    def _own(self, obj: dict[str, Any]) -> KeptVolume | None:
+        volume = _read(obj)
+        return volume if volume is not None and volume.lease.provider == self._provider else None
 
     async def _tend(self) -> None:
         while True:

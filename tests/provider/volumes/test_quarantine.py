@@ -229,6 +229,16 @@ async def test_the_brake_does_not_count_leases_of_which_only_volumes_are_left() 
     assert await world.close(other) is Phase.QUARANTINED
 
 
+async def test_another_providers_volumes_in_the_same_cluster_are_his_business() -> None:
+    world = await quarantined()
+    labels = world.volume()["metadata"]["labels"]
+    labels["akash.network/lease.id.provider"] = "akash1another"
+    async with world.tended() as clock:
+        await world.later(clock, 2 * DAY)
+        assert world.loop.quarantined == []
+    assert world.storage.deleted == []
+
+
 async def test_volumes_of_other_namespaces_are_not_touched() -> None:
     world = Kept()
     other = a_lease(2)

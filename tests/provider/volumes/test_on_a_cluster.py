@@ -1,0 +1,119 @@
+"""Quarantine and restore with the cluster's own controllers: bound, released, waiting for a claim, deleted."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.tools import Toolbox
+from lease.ids import LeaseId, namespace_name
+from provider.chain.model import LeaseState
+from provider.lifecycle.state import Phase
+from provider.volumes.restore import NotRestored, Wish
+from tests.provider.lifecycle.real import real_world, runs, until
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+pytestmark = [pytest.mark.devnet, pytest.mark.long]
+
+CLAIM = "web-data-web-0"
+GIB = 2**30
+
+
+class Storage:
+    """What the cluster says of volumes."""
+
+    def __init__(self, devnet: Any) -> None:
+        self._devnet = devnet
+
+    def volume(self, name: str) -> dict[str, Any] | None:
+        found = self._devnet.kubectl("get", "pv", name, "--ignore-not-found", "-o", "json")
+        return json.loads(found) if found else None
+
+    def of(self, lease: LeaseId) -> str:
+        """The volume that the lease's claim is bound to, empty when it is not."""
+        path = "jsonpath={.status.phase} {.spec.volumeName}"
+        args = ("-n", namespace_name(lease), "get", "pvc", CLAIM, "--ignore-not-found", "-o", path)
+        phase, _, name = self._devnet.kubectl(*args).partition(" ")
+        return name if phase == "Bound" else ""
+
+    def phase(self, name: str) -> str:
+        found = self.volume(name)
+        return f"{found['status'].get('phase')} {found['spec']['persistentVolumeReclaimPolicy']}" if found else ""
+
+
+def phase(world: World, lease: LeaseId) -> Phase | None:
+    status = world.loop.statuses.get(lease)
+    return status.phase if status else None
+
+
+def told(world: World, storage: Storage, name: str) -> Callable[[], str]:
+    return lambda: f"{storage.volume(name)} {dict(world.loop.statuses)}"
+
+
+async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_its_time_is_over(
+    devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    first, second, third = (a_lease(secrets.randbelow(2**50)) for _ in range(3))
+    storage = Storage(devnet_cluster)
+    quick = World(speed=10, volume_quarantine_s=86400.0)
+    async with real_world(devnet_cluster, toolbox, tmp_path, world=quick) as (world, _):
+        try:
+            await world.win(first, a_group(volume_bytes=GIB))
+            world.loop.look(first)
+            await until(lambda: runs(world, first) and storage.of(first), lambda: f"{dict(world.loop.statuses)}")
+            data = storage.of(first)
+            world.chain.states[first] = LeaseState.CLOSED
+            world.loop.look(first)
+            await until(lambda: phase(world, first) is Phase.QUARANTINED, told(world, storage, data))
+            assert storage.phase(data) == "Released Retain"
+
+            await world.win(second)
+            world.loop.look(second)
+            await until(lambda: phase(world, second) is not None, told(world, storage, data))
+            await world.loop.restore(Wish(first, second))
+            await until(lambda: storage.phase(data) == "Available Retain", told(world, storage, data))
+            await world.send(second, a_group(volume_bytes=GIB))
+            world.loop.look(second)
+            await until(lambda: storage.of(second) == data, told(world, storage, data))
+            await until(lambda: storage.phase(data) == "Bound Delete", told(world, storage, data))
+            await until(lambda: phase(world, first) is None, told(world, storage, data))
+            marks = (storage.volume(data) or {})["metadata"]
+            assert not marks.get("labels")
+            assert not any("quarantine" in key for key in marks.get("annotations", {}))
+            world.chain.states[second] = LeaseState.CLOSED
+            world.loop.look(second)
+            await until(lambda: phase(world, second) is Phase.QUARANTINED, told(world, storage, data))
+
+            await world.win(third, a_group(volume_bytes=GIB))
+            world.loop.look(third)
+            await until(lambda: runs(world, third) and storage.of(third), told(world, storage, data))
+            fresh = storage.of(third)
+            with pytest.raises(NotRestored, match=f"has volume {fresh} by now"):
+                await world.loop.restore(Wish(second, third))
+            await world.loop.restore(Wish(second, third, swap=True))
+            await until(lambda: storage.of(third) == data, told(world, storage, data))
+            await until(lambda: storage.phase(fresh) == "Released Retain", told(world, storage, fresh))
+            await until(lambda: runs(world, third), told(world, storage, data))
+
+            past = "akash.network/quarantine.until=20200101T000000Z"
+            devnet_cluster.kubectl("label", "pv", fresh, "--overwrite", past)
+            await until(lambda: storage.volume(fresh) is None, told(world, storage, fresh))
+            assert storage.of(third) == data
+
+            await until(lambda: storage.phase(data) == "Bound Delete", told(world, storage, data))
+            world.chain.states[third] = LeaseState.CLOSED
+            world.loop.look(third)
+            await until(lambda: phase(world, third) is Phase.QUARANTINED, told(world, storage, data))
+            devnet_cluster.kubectl("label", "pv", data, "--overwrite", past)
+            await until(lambda: storage.volume(data) is None, told(world, storage, data))
+            await until(lambda: not world.loop.statuses, told(world, storage, data))
+        finally:
+            for lease in (first, second, third):
+                await devnet_cluster.kubectl_async(
+                    "delete", "namespace", namespace_name(lease), "--wait=false", "--ignore-not-found"
+                )
