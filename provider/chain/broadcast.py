@@ -19,7 +19,7 @@ from provider.chain.model import Message, TxResult
 from provider.chain.tx.flights import Flight, Flights
 from provider.chain.tx.inclusion import Included
 from provider.chain.tx.intents import Intent, intent_of, unknown_intent
-from provider.chain.tx.journal import Fate, Journal, MemoryJournal
+from provider.chain.tx.journal import Fate, Journal, MemoryJournal, SentTx
 from provider.chain.tx.landing import land
 from provider.chain.tx.node import AskHead, Node
 from provider.chain.tx.policy import Policy
@@ -32,6 +32,7 @@ __all__ = ["Broadcaster"]
 
 _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 1.0
+_CLOSE_SECONDS = 2.0
 
 
 class Broadcaster:
@@ -57,6 +58,7 @@ class Broadcaster:
         self._wishes: dict[str, Intent] = {}
         self._changed = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+        self._closing = False
 
     @property
     def shared_key(self) -> int:
@@ -82,11 +84,14 @@ class Broadcaster:
         return await self._outcome(intent)
 
     async def close(self) -> None:
-        """Stop watching. What was sent stays sent; the journal knows it."""
+        """Stop watching; what is being sent is finished if it takes no longer than a moment. What was sent stays sent:
+        the journal knows it.
+        """
+        self._closing = True
+        self._changed.set()
         if self._worker is not None:
-            self._worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._worker
+            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(self._worker, _CLOSE_SECONDS)
             self._worker = None
         await self._flights.close()
 
@@ -122,7 +127,7 @@ class Broadcaster:
 
     async def _work(self) -> None:
         await self._take_up_unknown()
-        while True:
+        while not self._closing:
             batch = self._next()
             if batch:
                 await self._send(batch)
@@ -132,7 +137,8 @@ class Broadcaster:
 
     async def _take_up_unknown(self) -> None:
         """Those of the process before us come first: nothing of theirs may be sent a second time."""
-        while True:
+        found: Sequence[SentTx] = ()
+        while not self._closing:
             try:
                 found = await self._outbox.unknown()
                 break
@@ -179,6 +185,8 @@ class Broadcaster:
         fate = land(flight, included, address=self._node.address, again=self._again)
         if fate is Fate.DONE:
             self._outbox.account.careful = False
+        elif fate is Fate.LAPSED:
+            self._outbox.account.forget()
         for intent in flight.intents:
             if intent.done.is_set():
                 self._wishes.pop(intent.key, None)

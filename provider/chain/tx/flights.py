@@ -55,6 +55,7 @@ class Flights:
         self._clock = clock
         self._ended = ended
         self._tasks: dict[Flight, asyncio.Task[None]] = {}
+        self._endings: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
         """Those of this process."""
@@ -83,11 +84,16 @@ class Flights:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()
+        if self._endings:
+            await asyncio.wait(self._endings)
 
     async def _watch(self, flight: Flight) -> None:
         included = await self._look_until_known(flight)
         del self._tasks[flight]
-        await self._ended(flight, included)
+        ending = asyncio.ensure_future(self._ended(flight, included))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        await asyncio.shield(ending)  # what is known is told and written down, also when we are closed meanwhile
 
     async def _look_until_known(self, flight: Flight) -> Included | None:
         pause, late = _FIRST_PAUSE, 0

@@ -64,6 +64,8 @@ class Intent:
     alone: bool = False
     """A transaction of its own from now on: the shared one failed, and nobody said through whom."""
     gas_factor: float = 1.0
+    returns: int = 0
+    """How often it came back unharmed from a transaction that failed."""
     waiters: int = 0
 
     def finish(self, outcome: TxResult | Exception) -> None:

@@ -11,7 +11,7 @@ from provider.chain.tx.flights import Flight
 from provider.chain.tx.inclusion import Included
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import Fate
-from provider.chain.tx.refusals import failing_message, out_of_gas
+from provider.chain.tx.refusals import failing_message, out_of_gas, wrong_sequence
 from provider.errors import NotSent, TxRefused
 
 __all__ = ["land"]
@@ -19,12 +19,16 @@ __all__ = ["land"]
 _log = structlog.get_logger(__name__)
 _MORE_GAS = 2.0
 _PANIC = 111222
+_MOST_RETURNS = 40
+"""As often as a batch may have members that fail one after another."""
 
 Again = Callable[[Intent], None]
 
 
 def land(flight: Flight, included: Included | None, *, address: str, again: Again) -> Fate:
-    """Finish its intents, or give them to `again` where the failure was not their own."""
+    """Finish its intents, or give them to `again` where the failure was not their own. A transaction whose sequence
+    was used up before its turn did nothing and cost nothing, although it stands in the block.
+    """
     if included is None:
         _log.warning("chain.transaction_lapsed", hash=flight.tx.hash, timeout_height=flight.tx.timeout_height)
         text = f"transaction {flight.tx.hash} is in no block up to its last height {flight.tx.timeout_height}"
@@ -35,9 +39,22 @@ def land(flight: Flight, included: Included | None, *, address: str, again: Agai
         _succeed(flight, included)
         return Fate.DONE
     refusal = TxRefused(address, codespace=included.codespace, code=included.code, log=included.log)
+    if wrong_sequence(refusal):
+        for intent in flight.intents:
+            _return(intent, refusal, again)
+        return Fate.LAPSED
     _log.warning("chain.transaction_failed", hash=flight.tx.hash, height=included.height, problem=included.log[:300])
     _fail(flight, refusal, again)
     return Fate.FAILED
+
+
+def _return(intent: Intent, refusal: TxRefused, again: Again) -> None:
+    """Nothing of it happened, through no fault of its own; not for ever, though."""
+    intent.returns += 1
+    if intent.returns > _MOST_RETURNS or not intent.messages:
+        intent.finish(refusal)
+    else:
+        again(intent)
 
 
 def _succeed(flight: Flight, included: Included) -> None:
@@ -62,7 +79,7 @@ def _fail(flight: Flight, refusal: TxRefused, again: Again) -> None:
             intent.gas_factor = _MORE_GAS
             again(intent)
         elif len(flight.intents) > 1 and culprit is not None and culprit != index:
-            again(intent)
+            _return(intent, refusal, again)
         elif len(flight.intents) > 1 and culprit is None and refusal.code == _PANIC:
             intent.alone = True
             again(intent)

@@ -55,18 +55,21 @@ class QuickClock:
 
 @dataclass
 class DirectNode:
-    """`provider.chain.tx.node.Node`. `before` is called with each method and may raise; `after` with its answer."""
+    """`provider.chain.tx.node.Node`. `before` is called with each method and may raise or answer; `after` with an
+    answer."""
 
     chain: SimulatedNode
     address: str = "direct"
-    before: Callable[[str, dict[str, Any]], None] = lambda method, params: None
+    before: Callable[[str, dict[str, Any]], Any] = lambda method, params: None
     after: Callable[[str, Any], Any] = lambda method, answer: answer
     asked: list[str] = field(default_factory=list)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         self.asked.append(method)
-        self.before(method, params)
+        instead = self.before(method, params)
         await asyncio.sleep(0)
+        if instead is not None:
+            return instead
         known = METHODS_BY_NAME[method]
         try:
             answer = await known.handle(self.chain, from_json(known.params, params))

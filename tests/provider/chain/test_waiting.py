@@ -1,0 +1,60 @@
+"""The queue before a transaction, and the day's budget: laws."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider.chain.tx.budget import DAY_SECONDS, allowance
+from provider.chain.tx.intents import Intent, Rank
+from provider.chain.tx.waiting import Waiting
+
+DEPLOYMENTS = st.sampled_from(["a/1", "a/2", "b/1"])
+INTENTS = st.builds(
+    lambda kind, rank, settles, alone: Intent((), "", kind=kind, rank=rank, settles=settles, alone=alone),
+    st.sampled_from(["", "MsgCreateBid", "MsgCloseBid"]),
+    st.sampled_from(Rank),
+    st.frozensets(DEPLOYMENTS, max_size=2),
+    st.booleans(),
+)
+
+
+@given(st.lists(INTENTS, max_size=12), st.sets(DEPLOYMENTS, max_size=2), st.integers(1, 5))
+def test_a_batch_is_of_one_kind_settles_each_deployment_once_and_none_that_is_being_settled(
+    wished: list[Intent], settling: set[str], at_most: int
+) -> None:
+    waiting = Waiting()
+    for intent in wished:
+        waiting.add(intent)
+    seen: list[Intent] = []
+    while batch := waiting.take(settling=settling, at_most=at_most):
+        seen += batch
+        settled = [name for intent in batch for name in intent.settles]
+        assert len(set(settled)) == len(settled)
+        assert not set(settled) & settling
+        assert len(batch) == 1 or ({intent.kind for intent in batch} == {batch[0].kind} and batch[0].kind)
+        assert len(batch) == 1 or not any(intent.alone for intent in batch)
+        assert len(batch) <= at_most
+        assert batch[0].rank == min(
+            intent.rank for intent in wished if not intent.settles & settling and intent not in seen[: -len(batch)]
+        )
+    assert len(seen) + len(waiting) == len(wished)
+    assert all(intent.settles & settling for intent in wished if intent in waiting)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 3 * DAY_SECONDS), st.integers(0, 10**9)), max_size=20),
+    st.integers(1, 10**12),
+    st.sampled_from(Rank),
+)
+def test_what_is_left_never_lets_a_rank_above_its_share_and_grows_as_fees_grow_old(
+    paid: list[tuple[float, int]], budget: int, rank: Rank
+) -> None:
+    paid.sort()
+    now = 3 * DAY_SECONDS
+    found = allowance(paid, budget=budget, rank=rank, now=now)
+    assert 0 <= found.left <= budget
+    assert found.left == 0 or found.left + found.spent <= budget
+    assert allowance(paid, budget=budget, rank=Rank.CLOSE, now=now).left >= found.left
+    assert allowance(paid, budget=budget, rank=rank, now=now + 1000).left >= found.left
+    assert found.again_at > now
