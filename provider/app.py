@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -41,6 +42,7 @@ from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.opened import openable, opening_spec
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
@@ -149,6 +151,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         vault_key=settings.vault_key,
         backend=settings.stack_backend,
         skip_checkpoints=settings.skip_checkpoints,
+        open_updates=settings.open_updates,
     )
 
 
@@ -233,6 +236,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         brake_leases=settings.brake_leases,
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,
+        volume_quarantine_s=settings.volume_quarantine,
     )
     parts = Parts(
         cluster=world.cluster,
@@ -242,6 +246,7 @@ def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) 
         claims=Claims(world.cluster, config),
         make_spec=world.engine.watching(spec_maker(settings, facts)),
         release=ledger.release,
+        opening=partial(opening_spec, cluster=facts) if settings.open_updates else None,
     )
     reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, memory=StoredMemory(world.database))
     return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
@@ -265,7 +270,7 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
         addresses: Mapping[str, str],
         previous: LeaseSpec | None,
     ) -> LeaseSpec:
-        return lease_spec(
+        spec = lease_spec(
             lease=record.lease,
             group=record.group,
             resource_version=record.resource_version,
@@ -276,6 +281,7 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
             withheld=withheld,
             previous=previous,
         )
+        return openable(spec) if settings.open_updates and previous is None else spec
 
     return make
 
@@ -283,7 +289,8 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
 def _gateway(world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop) -> Gateway:
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
-        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders)
+        braked = len(leases.braked)
+        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
 
     async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
         reservation = ledger.reservation(lease.order)

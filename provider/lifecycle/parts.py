@@ -11,6 +11,7 @@ from lease.spec import LeaseSpec
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import Drifts
+from provider.lifecycle.opened import MakeOpening
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import STACK_RESULT, Outcome, StackReport
 from provider.protocols import Bus, Cluster, StackEngine
@@ -35,7 +36,8 @@ class MakeLeaseSpec(Protocol):
 @dataclass(frozen=True, slots=True)
 class Parts:
     """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing. `tell` shows what
-    a look is doing while it still goes on.
+    a look is doing while it still goes on. `opening`: what is known of a spec when a lease is won; None to open no
+    update before its manifest.
     """
 
     cluster: Cluster
@@ -45,6 +47,7 @@ class Parts:
     claims: Claims
     make_spec: MakeLeaseSpec
     release: Callable[[OrderId], object]
+    opening: MakeOpening | None = None
     drifts: Drifts = field(default_factory=Drifts)
     tell: Callable[[LeaseId, Outcome], None] = field(default=lambda lease, outcome: None)
 

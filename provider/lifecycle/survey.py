@@ -151,6 +151,12 @@ class _NoEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         raise _Unsettled
 
+    async def open(self, opening: LeaseSpec) -> bool:
+        raise _Unsettled
+
+    async def give_up(self, stack: str) -> None:
+        raise _Unsettled
+
     async def refresh(self, stack: str) -> StackResult:
         raise _Unsettled
 

@@ -22,6 +22,13 @@ class EngineSettings(BaseModel):
         validation_alias=ours("SHARED_PLUGIN"),
         description="one Kubernetes plugin for all operations; off: each starts its own (0.3 s, 130 MB)",
     )
+    open_updates: int = Field(
+        4,
+        ge=0,
+        le=64,
+        validation_alias=ours("OPEN_UPDATES"),
+        description="updates at once that wait for a tenant's manifest with all else done; 0: none",
+    )
     engine: Literal["thin", "stock"] = Field(
         "thin", validation_alias=ours("ENGINE"), description="stock: the SDK's own stack class, four times the cost"
     )

@@ -1,0 +1,177 @@
+"""A lease that is won is offered to the engine once, and the offer is taken back when the lease ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from components.lease import lease_objects
+from lease.ids import namespace_name
+from lease.spec import ClusterFacts
+from provider.app import spec_maker
+from provider.chain.model import LeaseState
+from provider.errors import ChainError
+from provider.lifecycle.opened import BEFORE_THE_MANIFEST, openable, opening_spec
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.state import Phase
+from provider.settings import Settings
+from stacks.engine.opened import fits
+from stacks.results import Operation
+from tests.components.specs import hostname, leased_ip, service, spec
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+FACTS = ClusterFacts()
+
+
+class Opening(World):
+    """A provider that opens updates."""
+
+    def restart(self) -> None:
+        super().restart()
+        opening = partial(opening_spec, cluster=ClusterFacts(network_policies=False))
+        self.parts = replace(self.parts, opening=opening)
+        self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
+
+
+def test_what_is_known_when_a_lease_is_won_makes_its_namespace_and_the_general_policy() -> None:
+    lease = a_lease()
+
+    made = lease_objects(opening_spec(lease, FACTS))
+
+    kinds = [(item["kind"], item["metadata"]["name"]) for item in made]
+    assert kinds == [("Namespace", namespace_name(lease)), ("NetworkPolicy", "akash-deployment-restrictions")]
+    labels = {item["metadata"]["labels"]["akash.network/manifest.resource.version"] for item in made}
+    assert labels == {BEFORE_THE_MANIFEST}
+
+
+def test_they_are_the_very_objects_of_the_whole_spec() -> None:
+    lease = a_lease()
+    whole = openable(spec(service(), service("db"), lease=lease, cluster=FACTS, first_resource_version="77"))
+    opening = opening_spec(lease, FACTS)
+
+    assert fits(opening, whole)
+    assert all(item in lease_objects(whole) for item in lease_objects(opening))
+
+
+OTHER = {
+    "another lease": {"lease": a_lease(2)},
+    "another version of the first deployment": {"first_resource_version": "77"},
+    "other facts of the cluster": {"cluster": ClusterFacts(closed_ranges=("203.0.113.0/24",))},
+    "another builder": {"builder_version": 1},
+}
+
+
+@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+def test_a_spec_with_anything_else_below_it_does_not_fit(change: dict[str, object]) -> None:
+    whole = openable(spec(service(), lease=a_lease(), cluster=FACTS))
+
+    assert not fits(opening_spec(a_lease(), FACTS), whole.model_copy(update=change))
+
+
+def test_services_hostnames_and_addresses_are_the_manifest_s_and_always_fit() -> None:
+    whole = openable(
+        spec(
+            service("other"),
+            lease=a_lease(),
+            cluster=FACTS,
+            hostnames=(hostname("h.localhost"),),
+            leased_ips=(leased_ip(),),
+        )
+    )
+
+    assert fits(opening_spec(a_lease(), FACTS), whole)
+
+
+async def test_a_won_lease_is_offered_once_and_its_manifest_uses_it() -> None:
+    world, lease = Opening(), a_lease()
+    await world.win(lease)
+
+    outcome = await world.look(lease)
+    await world.look(lease)
+
+    assert outcome.phase is Phase.WAITING_FOR_MANIFEST
+    assert list(world.engine.opened) == [namespace_name(lease)]
+    await world.send(lease, a_group())
+    await world.converge(lease)
+    assert world.engine.opened == {} and world.engine.calls[0] == (Operation.UP, namespace_name(lease))
+
+
+async def test_one_that_was_given_up_or_not_taken_is_not_offered_again() -> None:
+    world, lease, late = Opening(), a_lease(), a_lease(2)
+    world.engine.room = 1
+    for each in (lease, late):
+        await world.win(each)
+        await world.look(each)
+    assert list(world.engine.opened) == [namespace_name(lease)]
+
+    world.engine.opened.clear()  # the time is over
+    await world.look(lease)
+    await world.look(late)
+
+    assert world.engine.opened == {}
+
+
+async def test_after_a_restart_no_more_are_opened_than_there_is_room_for() -> None:
+    world = Opening()
+    leases = [a_lease(number) for number in range(1, 8)]
+    for lease in leases:
+        await world.win(lease)
+    for _ in range(2):
+        world.restart()
+        for lease in leases:
+            await world.look(lease)
+
+    assert len(world.engine.opened) == world.engine.room == 4
+
+
+@pytest.mark.parametrize("state", [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS])
+async def test_one_that_looks_closed_is_ended_at_once_before_the_proof(state: LeaseState) -> None:
+    world, lease = Opening(), a_lease()
+    await world.win(lease)
+    await world.look(lease)
+    world.chain.states[lease] = state
+
+    await world.look(lease)
+
+    assert world.engine.opened == {}
+    assert (await world.converge(lease)).phase is Phase.CLOSED
+    assert world.leftovers(lease) == []
+
+
+async def test_a_node_that_is_away_ends_nothing() -> None:
+    world, lease = Opening(), a_lease()
+    await world.win(lease)
+    await world.look(lease)
+    world.chain.lies.append(ChainError("http://node", "no answer"))
+
+    await world.look(lease)
+
+    assert list(world.engine.opened) == [namespace_name(lease)]
+
+
+async def test_switched_off_nothing_is_offered() -> None:
+    world, lease = World(), a_lease()
+    await world.win(lease)
+    await world.look(lease)
+
+    assert world.engine.opened == {}
+
+
+@pytest.mark.parametrize(("told", "label"), [("4", BEFORE_THE_MANIFEST), ("0", "12")])
+def test_the_first_version_of_a_lease_is_made_so_that_it_fits(
+    told: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LESSOR_OPEN_UPDATES", told)
+    make = spec_maker(Settings(), FACTS)
+    record = ManifestRecord(a_lease(), a_group(), {}, "12")
+
+    first = make(record, withheld=frozenset(), addresses={}, previous=None)
+    again = make(
+        record, withheld=frozenset(), addresses={}, previous=first.model_copy(update={"first_resource_version": "7"})
+    )
+
+    assert (first.first_resource_version, first.services[0].resource_version) == (label, "12")
+    assert again.first_resource_version == "7", "what runs keeps its label"
