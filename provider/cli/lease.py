@@ -51,10 +51,11 @@ def list_(
         _print_standing(as_json=as_json)
         return
     from provider.cli.lease_store import every_lease  # noqa: PLC0415  other commands start without the store
-    from provider.cli.lease_text import lease_json, list_lines  # noqa: PLC0415
+    from provider.cli.lease_text import brake_lines, lease_json, list_lines  # noqa: PLC0415
 
-    found = _ask(every_lease(closed=closed))
-    _print([lease_json(status) for status in found], list_lines(found), as_json=as_json)
+    found, held = _ask(every_lease(closed=closed))
+    document = [lease_json(status) | ({"braked": True} if status.lease in held else {}) for status in found]
+    _print(document, [*list_lines(found), *brake_lines(held)], as_json=as_json)
 
 
 def _print_standing(*, as_json: bool) -> None:

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from lease.ids import namespace_name
+from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
+from provider.lifecycle.standing import StandingWord
 from provider.lifecycle.state import LeaseStatus
 from provider.settings import Settings, load_settings
 from provider.store import Database, read_database
 from provider.store.leases import find_lease, known_leases
 from provider.store.runs import StoredRun, runs_of
 from provider.store.sealing import KeyRing, load_ring
+from provider.store.standing import standing_of
 
 __all__ = ["LeaseStory", "every_lease", "one_lease"]
 
@@ -27,10 +29,14 @@ class LeaseStory:
     key_problem: str = ""
 
 
-async def every_lease(*, closed: bool) -> Sequence[LeaseStatus]:
-    """Raises `SettingsError` and `StoreError`, as all of this module."""
+async def every_lease(*, closed: bool) -> tuple[Sequence[LeaseStatus], frozenset[LeaseId]]:
+    """All of them, and those that the teardown brake holds. Raises `SettingsError` and `StoreError`, as all of this
+    module.
+    """
     async with _opened(load_settings()) as database:
-        return await known_leases(database, closed=closed)
+        found = await known_leases(database, closed=closed)
+        standing = await standing_of(database)
+    return found, frozenset(each.lease for each in standing if each.word is StandingWord.HELD)
 
 
 async def one_lease(name: str, *, limit: int) -> LeaseStory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,16 @@ from provider.lifecycle.state import LeaseStatus
 from provider.store.runs import RunOutcome, StoredRun
 from stacks.results import Operation, StackResult
 
-__all__ = ["history_lines", "lease_json", "list_lines", "run_json", "show_json", "show_lines", "standing_lines"]
+__all__ = [
+    "brake_lines",
+    "history_lines",
+    "lease_json",
+    "list_lines",
+    "run_json",
+    "show_json",
+    "show_lines",
+    "standing_lines",
+]
 
 _HASH = 12
 _LONGEST_VALUE = 200
@@ -30,6 +39,14 @@ def list_lines(statuses: Sequence[LeaseStatus]) -> list[str]:
     return [
         "  ".join((*(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
     ]
+
+
+def brake_lines(held: Collection[LeaseId]) -> list[str]:
+    """What the teardown brake holds, and the words for it; nothing when it holds nothing."""
+    if not held:
+        return []
+    names = ", ".join(_short(lease) for lease in sorted(held))
+    return [f"teardown brake: {len(held)} closed leases wait for `lessor lease release-brake` ({names})"]
 
 
 def standing_lines(standing: Mapping[str, Any]) -> list[str]:

@@ -40,6 +40,8 @@ class ProviderStatus:
     pending: tuple[Amounts, ...] = ()
     nodes: tuple[NodeAmounts, ...] = ()
     storage_bytes: Mapping[str, int] = field(default_factory=dict)
+    braked: int = 0
+    """Leases that are proven closed and held by the teardown brake until an operator's word."""
 
 
 def status_document(
@@ -55,6 +57,8 @@ def status_document(
         document["cluster_public_hostname"] = public_hostname
     if reclamation_window_ns:
         document["reclamation_window"] = reclamation_window_ns
+    if status.braked:  # a key of our own, after Go's
+        return document | {"address": address, "teardown_brake": {"held": status.braked}}
     return document | {"address": address}
 
 

@@ -18,7 +18,7 @@ _EPHEMERAL = "ephemeral"
 
 
 def provider_status(
-    ledger: Ledger, inventory: Inventory, statuses: Mapping[LeaseId, LeaseStatus], *, open_orders: int
+    ledger: Ledger, inventory: Inventory, statuses: Mapping[LeaseId, LeaseStatus], *, open_orders: int, braked: int = 0
 ) -> ProviderStatus:
     """A reservation is active once its lease runs, pending before."""
     running = {lease.order for lease, status in statuses.items() if status.phase is Phase.RUNNING}
@@ -36,6 +36,7 @@ def provider_status(
             for node in inventory.nodes
         ),
         storage_bytes=free.pools,
+        braked=braked,
     )
 
 

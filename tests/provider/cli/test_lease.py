@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 
 from lease.ids import LeaseId, namespace_name
 from provider.cli import lease as command
+from provider.lifecycle.standing import Standing, StandingWord
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store import Database, open_database
 from provider.store.leases import save_status
 from provider.store.ring import open_ring
 from provider.store.runs import RunOutcome, RunReason, StoredRun, begin_run, end_run
+from provider.store.standing import StoredMemory
 from stacks.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
 
 OWNER, PROVIDER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
@@ -199,3 +201,16 @@ def test_a_store_without_leases_says_so(home: Path, lessor: Callable[..., Result
     _with_store(home, nothing)
     assert lessor("list").stdout == "no lease is known\n"
     assert json.loads(lessor("list", "--json").stdout) == []
+
+
+async def _brake(database: Database, _key: Path) -> None:
+    held = Standing(RUNNING, StandingWord.HELD, 0.0)
+    assert await StoredMemory(database).save([held, Standing(CLOSED, StandingWord.LET, 5.0)])
+
+
+def test_what_the_teardown_brake_holds_is_said_below_the_list_with_the_word_for_it(kept, lessor) -> None:
+    assert "brake" not in lessor("list").stdout
+    _with_store(kept, _brake)
+    last = lessor("list").stdout.splitlines()[-1]
+    assert last == "teardown brake: 1 closed leases wait for `lessor lease release-brake` (1001/1/1)"
+    assert [each.get("braked") for each in json.loads(lessor("list", "--all", "--json").stdout)] == [None, True]

@@ -12,6 +12,7 @@ from sqlalchemy import insert
 
 from lease.ids import namespace_name
 from provider.chain.model import LeaseState
+from provider.gateway.provider_status import ProviderStatus, status_document
 from provider.lifecycle.control import obey
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
@@ -148,6 +149,14 @@ async def test_the_loop_recalls_before_it_looks() -> None:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+def test_the_providers_status_says_how_many_leases_the_brake_holds_and_nothing_when_it_is_off() -> None:
+    shown = [
+        status_document(ProviderStatus(braked=held), address="a", public_hostname="", reclamation_window_ns=0)
+        for held in (0, 2)
+    ]
+    assert [document.get("teardown_brake") for document in shown] == [None, {"held": 2}]
 
 
 SAID = (
