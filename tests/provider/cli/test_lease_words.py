@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -19,6 +20,7 @@ from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store import open_database
 from provider.store.leases import save_status
+from provider.volumes.restore import Wish
 
 OWNER, PROVIDER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 LEASE = LeaseId(OWNER, 1001, 1, 1, PROVIDER)
@@ -32,6 +34,7 @@ class Operated:
         self.suspects: Mapping[LeaseId, str] = {LEASE: "the node does not know it\x1b[2J"}
         self.braked = frozenset({LEASE})
         self.unknown_stacks = ("abc",)
+        self.quarantined: list[dict[str, Any]] = []
 
     def release_brake(self) -> tuple[LeaseId, ...]:
         self.told.append("release")
@@ -47,6 +50,9 @@ class Operated:
 
     async def retry(self, lease: LeaseId) -> str:
         return "nothing was refused"
+
+    async def restore(self, wish: Wish) -> str:
+        raise NotImplementedError
 
 
 @pytest.fixture
