@@ -113,7 +113,8 @@ def _explain(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if field is None:
         return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
-    value = "***" if "SecretStr" in str(field.annotation) else repr(str(problem["input"])[:80])
+    text = re.sub(r"//[^/@\s]*@", "//***@", str(problem["input"]))
+    value = "***" if "SecretStr" in str(field.annotation) else repr(text[:80])
     hint = f" ({field.description})" if field.description else ""
     return f"{_variable(field)}={value}: {message}{hint}"
 

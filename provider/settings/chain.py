@@ -21,7 +21,9 @@ class ChainSettings(BaseModel):
         validation_alias=ap("NODE"),
         description="RPC addresses between commas, preferred first",
     )
-    more_nodes: NodeAddresses = Field("", validation_alias=ours("NODES"), description="further ones, after AP_NODE")
+    more_nodes: NodeAddresses | None = Field(
+        None, validation_alias=ours("NODES"), description="further ones, after AP_NODE"
+    )
     node_ca_file: Path | None = Field(None, validation_alias=ours("NODE_CA_FILE"), description="PEM; trusted alone")
     node_cert_file: Path | None = Field(None, validation_alias=ours("NODE_CERT_FILE"), description="PEM, ours")
     node_key_file: Path | None = Field(None, validation_alias=ours("NODE_KEY_FILE"), description="PEM, not encrypted")
@@ -56,7 +58,9 @@ class ChainSettings(BaseModel):
     @property
     def nodes(self) -> tuple[str, ...]:
         """The RPC addresses, each once, in the order in which they are preferred."""
-        return tuple(dict.fromkeys(part for text in (self.node, self.more_nodes) for part in text.split(",") if part))
+        return tuple(
+            dict.fromkeys(part for text in (self.node, self.more_nodes or "") for part in text.split(",") if part)
+        )
 
     @property
     def node_tls(self) -> TlsFiles:

@@ -50,6 +50,7 @@ __all__ = [
     "ours",
 ]
 
+_ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")
 
 
@@ -136,7 +137,7 @@ def _nodes(value: object) -> object:
     """One or several between commas. CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
     parts = [part.strip() for part in str(value).split(",") if part.strip()]
     addresses = [part.rstrip("/").replace("tcp://", "http://", 1) for part in parts]
-    if not all(re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", address) for address in addresses):
+    if not addresses or not all(_ADDRESS.fullmatch(address) for address in addresses):
         raise ValueError("must be http://host:port, https://host or tcp://host:port, without user and password")
     return ",".join(addresses)
 
