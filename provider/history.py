@@ -185,7 +185,7 @@ class RecordedEngine:
         if run.spec_hash == complete:
             return replace(run, reason=_again(run, before), manifest_hash=known)
         same = await manifest_of(database, run.stack, complete) == newest
-        reason = RunReason.SETTINGS_CHANGE if same else RunReason.MANIFEST_UPDATE
+        reason = _ours(spec, seen.previous) if same else RunReason.MANIFEST_UPDATE
         return replace(run, reason=reason, manifest_hash=newest)
 
     async def _end(self, run: StoredRun, spec: LeaseSpec | None, result: StackResult) -> StackResult:
@@ -221,6 +221,13 @@ class RecordedEngine:
         except (StoreError, TimeoutError) as error:
             _log.error("store.unreadable", problem=str(error) or type(error).__name__)
             return own
+
+
+def _ours(spec: LeaseSpec, complete: LeaseSpec) -> RunReason:
+    """The same manifest makes another version: why?"""
+    if complete.builder_version != spec.builder_version:
+        return RunReason.UPGRADE
+    return RunReason.RECREATE if complete.kept != spec.kept else RunReason.SETTINGS_CHANGE
 
 
 def _again(run: StoredRun, before: StoredRun | None) -> RunReason:

@@ -20,6 +20,7 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.observe import observe
 from provider.lifecycle.parts import MakeLeaseSpec
 from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.upgrade import carried
 from provider.operators.objects import Kind
 from provider.protocols import Cluster
 from provider.settings import Settings
@@ -101,7 +102,10 @@ async def next_version(
     record = ManifestRecord(lease, group, seen.manifest.placements, NEXT_VERSION)
     if record.content_hash() == seen.manifest.content_hash():
         record = seen.manifest
-    wanted = await _claimed(record, seen.applied, settings=settings, cluster=cluster, make=make)
+    claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, make=make)
+    unchanged = record.content_hash() == seen.applied.manifest_hash
+    again = unchanged and not seen.applied.anew
+    wanted = await carried(cluster, claimed, applied=seen.applied.spec, again=again)
     return Versions(seen.applied.spec, wanted, _rented_differently(seen.manifest.group, group))
 
 

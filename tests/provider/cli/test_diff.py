@@ -11,24 +11,26 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from components.lease import lease_objects
+from components.workload import workload_object
 from lease.build import SpecSettings, lease_spec
 from lease.errors import ManifestRefused, SdlInvalid
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Manifest
 from lease.manifest_json import manifest_json
 from lease.sdl import read_sdl
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import ClusterFacts, KeptWorkload, LeaseSpec
 from provider.cli import build_app
 from provider.cli.next_version import NEXT_VERSION, NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.shown_changes import ABSENT, compared, from_pulumi, lines
 from provider.cli.trial import preview_beside
-from provider.lifecycle.applied import Applied, applied_object
+from provider.lifecycle.applied import Applied, applied_name, applied_object, read_applied
 from provider.lifecycle.records import ManifestRecord, read_manifest, write_manifest
 from provider.operators.hostname.claims import HostnameRefusedError
-from provider.operators.objects import MANIFEST
+from provider.operators.objects import MANIFEST, SECRET
 from provider.settings import Settings
 from provider.units import parse_address_range
 from stacks.engine import EngineConfig
@@ -114,6 +116,27 @@ async def test_a_changed_service_gets_the_next_version_and_the_other_keeps_its_o
     label = '    metadata.labels["akash.network/manifest.resource.version"]: '
     assert all(line.endswith(' -> "next"') for line in told if line.startswith(label)) and told.count(told[1]) == 3
     assert cluster.writes == writes, "addresses and hostnames are chosen, not claimed"
+
+
+async def _kept_from_an_older_builder(cluster: FakeCluster) -> None:
+    """The lease was upgraded: its pods are still made as before."""
+    secret = await cluster.get(SECRET, applied_name(LEASE), namespace="lease")
+    applied = read_applied(secret)
+    assert applied.spec is not None
+    service = next(service for service in applied.spec.services if service.name == "web")
+    template = workload_object(applied.spec, service)["spec"]["template"]
+    template["spec"]["terminationGracePeriodSeconds"] = 5
+    kept = KeptWorkload(service="web", text=SecretStr(json.dumps({"template": template})))
+    spec = applied.spec.model_copy(update={"kept": (kept,)})
+    await cluster.apply(applied_object(LEASE, replace(applied, spec=spec), namespace="lease"))
+
+
+async def test_what_an_upgrade_kept_goes_with_the_next_manifest_and_not_before() -> None:
+    cluster = await running()
+    await _kept_from_an_older_builder(cluster)
+    assert shown(await versions(cluster, manifest())) == []
+    told = "\n".join(shown(await versions(cluster, manifest(TEXT.replace("nginx:1.27", "nginx:1.28")))))
+    assert "template.spec.terminationGracePeriodSeconds: 5 -> " in told
 
 
 async def test_a_secret_that_changes_is_shown_as_changed_and_never_as_itself() -> None:
@@ -220,7 +243,7 @@ def step(op: str, kind: str, name: str, *paths: str) -> ResourceChange:
     return ResourceChange(op, f"kubernetes:{kind}", name, urn=f"urn::{kind}::{name}", diff=paths)
 
 
-SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:xyz"}
+CIPHERTEXT = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:xyz"}
 
 
 def workload(image: str, value: str) -> dict[str, Any]:
@@ -236,7 +259,7 @@ def workload(image: str, value: str) -> dict[str, Any]:
 def test_pulumis_steps_get_old_values_from_the_state_and_new_ones_from_the_manifests() -> None:
     image, label = "spec.template.spec.containers[0].image", 'metadata.labels["a.b/c"]'
     value = "spec.template.spec.containers[0].env[0].value"
-    stored = workload("0", "?") | {"spec": {"template": {"spec": {"containers": SECRET}}}}
+    stored = workload("0", "?") | {"spec": {"template": {"spec": {"containers": CIPHERTEXT}}}}
     steps = [
         step("delete", "core/v1:Service", "old"),
         step("update", "apps/v1:Deployment", "web", image, label, value, "spec.nowhere[9].x"),

@@ -143,6 +143,21 @@ async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
     assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], (0.5, 1, 2), strict=False))
 
 
+async def test_a_new_manifest_does_not_wait_out_the_pause_of_the_one_before() -> None:
+    world = World()
+    await world.win(L, a_group())
+    for _ in range(6):
+        world.engine.faults.append(Fault(error="connection refused"))
+    pauses = [(await world.look(L)).again_in or 0 for _ in range(6)]
+    assert pauses[-1] > 8 > pauses[0]
+    world.loop._heed(L)
+    assert world.reconciler.statuses[L].attempts == 0
+    world.engine.faults.append(Fault(error="connection refused"))
+    assert ((await world.look(L)).again_in or 0) <= 1, "trouble with what was before does not count"
+    world.loop._heed(a_lease(99))
+    assert a_lease(99) not in world.reconciler.statuses
+
+
 async def test_only_a_change_of_there_or_ready_is_worth_a_look() -> None:
     world = World()
     spec = await world.run(L, a_group())

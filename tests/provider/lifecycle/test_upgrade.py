@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lease.ids import namespace_name
+from lease.manifest import Group, Params
 from lease.spec import BUILDER_VERSION, LeaseSpec
 from provider.lifecycle.applied import Applied, applied_name, applied_object, read_applied
 from provider.lifecycle.records import ManifestRecord, read_manifest
@@ -213,3 +215,44 @@ def test_a_record_of_before_is_read_and_says_nothing_of_recreating() -> None:
     obj = applied_object(LEASE, Applied(), namespace="lease")
     assert not read_applied(obj).anew
     assert read_applied(applied_object(LEASE, Applied(anew=True), namespace="lease")).anew
+
+
+def _two_volumes(*, turned: bool, image: str = "nginx:1") -> Group:
+    group = a_group(image, volume_bytes=1 << 30)
+    service = (group.services or ())[0]
+    first, data = service.resources.storage or ()
+    assert service.params and service.params.storage
+    mount = service.params.storage[0]
+    volumes = (data, replace(data, name="more"))
+    storage = (first, *(reversed(volumes) if turned else volumes))
+    params = Params(storage=(mount, replace(mount, name="more", mount="/more")))
+    resources = replace(service.resources, storage=storage)
+    return replace(group, services=(replace(service, resources=resources, params=params),))
+
+
+async def test_volumes_listed_in_another_order_are_the_same_volumes_and_nothing_is_made_anew() -> None:
+    world = World()
+    await world.run(LEASE, _two_volumes(turned=False))
+    uid, claims = _workload(world)["metadata"]["uid"], _workload(world)["spec"]["volumeClaimTemplates"]
+    await world.send(LEASE, _two_volumes(turned=True, image="nginx:2"))
+    outcome = await world.converge(LEASE)
+    assert (outcome.phase, outcome.reason, world.image(LEASE)) == (Phase.RUNNING, "", "nginx:2")
+    assert _workload(world)["metadata"]["uid"] == uid
+    assert _workload(world)["spec"]["volumeClaimTemplates"] == claims
+
+
+async def test_what_a_stateful_set_cannot_change_refuses_no_manifest_after_an_upgrade() -> None:
+    """Another builder's serviceName would make it anew, and what holds volumes is never made anew."""
+    world = World()
+    await _of_the_previous_builder(world, volume_bytes=1 << 30)
+    workload = _workload(world)
+    workload["spec"] |= {"serviceName": "old", "podManagementPolicy": "Parallel", "revisionHistoryLimit": 3}
+    world.cluster.put(workload)
+    for image in ("nginx:1", "nginx:2", "nginx:3"):
+        await world.send(LEASE, a_group(image, volume_bytes=1 << 30))
+        outcome = await world.converge(LEASE)
+        assert (outcome.phase, world.image(LEASE)) == (Phase.RUNNING, image), outcome
+        found = _workload(world)
+        assert (found["spec"]["serviceName"], found["spec"]["revisionHistoryLimit"]) == ("old", 3)
+    assert outcome.reason == ""
+    assert "OLD" not in _template(world)

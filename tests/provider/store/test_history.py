@@ -14,6 +14,7 @@ from cryptography.fernet import Fernet
 
 from lease.ids import namespace_name
 from lease.manifest import Group
+from lease.spec import BUILDER_VERSION, LeaseSpec
 from provider.chain.model import LeaseState
 from provider.errors import StoreError
 from provider.history import History, RecordedEngine
@@ -102,6 +103,23 @@ async def test_other_settings_are_no_manifest_update(recorded: Recorded) -> None
     world.settings = world.settings.model_copy(update={"overcommit_cpu_percent": 50})
     await world.converge(L)
     assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "settings change"]
+
+
+async def test_an_upgrade_and_its_recreation_are_no_change_of_settings(recorded: Recorded) -> None:
+    world, todays = recorded.world, recorded.world.make_spec
+
+    def older(*told: Any, **more: Any) -> LeaseSpec:
+        return todays(*told, **more).model_copy(update={"builder_version": BUILDER_VERSION - 1})
+
+    world.make_spec = older  # type: ignore[method-assign]
+    recorded.wrap()
+    await world.run(L, a_group())
+    world.make_spec = todays  # type: ignore[method-assign]
+    recorded.wrap()
+    await world.converge(L)
+    await world.reconciler.recreate(L)
+    await world.converge(L)
+    assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "upgrade", "recreate"]
 
 
 async def test_the_reasons_survive_a_restart(recorded: Recorded) -> None:
