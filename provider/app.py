@@ -46,6 +46,7 @@ from provider.lifecycle.opened import openable, opening_spec
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.state import Phase
 from provider.lifecycle.telling import tenant_words
 from provider.market.book import Market
 from provider.market.loop import run_market
@@ -58,6 +59,7 @@ from provider.protocols import Clock
 from provider.settings import Settings
 from provider.startup import cluster_facts, first_head
 from provider.store import Database, open_database
+from provider.store.leases import known_leases
 from provider.store.ring import open_ring
 from provider.store.standing import StoredMemory
 from provider.store.transactions import StoredJournal
@@ -168,6 +170,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         await inventory.ready()
         group.create_task(run_market(market), name="market")
         group.create_task(leases.run(), name="leases")
+        await _look_again(world, leases)
         group.create_task(_funds(world, market, leases).run(), name="funds")
         group.create_task(serve_control(leases, control_path(settings.home)), name="control")
         await gateway.start()
@@ -175,6 +178,13 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")
         host, port = gateway.address
         _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}", height=head.height)
+
+
+async def _look_again(world: _World, leases: LeaseLoop) -> None:
+    """What was quarantined when we stopped may be gone, and then nothing else names it."""
+    for status in await known_leases(world.database):
+        if status.phase is Phase.QUARANTINED:
+            leases.look(status.lease)
 
 
 async def _stop_at_end(gateway: Gateway) -> None:

@@ -197,7 +197,7 @@ class LeaseLoop:
         for lease in sorted(found.leases):
             self._look(lease, 0.0, happened=False)
         self._unknown_stacks = found.unknown_stacks
-        self._reconciler.brake.knows(len(found.leases))
+        self._reconciler.brake.knows(len(found.leases) - found.only_volumes)
         if found.problems or found.unknown_stacks:
             _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems

@@ -40,6 +40,8 @@ class Found:
     leases: set[LeaseId] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     unknown_stacks: tuple[str, ...] = ()
+    only_volumes: int = 0
+    """How many of `leases` have nothing but volumes in quarantine."""
 
 
 async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> Found:
@@ -52,10 +54,12 @@ async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, co
         (PROVIDER_HOST, config.records, MANAGED),
         (PROVIDER_LEASED_IP, config.records, MANAGED),
         (NAMESPACE, None, MANAGED),
-        (PERSISTENT_VOLUME, None, MANAGED),
     ):
         await _add(found, _in_cluster(cluster, kind, namespace, labels))
+    others = set(found.leases)
+    await _add(found, _in_cluster(cluster, PERSISTENT_VOLUME, None, MANAGED))
     found.leases = {lease for lease in found.leases if lease.provider == config.provider}
+    found.only_volumes = len(found.leases - others)
     await _from_stacks(found, chain, engine, config.provider)
     return found
 

@@ -20,15 +20,16 @@ _EPHEMERAL = "ephemeral"
 def provider_status(
     ledger: Ledger, inventory: Inventory, statuses: Mapping[LeaseId, LeaseStatus], *, open_orders: int, braked: int = 0
 ) -> ProviderStatus:
-    """A reservation is active once its lease runs, pending before."""
+    """A reservation is active once its lease runs, pending before. Leases of which only volumes are kept are none."""
+    leases = [lease for lease, status in statuses.items() if status.phase is not Phase.QUARANTINED]
     running = {lease.order for lease, status in statuses.items() if status.phase is Phase.RUNNING}
     reservations = [found for order in ledger.orders() if (found := ledger.reservation(order)) is not None]
     free = ledger.free(inventory)
     rooms = {node.name: node for node in free.nodes}
     return ProviderStatus(
-        leases=len(statuses),
+        leases=len(leases),
         orders=open_orders,
-        deployments=len({lease.deployment for lease in statuses}),
+        deployments=len({lease.deployment for lease in leases}),
         active=_totals(found for found in reservations if found.order in running),
         pending=_totals(found for found in reservations if found.order not in running),
         nodes=tuple(

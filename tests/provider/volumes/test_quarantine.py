@@ -11,8 +11,11 @@ import pytest
 from lease.ids import namespace_name
 from provider.errors import ClusterError
 from provider.inventory.ledger import Ledger
+from provider.inventory.snapshot import Inventory
 from provider.inventory.watcher import InventoryWatcher
+from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
+from provider.observe.provider_status import provider_status
 from provider.operators.objects import MANIFEST, NAMESPACE
 from provider.settings import Settings
 from provider.volumes.marks import read_kept
@@ -227,6 +230,17 @@ async def test_the_brake_does_not_count_leases_of_which_only_volumes_are_left() 
     other = a_lease(9)
     await world.with_volume(other)
     assert await world.close(other) is Phase.QUARANTINED
+
+
+async def test_leases_of_which_only_volumes_are_left_are_no_leases_of_the_provider_any_more() -> None:
+    world = await quarantined()
+    other = a_lease(2)
+    await world.with_volume(other)
+    found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
+    assert (found.leases, found.only_volumes) == ({L, other}, 1)
+    inventory = Inventory()
+    told = provider_status(Ledger(L.provider), inventory, world.loop.statuses, open_orders=0)
+    assert (told.leases, told.deployments) == (1, 1)
 
 
 async def test_another_providers_volumes_in_the_same_cluster_are_his_business() -> None:
