@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import stat
 from dataclasses import dataclass, field
@@ -11,12 +12,17 @@ from pathlib import Path
 
 from cosmpy.crypto.address import Address
 from cosmpy.crypto.keypairs import PrivateKey
-from cosmpy.mnemonic import derive_child_key_from_mnemonic, validate_mnemonic_and_normalise
+from cosmpy.mnemonic import (
+    ENGLISH_MNEMONIC_WORDS_LIST,
+    derive_child_key_from_mnemonic,
+    validate_mnemonic_and_normalise,
+)
 
+from provider.chain.armor import unarmored_key
 from provider.errors import SettingsError
 from provider.settings import Settings
 
-__all__ = ["SigningKey", "key_from_mnemonic", "load_key"]
+__all__ = ["SigningKey", "key_from_mnemonic", "key_source", "load_key"]
 
 _PREFIX = "akash"
 
@@ -43,11 +49,31 @@ def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:
     """The key at m/44'/118'/0'/0/`index`. Raises ValueError without repeating a word."""
     try:
         normal = validate_mnemonic_and_normalise(words)
+        if not _checksum_holds(normal.split()):
+            raise ValueError
     except Exception:
         raise ValueError(
             "not a valid BIP-39 mnemonic: check the number of words, their spelling and their order"
         ) from None
     return _key(derive_child_key_from_mnemonic(normal, path=f"m/44'/118'/0'/0/{index}"))
+
+
+def _checksum_holds(words: list[str]) -> bool:
+    """The last bits repeat a hash of the others, so that a word that is not the right one is noticed (BIP-39)."""
+    bits = "".join(f"{ENGLISH_MNEMONIC_WORDS_LIST.index(word):011b}" for word in words)
+    size = len(words) * 32 // 3
+    entropy = int(bits[:size], 2).to_bytes(size // 8, "big")
+    digest = int.from_bytes(hashlib.sha256(entropy).digest(), "big")
+    return bits[size:] == f"{digest:0256b}"[: len(bits) - size]
+
+
+def key_source(settings: Settings) -> str:
+    """The variable that names the key. Raises `SettingsError` when none or several do."""
+    given = [name for name, value in _sources(settings).items() if value is not None]
+    if len(given) != 1:
+        found = "none is set" if not given else f"{' and '.join(given)} are set"
+        raise SettingsError(f"exactly one of {', '.join(_sources(settings))} must name the provider's key; {found}")
+    return given[0]
 
 
 def load_key(settings: Settings) -> SigningKey:
@@ -62,30 +88,39 @@ def load_key(settings: Settings) -> SigningKey:
     return key
 
 
-def _from_sources(settings: Settings) -> SigningKey:
-    sources = {
+def _sources(settings: Settings) -> dict[str, object]:
+    return {
         "LESSOR_MNEMONIC_FILE": settings.mnemonic_file,
         "LESSOR_MNEMONIC": settings.mnemonic,
         "LESSOR_PRIVATE_KEY_FILE": settings.private_key_file,
+        "LESSOR_ARMORED_KEY_FILE": settings.armored_key_file,
     }
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
-        found = "none is set" if not given else f"{' and '.join(given)} are set"
-        raise SettingsError(f"exactly one of {', '.join(sources)} must name the provider's key; {found}")
+
+
+def _from_sources(settings: Settings) -> SigningKey:
+    source = key_source(settings)
     try:
-        return _read(given[0], settings)
+        return _read(source, settings)
     except (ValueError, OSError) as error:
-        raise SettingsError(f"{given[0]}: {_reason(error)}") from None
+        raise SettingsError(f"{source}: {_reason(error)}") from None
 
 
 def _read(name: str, settings: Settings) -> SigningKey:
     if name == "LESSOR_PRIVATE_KEY_FILE" and settings.private_key_file is not None:
         return _key(_hex_key(_secret_text(settings.private_key_file)))
+    if name == "LESSOR_ARMORED_KEY_FILE" and settings.armored_key_file is not None:
+        return _key(unarmored_key(_secret_text(settings.armored_key_file), _passphrase(settings)))
     if settings.mnemonic_file is not None:
         words = _secret_text(settings.mnemonic_file)
     else:
         words = settings.mnemonic.get_secret_value() if settings.mnemonic else ""
     return key_from_mnemonic(words, index=settings.key_index)
+
+
+def _passphrase(settings: Settings) -> str:
+    if settings.passphrase_file is None:
+        raise ValueError("LESSOR_PASSPHRASE_FILE is not set: an exported key needs the passphrase of its export")
+    return _secret_text(settings.passphrase_file)
 
 
 def _reason(error: Exception) -> str:

@@ -31,6 +31,12 @@ class ChainSettings(BaseModel):
     mnemonic_file: Path | None = Field(None, validation_alias=ours("MNEMONIC_FILE"))
     mnemonic: SecretStr | None = Field(None, validation_alias=ours("MNEMONIC"))
     private_key_file: Path | None = Field(None, validation_alias=ours("PRIVATE_KEY_FILE"), description="64 hex digits")
+    armored_key_file: Path | None = Field(
+        None, validation_alias=ours("ARMORED_KEY_FILE"), description="as akash keys export writes it"
+    )
+    passphrase_file: Path | None = Field(
+        None, validation_alias=ours("PASSPHRASE_FILE"), description="what opens the armored key"
+    )
     key_index: int = Field(0, ge=0, lt=2**31, validation_alias=ours("KEY_INDEX"), description="N of m/44'/118'/0'/0/N")
     provider_address: str = Field("", validation_alias=ap("FROM"), description="checked against the key when given")
     gas_prices: CoinText = Field(Coin("uakt", Decimal("0.025")), validation_alias=ap("GAS_PRICES"))
