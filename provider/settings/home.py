@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from provider.settings.kinds import Duration, ap, ours
 
@@ -19,7 +19,9 @@ class LogFormat(StrEnum):
 
 class HomeSettings(BaseModel):
     home: Path = Field(Path.home() / ".lessor", validation_alias=ap("HOME"))
-    store_url: str = Field("", validation_alias=ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home")
+    store_url: SecretStr = Field(
+        SecretStr(""), validation_alias=ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home"
+    )
     store_key_file: Path | None = Field(
         None, validation_alias=ours("STORE_KEY_FILE"), description="keys of the store's secrets; empty: in home"
     )
