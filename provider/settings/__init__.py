@@ -61,7 +61,8 @@ class Settings(
 
     @property
     def database_url(self) -> str:
-        return self.store_url or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
+        """With the password in it: open it, never tell it."""
+        return self.store_url.get_secret_value() or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
 
     @property
     def store_key(self) -> Path:
