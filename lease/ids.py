@@ -8,6 +8,7 @@ import base64
 import hashlib
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["BidId", "DeploymentId", "GroupId", "LeaseId", "OrderId", "auto_hostname", "base32hex", "namespace_name"]
 
@@ -98,8 +99,12 @@ def base32hex(data: bytes) -> str:
     return base64.b32hexencode(data).decode().rstrip("=").lower()
 
 
+@lru_cache(maxsize=4096)
 def namespace_name(lease: LeaseId) -> str:
-    """Namespace, Manifest object and stack name of a lease: base32hex of SHA-224 of its text form, 45 characters."""
+    """Namespace, Manifest object and stack name of a lease: base32hex of SHA-224 of its text form, 45 characters.
+
+    Remembered: every look at a lease asks for it many times.
+    """
     return base32hex(hashlib.sha224(str(lease).encode()).digest())
 
 

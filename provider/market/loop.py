@@ -167,7 +167,7 @@ async def _won(market: Market, order: OrderId) -> None:
             return
         await adopt_lease(market, answer.lease)
         _log.info("market.lease_won", order=str(order))
-    except ChainError as error:
+    except (ChainError, StoreError) as error:
         _log.warning("market.lease_unread", order=str(order), problem=str(error))
         market.look_again.set()
 

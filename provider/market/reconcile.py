@@ -83,9 +83,9 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
         market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     market.book.leased.add(order)
     placed = market.book.placed.pop(order, None)
+    market.bus.publish(LEASE_CHANGED, lease.id)
     if placed is not None and placed.decision:
         await record_outcome(market.database, placed.decision, "lease")
-    market.bus.publish(LEASE_CHANGED, lease.id)
 
 
 async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:

@@ -7,6 +7,8 @@ that terminate slowly and refuse new objects meanwhile, watches. Not kept: valid
 from __future__ import annotations
 
 import asyncio
+import json
+import marshal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
@@ -154,8 +156,8 @@ class FakeCluster:
         self, key: Key, obj: Mapping[str, Any], stored: dict[str, Any] | None, *, status: bool
     ) -> dict[str, Any]:
         if status and stored is not None:
-            return {**copied(stored), "status": copied(obj["status"])}
-        wanted = copied(dict(obj))
+            return {**copied(stored), "status": json.loads(json.dumps(obj["status"]))}
+        wanted: dict[str, Any] = json.loads(json.dumps(obj))
         kept = (stored or {}).get("metadata") or {"uid": f"uid-{self._version}-{key[3]}", "generation": 1}
         wanted["metadata"] |= {name: kept[name] for name in ("uid", "generation", "deletionTimestamp") if name in kept}
         if stored is not None and "status" in stored:
@@ -192,10 +194,8 @@ class FakeCluster:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of what JSON can say, several times faster than `copy.deepcopy`."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
+    """A deep copy of what was read from JSON, many times faster than `copy.deepcopy`."""
+    return marshal.loads(marshal.dumps(value, 2))
 
 
 def unreachable() -> ClusterError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import StaticPool
 
@@ -28,13 +29,21 @@ class _Async:
         return self._connection.execute(statement)
 
 
+@cache
+def _engine() -> Engine:
+    """One a process: what SQLAlchemy compiled for one run serves the next."""
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    metadata.create_all(engine)
+    return engine
+
+
 class MemoryDatabase(Database):
-    """`empty()` is the loss of the disk; the trouble "disk full" refuses writes."""
+    """`empty()` is the loss of the disk; the trouble "disk full" refuses writes. One run at a time in a process."""
 
     def __init__(self, faults: Faults) -> None:
         object.__setattr__(self, "_faults", faults)
-        object.__setattr__(self, "_sync", create_engine("sqlite://", poolclass=StaticPool))
-        metadata.create_all(self._sync)  # type: ignore[attr-defined]
+        object.__setattr__(self, "_sync", _engine())
+        self.empty()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -58,4 +67,4 @@ class MemoryDatabase(Database):
                 connection.execute(table.delete())
 
     async def close(self) -> None:
-        self._sync.dispose()  # type: ignore[attr-defined]
+        self.empty()

@@ -6,8 +6,11 @@ So `asyncio.timeout`, `Clock.sleep` and every fake's latency share one time, and
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections.abc import Coroutine
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from itertools import count
 from typing import Any, TypeVar
 
 __all__ = ["VirtualClock", "VirtualLoop", "run_virtual"]
@@ -15,29 +18,77 @@ __all__ = ["VirtualClock", "VirtualLoop", "run_virtual"]
 _T = TypeVar("_T")
 
 
-class _NoWaiting(selectors.SelectSelector):
-    """Instead of waiting for the network, of which there is none, the loop's time goes on."""
+class _Call:
+    """What `asyncio.Handle` is to its users, and nothing more: a run makes a hundred thousand of them."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed = 0.0
+    __slots__ = ("args", "callback", "context", "due")
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("deadlock: nothing can run and no timer is set")
-        self.passed += max(0.0, timeout)
-        return []
+    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...], context: Context, due: float) -> None:
+        self.callback: Callable[..., Any] | None = callback
+        self.args = args
+        self.context = context
+        self.due = due
+
+    def cancel(self) -> None:
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.due
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` is seconds since the start of the run."""
+    """`time()` is seconds since the start of the run. Timers of one time ring in the order in which they were set. What
+    a callback raises ends the run.
+    """
 
     def __init__(self) -> None:
-        self._virtual = _NoWaiting()
-        super().__init__(self._virtual)
+        super().__init__()
+        self._passed = 0.0
+        self._soon: deque[_Call] = deque()
+        self._timers: list[tuple[float, int, _Call]] = []
+        self._numbers = count()
+        self.get_debug = bool  # type: ignore[method-assign]  # asked for each future: False, without a Python call
 
     def time(self) -> float:
-        return self._virtual.passed
+        return self._passed
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        call = _Call(callback, args, context or copy_context(), self._passed)
+        self._soon.append(call)
+        return call
+
+    call_soon_threadsafe = call_soon
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        call = _Call(callback, args, context or copy_context(), when)
+        heapq.heappush(self._timers, (when, next(self._numbers), call))
+        return call
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        return self.call_at(self._passed + delay, callback, *args, context=context)
+
+    def _run_once(self) -> None:
+        """What is ready now; when nothing is, the time jumps to the next timer, and what is due then is ready."""
+        soon = self._soon
+        if not soon and not self._stopping:  # type: ignore[attr-defined]
+            self._jump()
+        for _ in range(len(soon)):
+            call = soon.popleft()
+            if call.callback is not None:
+                call.context.run(call.callback, *call.args)
+
+    def _jump(self) -> None:
+        timers = self._timers
+        while timers and (not self._soon or timers[0][0] <= self._passed):
+            due, _, call = heapq.heappop(timers)
+            if call.callback is not None:
+                self._passed = max(self._passed, due)
+                self._soon.append(call)
+        if not self._soon:
+            raise RuntimeError("deadlock: nothing can run and no timer is set")
 
 
 class VirtualClock:
