@@ -100,7 +100,7 @@ class Market:
     """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0:
     no timeout). `pricing` is asked for each order that fits; without one the scales of `rules` are the price. While
     `pricing_mark` says the same, so would the strategy to the same question; by default it never does. `owners`
-    gives the newest lists; without it those of `rules` hold.
+    gives the newest lists; without it those of `rules` hold. `paused` says why no bid is made now, empty when they are.
     """
 
     provider: str
@@ -117,6 +117,7 @@ class Market:
     pricing: Pricing | None = None
     pricing_mark: Callable[[], object] = object
     owners: Callable[[], OwnerRules] | None = None
+    paused: Callable[[], str] = str
     attributes_age: float = 600.0
     decisions_kept: int = 100_000
     decisions_age: float = 14 * 86400.0

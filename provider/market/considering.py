@@ -39,8 +39,10 @@ async def current_record(market: Market) -> ProviderRecord | None:
 
 
 def current_rules(market: Market) -> Rules:
-    """With the lists of tenants as they are now, and the chain's bounds of a reclamation window."""
+    """With the lists of tenants and the wallet as they are now, and the chain's bounds of a reclamation window."""
     rules, params = market.rules, market.book.params
+    if paused := market.paused():
+        rules = replace(rules, paused=paused)
     if market.owners is not None and market.owners() != rules.owners:
         rules = replace(rules, owners=market.owners())
     if params is not None and rules.notice.window_s:
@@ -67,7 +69,7 @@ def _mark(market: Market, order: OrderId) -> object:
     owners = market.owners() if market.owners is not None else None
     priced = market.pricing_mark() if market.pricing is not None else None
     chain = (market.book.record, market.book.params, market.audits.changes)
-    return (_free_now(market)[1], chain, owners, priced, market.tenant(order))
+    return (_free_now(market)[1], chain, owners, priced, market.tenant(order), bool(market.paused()))
 
 
 async def reach_decision(

@@ -38,6 +38,7 @@ def eligibility(order: Order, record: ProviderRecord, *, rules: Rules, audits: A
     spec, wanted = order.spec, order.spec.requirements.attributes or ()
     units = spec.units
     return [
+        _check("wallet", (rules.paused,) if rules.paused else ()),
         _check("order", _order_reasons(order, record)),
         _check("tenant", owner_reasons(order.id.owner, rules.owners, tenant)),
         _check("attributes", _missing(wanted, record.attributes)),

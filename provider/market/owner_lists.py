@@ -20,6 +20,7 @@ __all__ = ["owner_rules", "read_owners"]
 _log = structlog.get_logger(__name__)
 _ADDRESS = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _BYTES = 8 << 20
+_NOBODY: frozenset[str] = frozenset()
 
 
 def owner_rules(settings: Settings) -> Callable[[], OwnerRules]:
@@ -30,11 +31,11 @@ def owner_rules(settings: Settings) -> Callable[[], OwnerRules]:
 
     def rules() -> OwnerRules:
         nonlocal last
-        now_allowed, now_denied = allowed(), denied()
+        now_allowed, now_denied = allowed(), denied() or _NOBODY
         if last is None or last.allowed is not now_allowed or last.denied is not now_denied:
             last = OwnerRules(
                 now_allowed,
-                now_denied or frozenset(),
+                now_denied,
                 open_bids=settings.owner_open_bids,
                 leases=settings.owner_leases,
                 bids_an_hour=settings.owner_bids_an_hour,

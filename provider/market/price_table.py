@@ -14,9 +14,10 @@ precision: 6            # decimals of a bid
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 
 import yaml
@@ -27,7 +28,10 @@ __all__ = ["HIGHEST", "PriceTable", "load_price_table", "parse_price_table"]
 
 HIGHEST = Decimal(-1)
 """What `highest` reads as: an unnamed card costs as the dearest named one, at least 100 (bidding.md §2.4)."""
-_BYTES = 1 << 20
+_BYTES = 128 << 10
+_DEEPEST = 16
+_NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?|[+-]?\.\d{1,40}", re.ASCII)
+_TENANT = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _LARGEST = Decimal(10) ** 12
 _AMOUNTS = frozenset({"cpu", "memory", "endpoint", "ip", "minimum"})
 _MAPS = frozenset({"storage", "gpu", "owners"})
@@ -60,7 +64,7 @@ def load_price_table(path: Path) -> PriceTable:
     except OSError as error:
         raise SettingsError(f"LESSOR_PRICE_TABLE={path}: {error.strerror}") from error
     if len(data) > _BYTES:
-        raise SettingsError(f"LESSOR_PRICE_TABLE={path}: larger than 1 MiB")
+        raise SettingsError(f"LESSOR_PRICE_TABLE={path}: larger than 128 KiB")
     try:
         return parse_price_table(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
@@ -70,12 +74,13 @@ def load_price_table(path: Path) -> PriceTable:
 def parse_price_table(text: str, name: str) -> PriceTable:
     """`name` is what errors call the file."""
     try:
+        _not_too_deep(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise SettingsError(f"{name}{place}: not YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise SettingsError(f"{name}: not YAML: {str(error)[:200]}") from error
     if root is None:
         raise SettingsError(f"{name}:1:1: the price table is empty")
@@ -86,6 +91,15 @@ def parse_price_table(text: str, name: str) -> PriceTable:
     if not any((*parts, *table.storage.values(), *table.gpu.values())):
         raise SettingsError(f"{name}:1:1: nothing in it costs anything")
     return table
+
+
+def _not_too_deep(text: str) -> None:
+    """Reading a nest of a million brackets node by node would end the program, or keep it for seconds."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"more than {_DEEPEST} levels", problem_mark=event.start_mark)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +127,7 @@ class _Reader:
         if key not in _KEYS:
             raise self.refuse(at, f"{key[:80]} is no part of a price table; there are {', '.join(sorted(_KEYS))}")
         if key in _MAPS:
-            return {name: self._item(key, name, item) for name, (_, item) in self.mapping(node).items()}
+            return {name: self._item(key, name, item, at) for name, (at, item) in self.mapping(node).items()}
         if key in _AMOUNTS:
             return self.amount(node)
         text = self.text(node)
@@ -125,7 +139,9 @@ class _Reader:
             raise self.refuse(node, f"{text[:80]!r} is no number of decimals from 0 to 18")
         return int(text)
 
-    def _item(self, key: str, name: str, node: yaml.Node) -> Decimal:
+    def _item(self, key: str, name: str, node: yaml.Node, at: yaml.Node) -> Decimal:
+        if key == "owners" and not _TENANT.fullmatch(name):
+            raise self.refuse(at, f"{name[:80]!r} is not an akash address (akash1…)")
         if key == "gpu" and name == "*" and self.text(node) == "highest":
             return HIGHEST
         return self.amount(node)
@@ -137,10 +153,9 @@ class _Reader:
 
     def amount(self, node: yaml.Node) -> Decimal:
         text = self.text(node)
-        try:
-            number = Decimal(text)
-        except InvalidOperation:
-            raise self.refuse(node, f"{text[:80]!r} is not a decimal number") from None
-        if not number.is_finite() or not 0 <= number <= _LARGEST or number.as_tuple().exponent < -24:  # type: ignore[operator]
+        if not _NUMBER.fullmatch(text):
+            raise self.refuse(node, f"{text[:80]!r} is not a decimal number")
+        number = Decimal(text)
+        if not 0 <= number <= _LARGEST or number.as_tuple().exponent < -24:  # type: ignore[operator]
             raise self.refuse(node, f"{text[:80]!r} must be from 0 to 10^12 with at most 24 decimals")
         return number

@@ -6,11 +6,13 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from lease.resources import Price
 from provider.errors import PricingError, SettingsError
+from provider.market.leftovers import Leftovers
+from provider.market.masking import masked, secrets_of
 from provider.market.quote import Asked, Pricing, Quote
 from provider.market.script_input import script_input
 from provider.market.script_run import Ended, run_program
@@ -29,6 +31,7 @@ class _Script:
     path: str
     timeout_s: float
     slots: asyncio.Semaphore
+    leftovers: Leftovers = field(default_factory=Leftovers)
 
 
 def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricing:
@@ -53,25 +56,34 @@ def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricin
 
 async def _ask(script: _Script, asked: Asked) -> Quote:
     given, denom = script_input(asked.units, asked.most), asked.most.denom
+    environment = script_environment(os.environ, owner=asked.order.owner, denom=denom)
+    secrets = secrets_of(environment)
     said = ""
     try:
-        environment = script_environment(os.environ, owner=asked.order.owner, denom=denom)
         async with script.slots:
             ended = await run_program(
-                script.path, stdin=given.encode(), environment=environment, timeout_s=script.timeout_s
+                script.path,
+                stdin=given.encode(),
+                environment=environment,
+                timeout_s=script.timeout_s,
+                leftovers=script.leftovers,
             )
-        said = ended.stdout.decode("utf-8", "replace")[:_RECORDED]
+        said = masked(ended.stdout.decode("utf-8", "replace"), secrets)[:_RECORDED]
         amount = parse_amount(_answer(ended))
     except PricingError as error:
-        return Quote("shellScript", problem=str(error), given=given, said=said)
+        return Quote("shellScript", problem=masked(str(error), secrets), given=given, said=said)
     return Quote("shellScript", Price(denom, amount), given=given, said=said)
 
 
 def script_environment(environment: Mapping[str, str], *, owner: str, denom: str) -> dict[str, str]:
-    """Ours without the secrets, and the tenant with the order's denom."""
+    """Ours without the secrets, and the tenant with the order's denom. An address with a password in it is one."""
     hidden = secret_variables()
-    kept = {name: value for name, value in environment.items() if name not in hidden}
+    kept = {name: value for name, value in environment.items() if name not in hidden and not _secret_url(name, value)}
     return kept | {"AKASH_OWNER": owner, "AKASH_DENOM": denom}
+
+
+def _secret_url(name: str, value: str) -> bool:
+    return name.startswith(("AP_", "AKASH_", "LESSOR_")) and masked(value, ()) != value
 
 
 def secret_variables() -> frozenset[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from provider.errors import PricingError
+from provider.market.leftovers import RUN_VARIABLE, Leftovers, end_all, new_run
 
 __all__ = ["OUTPUT_LIMIT", "Ended", "run_program"]
 
@@ -33,15 +34,18 @@ class Ended:
     stderr: bytes
 
 
-async def run_program(path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float) -> Ended:
-    """Run it in a process group of its own, without arguments and without open files of ours.
+async def run_program(
+    path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float, leftovers: Leftovers
+) -> Ended:
+    """Run it in a session of its own, without arguments and without open files of ours.
 
-    Raises `PricingError` when it cannot be started, prints too much or does not end in time; then its whole group is
-    killed. Children that it leaves in the group live no longer than its limit.
+    Raises `PricingError` when it cannot be started, prints too much or does not end in time; then it is killed with all
+    that came of it. What it leaves behind when it ends lives no longer than its limit.
     """
+    run = new_run()
     try:
         process = await asyncio.create_subprocess_exec(
-            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(environment), start_new_session=True
+            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**environment, RUN_VARIABLE: run}, start_new_session=True
         )
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -51,12 +55,12 @@ async def run_program(path: str, *, stdin: bytes, environment: Mapping[str, str]
         async with asyncio.timeout_at(deadline):
             ended = await _talk(process, stdin)
     except TimeoutError:
-        await _end(process)
+        await _end(process, run)
         raise PricingError(f"the price script did not end within {timeout_s:g} s and was killed") from None
     except BaseException:
-        await asyncio.shield(_end(process))
+        await asyncio.shield(_end(process, run))
         raise
-    _limit_what_is_left(process.pid, deadline)
+    leftovers.at(deadline, run)
     return ended
 
 
@@ -110,24 +114,13 @@ def _close(process: Process) -> None:
         transport.close()
 
 
-async def _end(process: Process) -> None:
-    _kill_group(process.pid)
+async def _end(process: Process, run: str) -> None:
+    """The program last, so that what it started is still known as its own; then the rest of its group, in case."""
+    await asyncio.to_thread(end_all, {run}, process.pid if process.returncode is None else None)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     for _ in range(_PATIENCE):
         if process.returncode is not None:
             break
         await asyncio.sleep(_TICK)
     _close(process)
-
-
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def _limit_what_is_left(group: int, deadline: float) -> None:
-    """The group's number is not given again while a member lives, so it is asked for before it is remembered."""
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return
-    asyncio.get_running_loop().call_at(deadline, _kill_group, group)

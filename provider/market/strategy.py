@@ -17,7 +17,7 @@ from provider.market.script import script_pricing
 from provider.market.table_price import convert, table_lines
 from provider.settings import Settings
 
-__all__ = ["pricing_from", "table_pricing", "watched_table"]
+__all__ = ["pricing_from", "pricing_mark", "table_pricing", "watched_table"]
 
 _log = structlog.get_logger(__name__)
 
@@ -39,6 +39,15 @@ def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | N
             rates = Rates(file_source(settings.akt_price_file), max_age_s=settings.akt_price_age, now=now)
             return table_pricing(watched_table(settings.price_table), rates)
     return None
+
+
+def pricing_mark(settings: Settings) -> Callable[[], object]:
+    """While it says the same, so would the strategy to the same question. A script's other sources are not known, so it
+    is its file alone; the others are cheap and asked each time.
+    """
+    if settings.bid_price_strategy != "shellScript":
+        return object
+    return lambda: _mark(Path(settings.price_script))
 
 
 def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:

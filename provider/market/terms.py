@@ -56,7 +56,7 @@ class Notice:
 class Rules:
     """What the operator set, as far as deciding needs it. `order_filter`: an order must ask for these (bidding.md
     §1.4, row 2). `prices`: scales, or what another strategy has said of this very order. `denoms`: those that are
-    bid in; empty: every one.
+    bid in; empty: every one. `paused`: why nothing is bid on at the moment, empty when bids are made.
     """
 
     prices: ScalePrices | Quote
@@ -65,3 +65,4 @@ class Rules:
     owners: OwnerRules = OwnerRules()
     denoms: tuple[str, ...] = ()
     notice: Notice = Notice()
+    paused: str = ""

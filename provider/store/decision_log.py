@@ -17,7 +17,7 @@ from provider.market.terms import Rules
 from provider.store import capacity_log as entries
 from provider.store.database import Database
 from provider.store.decision_inputs import InputStore
-from provider.store.decisions import DecisionInputs, Recorded, _recorded, decision_row
+from provider.store.decisions import DecisionInputs, Recorded, _sealed_record, decision_row
 from provider.store.tables import capacity_log, decision_inputs, decisions
 
 __all__ = ["DecisionLog"]
@@ -59,6 +59,7 @@ class DecisionLog:
         item = _Pending(inputs, decision, now, asyncio.get_running_loop().create_future())
         self._pending.append(item)
         async with self._turn:
+            await asyncio.sleep(0)  # whoever decides at this very moment comes along
             if not item.done.done():
                 await self._write()
         return item.done.result()
@@ -87,7 +88,7 @@ class DecisionLog:
                 item.done.set_exception(problem)
                 item.done.exception()  # whoever waited may be gone
             else:
-                item.done.set_result(_recorded(number, item.inputs.order.id, item.decision))
+                item.done.set_result(_sealed_record(number, item.inputs.order.id, item.decision))
 
     async def _insert(self, connection: AsyncConnection, item: _Pending) -> int:
         inputs, row = item.inputs, decision_row(item.inputs, item.decision, now=item.now)

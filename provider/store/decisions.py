@@ -184,5 +184,5 @@ def _stored(row: Any) -> StoredDecision:
     )
 
 
-def _recorded(number: int, order: OrderId, decision: Decision) -> Recorded:
+def _sealed_record(number: int, order: OrderId, decision: Decision) -> Recorded:
     return Recorded(number, order, decision, seal=_SEAL)

@@ -203,3 +203,12 @@ def test_a_volume_in_quarantine_takes_its_room_until_it_is_gone(
     }
     expected = VolumeClaim("gone", "web-data-web-0", "beta2", 3 * 2**30)
     assert reading.kept_volume(volume) == (expected if counted else None)
+
+
+@pytest.mark.parametrize(("cpu", "milli"), [("0", 0), ("1m", 1), ("500u", 1), ("1500u", 2), ("0.0005", 1), ("1", 1000)])
+def test_vector_9_a_fraction_of_what_is_asked_is_rounded_up(cpu: str, milli: int) -> None:
+    """Ceilings of 0, 1, 1/2 and 3/2: a pod never takes less than it asks for (bidding.md §8, 9)."""
+    spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    found = reading.scheduled_pod({"metadata": {"name": "p", "namespace": "x"}, "spec": spec, "status": {}})
+    assert found is not None
+    assert found.requests.cpu_milli == milli

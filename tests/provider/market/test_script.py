@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -82,9 +83,37 @@ async def test_vector_11_a_decimal_number_is_the_price(tmp_path: Path, text: str
 
 
 async def test_vector_12_slots_come_back(tmp_path: Path) -> None:
-    pricing = script_pricing(script(tmp_path, "echo 1"), process_limit=2, timeout_s=10)
-    quotes = [await pricing(asked()) for _ in range(20)]
+    """111 runs one after the other with ten slots: none is lost, whatever each run does with its slot."""
+    path = tmp_path / "price"
+    path.write_text("#!/bin/sh\necho 1\n")
+    path.chmod(0o755)
+    pricing = script_pricing(str(path), process_limit=10, timeout_s=10)
+    quotes = [await pricing(asked()) for _ in range(111)]
     assert {found.problem for found in quotes} == {""}
+
+
+async def test_vector_12_slots_come_back_from_runs_that_fail_or_are_cancelled(tmp_path: Path) -> None:
+    pricing = script_pricing(script(tmp_path, "sleep 10"), process_limit=1, timeout_s=0.05)
+    for _ in range(3):
+        assert "did not end" in (await pricing(asked())).problem
+    task = asyncio.create_task(pricing(asked()))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    script(tmp_path, "exit 3")
+    problems = {(await pricing(asked())).problem for _ in range(2)}
+    assert problems <= {
+        "the price script ended with status 3",
+        "the price script did not end within 0.05 s and was killed",
+    }
+
+
+async def test_vector_12_a_limit_of_a_millisecond_ends_a_sleep_of_ten_seconds(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    found = await said(tmp_path, "sleep 10; echo 1", timeout_s=0.001)
+    assert found.problem == "the price script did not end within 0.001 s and was killed"
+    assert time.monotonic() - begun < 5
 
 
 async def test_no_more_scripts_than_the_limit_run_at_once(tmp_path: Path) -> None:
@@ -276,6 +305,39 @@ async def test_a_child_that_keeps_the_output_open_delays_no_bid_and_ends_at_the_
     assert found.price == Price("uact", Decimal(5))
     assert time.monotonic() - begun < 1.4
     await gone(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.parametrize("leaves", ["setsid sleep 60 &", "setsid -f sleep 60"])
+async def test_a_child_in_a_session_of_its_own_ends_at_the_limit_too(tmp_path: Path, leaves: str) -> None:
+    """One whose script ended before, and one whose script never does."""
+    marker = f"60.{os.getpid()}{abs(hash(str(tmp_path))) % 10**6}"
+    for last, words in (("echo 5", ""), ("read x < /dev/zero; sleep 60", "did not end")):
+        text = f"{leaves.replace('60', marker)}\nexec 1>&1\n{last}"
+        found = await said(tmp_path, text, timeout_s=1.0)
+        assert words in found.problem
+        async with asyncio.timeout(10):
+            while any(marker in command for command in commands()):
+                await asyncio.sleep(0.05)
+
+
+def commands() -> list[str]:
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with contextlib.suppress(OSError):
+                found.append((each / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return [line for line in found if line.startswith("sleep")]
+
+
+async def test_what_a_script_prints_of_secrets_is_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COIN_API_KEY", "s3cr3t-key-of-ours")
+    monkeypatch.setenv("LESSOR_STORE_URL", "postgresql+asyncpg://lessor:hunter2@db/lessor")
+    found = await said(tmp_path, 'env >&2; echo "$COIN_API_KEY https://me:pw@x/y $LESSOR_STORE_URL"; exit 1')
+    for text in (found.said, found.problem, found.given):
+        assert "s3cr3t" not in text
+        assert "hunter2" not in text
+        assert "me:pw" not in text
+    assert "***" in found.said
 
 
 async def test_a_script_that_reads_nothing_is_not_waited_for(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""A wallet that cannot pay for what we have makes no more bids, says so with each order, and goes on by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from provider.market.bidding import consider
+from provider.store import open_database
+from tests.provider.market.world import make_order, make_world
+
+WORDS = "the wallet has 5uakt, a bid and the fees to close and collect take 593750uakt"
+
+
+async def test_no_bid_is_made_while_the_wallet_cannot_pay_and_the_reason_is_written_down(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    world, told = make_world(database), [WORDS]
+    market = replace(world.market, paused=lambda: told[0])
+    order = make_order()
+    world.chain.add_order(order)
+    await consider(market, order)
+    assert world.chain.sent_kinds() == []
+    assert not world.ledger.orders()
+    assert [decision.reasons for decision in await world.decisions()] == [(WORDS,)]
+    told[0] = ""
+    await consider(market, order)
+    assert world.chain.sent_kinds() == ["MsgCreateBid"]
+    await database.close()
