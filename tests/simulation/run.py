@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -144,16 +145,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--defect", default="")
     options = parser.parse_args()
     if options.seed is not None:
-        return _one(options.seed, options.defect)
-    return _many(range(options.first, options.first + options.seeds))
+        return _one(options.seed, options.steps, options.defect)
+    return _many(range(options.first, options.first + options.seeds), options.steps, processes=options.processes)
 
 
-def _one(seed: int, defect: str) -> int:
+def _one(seed: int, steps: int, defect: str) -> int:
     quiet()
-    result = run_seed(seed, defect=defect)
+    result = run_seed(seed, defect=defect, count=steps)
     if result.problems:
         print(told(shorten(result, defect=defect)))
         return 1
@@ -161,22 +164,31 @@ def _one(seed: int, defect: str) -> int:
     return 0
 
 
-def _many(seeds: range) -> int:
+def _many(seeds: range, steps: int, *, processes: int) -> int:
     """A line every 250 seeds, and at the end everything that was met."""
-    began, faults, facts, failed = time.monotonic(), Counter[str](), Counter[str](), list[int]()
-    with multiprocessing.get_context("spawn").Pool(2, quiet) as pool:
-        for done, result in enumerate(pool.imap_unordered(run_seed, seeds, chunksize=10), start=1):
+    began, cpu, faults, facts, failed = time.monotonic(), 0.0, Counter[str](), Counter[str](), list[int]()
+    with multiprocessing.get_context("spawn").Pool(processes, quiet) as pool:
+        runs = pool.imap_unordered(partial(_timed, count=steps), seeds, chunksize=10)
+        for done, (result, seconds) in enumerate(runs, start=1):
+            cpu += seconds
             faults += result.faults
             facts += result.facts + Counter(steps=len(result.steps))
             if result.problems:
                 failed.append(result.seed)
                 print(f"seed {result.seed}: {result.problems[0]}", flush=True)
             if done % 250 == 0:
-                print(f"{done} seeds, {len(failed)} failed, {time.monotonic() - began:.0f} s", flush=True)
-    print(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s at {_commit()}: {dict(facts)}")
+                spent = f"{time.monotonic() - began:.0f} s, {cpu:.0f} s of CPU"
+                print(f"{done} seeds, {len(failed)} failed, {spent}", flush=True)
+    spent = f"{time.monotonic() - began:.0f} s, {cpu:.0f} s of CPU"
+    print(f"{len(seeds)} seeds of {steps} steps in {spent} at {_commit()}: {dict(facts)}")
     print(f"faults that hit: {dict(faults.most_common())}")
     print(f"failed: {sorted(failed)}" if failed else "all rules held", flush=True)
     return 1 if failed else 0
+
+
+def _timed(seed: int, *, count: int) -> tuple[Result, float]:
+    began = time.process_time()
+    return run_seed(seed, count=count), time.process_time() - began
 
 
 def _commit() -> str:
