@@ -11,7 +11,7 @@ import structlog
 from lease.ids import OrderId
 from provider.chain import messages
 from provider.chain.model import BidState, Order, OrderState
-from provider.errors import ChainError, StoreError, TxRefused
+from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.market.book import Hold, Market, Placed
 from provider.market.considering import current_record, made_up_mind, reach_decision, record_decision
 from provider.market.decision import Bid
@@ -25,6 +25,8 @@ _log = structlog.get_logger(__name__)
 _NEVER = frozenset({13, 15, 20, 21, 23, 24})
 """Codes of the market module that say: this order is not to be had by us, whatever we do (chain.md §10)."""
 _FIRST_HOLD, _LONGEST_HOLD = 60.0, 3600.0
+_SHORT_HOLD = 1.0
+"""After nothing was sent: shorter than the pause before a full pass, so that the first one tries again."""
 
 
 async def consider(market: Market, item: OrderId | Order) -> None:
@@ -87,6 +89,9 @@ async def _send(market: Market, recorded: Recorded) -> None:
     book.tried.setdefault(order.owner, {})[order] = market.clock.now()
     try:
         result = await market.chain.broadcast([message])
+    except NotSent as problem:
+        await _not_sent(market, recorded, problem)
+        return
     except TxRefused as refusal:
         await _refused(market, recorded, refusal)
         return
@@ -95,6 +100,21 @@ async def _send(market: Market, recorded: Recorded) -> None:
     await record_outcome(market.database, number, f"sent {result.hash} at {result.height}")
     if order in book.over:
         await _close(market, order, "the order ended while the bid was on its way")
+
+
+async def _not_sent(market: Market, recorded: Recorded, problem: NotSent) -> None:
+    """The promise goes, since nothing of it can be on the chain. What the fee budget holds back stays back with it."""
+    order, book, now = recorded.order, market.book, market.clock.now()
+    BIDS.labels("open", "not sent").inc()
+    _log.warning("market.bid_not_sent", order=str(order), problem=str(problem))
+    forget(market, order)
+    times = book.held[order].times + 1 if order in book.held else 1
+    if isinstance(problem, FeesHeldBack):
+        book.held[order] = Hold(min(problem.again_at, now + _LONGEST_HOLD), times)
+    else:
+        book.held[order] = Hold(now + min(_SHORT_HOLD * 2 ** min(times - 1, 9), _LONGEST_HOLD), times)
+        market.look_again.set()
+    await record_outcome(market.database, recorded.number, f"not sent: {str(problem)[:500]}")
 
 
 async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> None:
