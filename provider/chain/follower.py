@@ -31,6 +31,7 @@ _UNREADABLE_BEFORE_GAP = 3
 """When no node's answer for a height could be read so many times, better a gap than to stand there."""
 _WINDOW = 16
 """Blocks asked for at once when many are missing; grows from one, back to one at a failure."""
+_SILENT_SECONDS = 20.0
 _AHEAD = "must be less than or equal to the current blockchain height"
 _LOWEST = "lowest height is "
 
@@ -76,6 +77,7 @@ class _Follower:
         self._unreadable = 0
         self._window = 1
         self._told_behind = False
+        self._tip, self._risen_at, self._told_silent = 0, clock.monotonic(), False
         rpc.saw(height)
 
     async def new_blocks(self) -> AsyncGenerator[Block, None]:
@@ -99,6 +101,7 @@ class _Follower:
         head = await self._rpc.head()
         self._asked_at = now
         self._headers.found(head.height)
+        self._listen_for_silence(head.height, now)
         return 0 if self._waits_for(head) else head.height
 
     def failed(self, error: ChainError) -> float:
@@ -109,6 +112,17 @@ class _Follower:
         event = "chain.wrong" if isinstance(error, WrongChain) else "chain.unreachable"
         _log.warning(event, node=error.address, problem=error.problem, failures=self._failures)
         return jittered(min(_MAX_PAUSE_SECONDS, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
+
+    def _listen_for_silence(self, tip: int, now: float) -> None:
+        """A chain that stands still is no error of any node, and still an operator wants to know."""
+        if tip > self._tip:
+            self._tip, self._risen_at, self._told_silent = tip, now, False
+        elif not self._told_silent and now - self._risen_at > max(_SILENT_SECONDS, self._rpc.pace.silence):
+            self._told_silent = True
+            seconds = round(now - self._risen_at)
+            _log.error(
+                "chain.silent", node=self._rpc.address, height=tip, seconds=seconds, remedy="does any node go on?"
+            )
 
     def _waits_for(self, head: Head) -> bool:
         """Blocks of the past are no news: neither those of a node that catches up nor of one that is behind us."""

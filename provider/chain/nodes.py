@@ -33,13 +33,14 @@ class NodeView:
 
 @dataclass(slots=True)
 class Node:
-    """`verified`: since it last failed, its status said our chain and a height not behind ours. `risen_at`: monotonic
-    seconds when its height last rose.
+    """`verified`: since it last failed, its status said our chain and a height not behind ours. `wrong`: it serves
+    another chain. `risen_at`: monotonic seconds when its height last rose.
     """
 
     connection: Connection
     head: Head | None = None
     verified: bool = False
+    wrong: bool = False
     failures: int = 0
     rest_until: float = 0.0
     risen_at: float = 0.0
@@ -56,12 +57,12 @@ class Node:
         self.works()
 
     def works(self) -> None:
-        self.failures, self.rest_until, self.problem = 0, 0.0, ""
+        self.failures, self.rest_until, self.problem, self.wrong = 0, 0.0, "", False
 
-    def failed(self, problem: str, *, now: float, rest: float = 0.0) -> None:
+    def failed(self, problem: str, *, now: float, rest: float = 0.0, wrong: bool = False) -> None:
         """It is left alone for a while that doubles each time: from one second to a minute, or as long as it says."""
         self.failures += 1
-        self.verified, self.problem = False, problem
+        self.verified, self.problem, self.wrong = False, problem, wrong
         pause = min(_LONGEST_REST_SECONDS, _FIRST_REST_SECONDS * 2 ** min(self.failures - 1, 10))
         self.rest_until = now + max(pause, rest)
 

@@ -8,7 +8,7 @@ import structlog
 
 from provider.bus import CHAIN_BLOCK
 from provider.errors import ChainError, StoreError
-from provider.observe.metrics import CHAIN_HEIGHT
+from provider.observe.metrics import CHAIN_HEIGHT, CHAIN_TIME
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 from provider.store.cursors import load_cursor, save_cursor
@@ -48,6 +48,7 @@ async def pump_blocks(chain: Chain, bus: Bus, *, database: Database, clock: Cloc
         async for block in chain.follow(after=height):
             bus.publish(CHAIN_BLOCK, block)
             CHAIN_HEIGHT.set(block.height)
+            CHAIN_TIME.set(clock.now())
             kept.reached(block.height)
 
 

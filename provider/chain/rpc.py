@@ -101,9 +101,11 @@ class RpcClient:
         attempt = 0
         while True:
             attempt += 1
-            node = self._use(choose(self._nodes, self._current, now=self._clock.monotonic()))
+            node = choose(self._nodes, self._current, now=self._clock.monotonic())
+            if node is not self._current:
+                node.verified = False  # what it said long ago counts no more
             try:
-                return await self._ask(node, ask)
+                return await self._ask(self._use(node), ask)
             except (RpcError, QueryError):
                 raise
             except ChainError as error:
@@ -133,7 +135,7 @@ class RpcClient:
 
     async def head(self) -> Head:
         """Where the node in use stands; when that fails, is behind or stands still, all are asked and the foremost is
-        used. Raises `WrongChain` when no node serves our chain.
+        used. Raises `WrongChain` when every node serves another chain than ours.
         """
         attempt = 0
         while True:
@@ -144,7 +146,8 @@ class RpcClient:
             found = self._current.head
             if self._current.verified and found is not None:
                 return found
-            error = error or ChainError(self.address, self._current.problem)
+            if error is None or (isinstance(error, WrongChain) and not all(node.wrong for node in self._nodes)):
+                error = ChainError(self.address, self._current.problem)
             if attempt >= self._attempts or isinstance(error, WrongChain):
                 raise error
             await self._pause(attempt, error)
@@ -204,7 +207,8 @@ class RpcClient:
 
     def _failed(self, node: Node, error: ChainError) -> None:
         rest = error.seconds if isinstance(error, TryLater) else 0.0
-        node.failed(error.problem, now=self._clock.monotonic(), rest=rest)
+        wrong = isinstance(error, WrongChain)
+        node.failed(error.problem, now=self._clock.monotonic(), rest=rest, wrong=wrong)
 
     def _awake(self) -> bool:
         now = self._clock.monotonic()

@@ -8,6 +8,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 __all__ = [
     "BIDS",
     "CHAIN_HEIGHT",
+    "CHAIN_TIME",
     "DECISIONS",
     "ENGINE_BUSY",
     "ENGINE_OLDEST",
@@ -26,6 +27,7 @@ REGISTRY = CollectorRegistry()
 DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], registry=REGISTRY)
 BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
 CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were handed on", registry=REGISTRY)
+CHAIN_TIME = Gauge("lessor_chain_height_timestamp_seconds", "When that was, in Unix seconds", registry=REGISTRY)
 STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["operation", "result"], registry=REGISTRY)
 ENGINE_WAITING = Gauge("lessor_engine_waiting", "Operations that wait for a worker", ["kind"], registry=REGISTRY)
 ENGINE_OLDEST = Gauge("lessor_engine_oldest_wait_seconds", "The longest of these waits so far", registry=REGISTRY)

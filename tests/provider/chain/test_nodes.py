@@ -186,6 +186,16 @@ async def test_when_every_node_serves_another_chain_it_is_said_so_at_once() -> N
             await chain.lease(order(7).bid_by("akash1p"))
 
 
+async def test_a_node_of_another_chain_is_no_reason_to_stop_while_ours_is_only_away() -> None:
+    async with (
+        scripted_node(good(network="other")) as wrong,
+        client(f"{wrong},{unused_address()}", chain_id="local") as chain,
+    ):
+        with pytest.raises(ChainError) as error:
+            await chain.head()
+    assert not isinstance(error.value, WrongChain)
+
+
 async def test_a_lease_and_the_proof_of_where_it_was_read_come_from_one_node() -> None:
     """The first node's status with the second node's answer would be the proof of nobody."""
     asked: list[str] = []

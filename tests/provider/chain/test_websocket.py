@@ -35,8 +35,11 @@ class TalkingNode:
 
     async def post(self, request: web.Request) -> web.Response:
         body = await request.json()
-        asked = body["params"].get("height")
-        result = status(self.height) if body["method"] == "status" else {"height": asked, "txs_results": None}
+        asked = int(body["params"].get("height", 0))
+        if asked > self.height:
+            text = f"height {asked} must be less than or equal to the current blockchain height {self.height}"
+            return web.json_response({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32603, "data": text}})
+        result = {"height": str(asked), "txs_results": None} if asked else status(self.height)
         return web.json_response({"jsonrpc": "2.0", "id": body["id"], "result": result})
 
     async def listen(self, request: web.Request) -> web.WebSocketResponse:
@@ -130,15 +133,19 @@ async def test_whatever_the_websocket_says_blocks_come_once_and_in_order(speak: 
 
 
 async def test_a_header_that_comes_too_early_skips_nothing_and_makes_no_gap() -> None:
-    """The node announces a block that it cannot give yet."""
+    """The node announces a block that it cannot give yet: asked for at once, refused, and asked for again."""
     async with (
         talking(sends(json.dumps(frame(1001)))) as (address, node),
-        client(address, poll_interval=0.05) as chain,
+        client(address, poll_interval=0.5) as chain,
         aclosing(chain.follow(after=999)) as blocks,  # type: ignore[type-var]
+        asyncio.timeout(15),
     ):
-        found = [await anext(blocks) for _ in range(2)]
+        found = [await anext(blocks)]
+        later = asyncio.ensure_future(anext(blocks))
+        await asyncio.sleep(0.3)
+        assert not later.done()
         node.height = 1002
-        found.append(await anext(blocks))
+        found += [await later, await anext(blocks)]
     assert [(block.height, block.missed_from) for block in found] == [(1000, 0), (1001, 0), (1002, 0)]
 
 
