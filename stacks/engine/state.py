@@ -96,11 +96,11 @@ def _owner(lock: Path) -> int:
 def _repair(state: Path) -> list[str]:
     if not state.exists():
         return []
-    document, done = _checkpoint(state), []
+    document, done = _coherent(_checkpoint(state)), []
     if document is None:
         backup = state.with_name(state.name + ".bak")
-        document = _checkpoint(backup) if backup.exists() else None
-        done.append("the checkpoint was unreadable: " + ("its backup is used" if document else "it is made anew"))
+        document = _coherent(_checkpoint(backup)) if backup.exists() else None
+        done.append("the checkpoint was unusable: " + ("its backup is used" if document else "it is made anew"))
         if document is None:
             state.unlink()
             return done
@@ -113,6 +113,20 @@ def _repair(state: Path) -> list[str]:
     if done:
         write_private(state, json.dumps(document))
     return done
+
+
+def _coherent(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """None for a state that names what it does not hold (a provider, a parent): every command would refuse it."""
+    known: set[str] = set()
+    latest = (document or {"checkpoint": {}})["checkpoint"].get("latest") or {}
+    try:
+        for resource in latest.get("resources") or ():
+            if not _needs(resource) <= known:
+                return None
+            known.add(resource["urn"])
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return document
 
 
 def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
