@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,8 +50,9 @@ from provider.lifecycle.state import Phase
 from provider.lifecycle.telling import tenant_words
 from provider.market.book import Market
 from provider.market.loop import run_market
+from provider.market.owner_lists import owner_rules
 from provider.market.rules import rules_from
-from provider.market.strategy import pricing_from
+from provider.market.strategy import pricing_from, pricing_mark
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
 from provider.observe.queue import show_load, tell_plugin
@@ -161,7 +162,8 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
     settings, clock, bus = world.settings, world.clock, world.bus
     inventory = InventoryWatcher(world.cluster, settings, bus=bus, clock=clock)
     ledger = Ledger(world.address)
-    market = _market(world, ledger, inventory)
+    funds = _funds(world, ledger)
+    market = _market(world, ledger, inventory, paused=funds.paused)
     leases = _lease_loop(world, head, facts, ledger)
     gateway = _gateway(world, market, ledger, inventory, leases)
     async with asyncio.TaskGroup() as group:
@@ -171,7 +173,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         group.create_task(run_market(market), name="market")
         group.create_task(leases.run(), name="leases")
         await _look_again(world, leases)
-        group.create_task(_funds(world, market, leases).run(), name="funds")
+        group.create_task(funds.run(), name="funds")
         group.create_task(serve_control(leases, control_path(settings.home)), name="control")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
@@ -194,7 +196,7 @@ async def _stop_at_end(gateway: Gateway) -> None:
         await gateway.stop()
 
 
-def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Market:
+def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
     settings = world.settings
     return Market(
         provider=world.address,
@@ -206,13 +208,19 @@ def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher) -> Marke
         database=world.database,
         rules=rules_from(settings),
         pricing=pricing_from(settings, now=world.clock.now),
+        pricing_mark=pricing_mark(settings),
+        owners=owner_rules(settings),
         deposit=settings.bid_deposit,
         bid_timeout=settings.bid_timeout,
         interval=settings.market_interval,
+        attributes_age=settings.attributes_age,
+        decisions_kept=settings.decisions_kept,
+        decisions_age=settings.decisions_age,
+        paused=paused,
     )
 
 
-def _funds(world: _World, market: Market, leases: LeaseLoop) -> FundsWatch:
+def _funds(world: _World, ledger: Ledger) -> FundsWatch:
     settings = world.settings
     parts = Funds(
         provider=world.address,
@@ -224,7 +232,7 @@ def _funds(world: _World, market: Market, leases: LeaseLoop) -> FundsWatch:
         wallet=WalletRules(
             settings.gas_prices, settings.gas_adjustment, settings.bid_deposit, settings.minimum_balance
         ),
-        engaged=lambda: len(market.book.placed) + len(leases.statuses),
+        engaged=lambda: len(ledger.orders()),
     )
     return FundsWatch(parts)
 

@@ -71,6 +71,10 @@ class FundsWatch:
                 await self._look_or_wait(group.create_task)
                 await self._until_due()
 
+    def paused(self) -> str:
+        """Why no bid may be made now; empty when bids may, also before the first look."""
+        return "" if self.wallet is None or self.wallet.bids else self.wallet.told
+
     async def look(self) -> Sequence[Withdrawal]:
         """Read all, remember, publish; what should be withdrawn now. Raises `ChainError`."""
         funds = self.funds

@@ -84,10 +84,13 @@ class World:
         await self.settle()
 
     async def settle(self) -> None:
-        """The store works in threads, so a few turns of the loop are not enough."""
-        for _ in range(4):
-            await self.clock.settle()
-            await asyncio.sleep(0.01)
+        """Until the loop has waited for its time for a while: the store works in threads of its own."""
+        quiet = 0
+        async with asyncio.timeout(20):
+            while quiet < 5:
+                await self.clock.settle()
+                await asyncio.sleep(0.003)
+                quiet = quiet + 1 if self.clock.sleepers else 0
 
     async def earned(self) -> dict[date, Decimal]:
         today = datetime.fromtimestamp(self.clock.now(), UTC).date()
