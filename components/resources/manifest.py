@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 
 import pulumi
@@ -66,6 +67,7 @@ def conventions(manifest: Object) -> Object:
     return manifest | {"metadata": {**metadata, "annotations": annotations}}
 
 
+@cache
 def _plugin_version() -> str:
-    """The SDK and its plugin are released together and must be equal."""
+    """The SDK and its plugin are released together and must be equal. Asked for each object, and slow to find out."""
     return version("pulumi-kubernetes")

@@ -1,13 +1,16 @@
 """What of Pulumi's SDK costs a worker and gives it nothing, switched off. Private names: the SDK is pinned.
 
 Each `log.debug` is a blocking call to the engine, about 48 an update (toolchain.md §3), and the stack trace of every
-registration is stored: 56 of the 146 KB of a thirteen-object lease's state.
+registration is stored: 56 of the 146 KB of a thirteen-object lease's state. What the API server answered for an object
+is read into Outputs that no lease program asks for: a third of its time, and the next object waits for it.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from pulumi import log
-from pulumi.runtime import resource
+from pulumi.runtime import resource, rpc
 from pulumi.runtime.proto import source_pb2
 
 __all__ = ["quiet_sdk"]
@@ -17,6 +20,7 @@ def quiet_sdk() -> None:
     """For this process, for good."""
     log.debug = _nothing
     resource._get_stack_trace = _no_trace
+    rpc.resolve_outputs = _answer_unread
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -25,3 +29,9 @@ def _nothing(*_: object, **__: object) -> None:
 
 def _no_trace() -> source_pb2.StackTrace:
     return source_pb2.StackTrace()
+
+
+def _answer_unread(*args: Any, **_: Any) -> None:
+    """Every Output is there and says nothing; URN and id, by which objects depend on each other, come another way."""
+    resolvers, custom = args[4:6]
+    rpc.resolve_properties(resolvers, {}, {}, custom)

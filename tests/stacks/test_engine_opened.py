@@ -62,7 +62,7 @@ def comparable(found: dict[str, dict[str, Any]], spec: LeaseSpec) -> dict[str, A
 
 def _anonymous(text: str, spec: LeaseSpec) -> str:
     text = text.replace(spec.namespace, "NAMESPACE").replace(str(spec.lease.dseq), "DSEQ")
-    return re.sub(r"\bip-[0-9a-v]{45}\b", "POOL", text)
+    return re.sub(r"\b(ip-)?[0-9a-v]{45}\b", "POOL", text)
 
 
 def _without_secrets(value: Any) -> Any:
@@ -90,14 +90,15 @@ def objects(client: lightkube.Client, spec: LeaseSpec) -> dict[str, Any]:
 
 
 def _given(item: dict[str, Any]) -> dict[str, Any]:
-    """Addresses and ports that the cluster hands out differ."""
+    """Addresses and ports that the cluster hands out differ, and what MetalLB has come to."""
     spec = item.get("spec") or {}
     for key in ("clusterIP", "clusterIPs", "healthCheckNodePort"):
         spec.pop(key, None)
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
             port.pop("nodePort", None)
-    return {**item, "annotations": None if "Service" in str(item.get("kind")) else item["annotations"]}
+    notes = {key: text for key, text in (item["annotations"] or {}).items() if "allocated-from" not in key}
+    return {**item, "annotations": notes}
 
 
 def the_command_line(config: EngineConfig, spec: LeaseSpec) -> list[int]:
