@@ -14,6 +14,8 @@ class Operation(StrEnum):
     UP = "up"
     REFRESH = "refresh"
     DESTROY = "destroy"
+    STATE = "state"
+    """An operator's command that changes the state or its settings and no object; the engine itself never does."""
 
 
 class FailureCause(StrEnum):

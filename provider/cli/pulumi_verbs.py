@@ -21,7 +21,7 @@ class Effect(StrEnum):
 class Verb:
     """`name` has one or two words and never a value, which may be secret. `arguments` are what the command line gets.
 
-    `operation`: the kind of engine run that it is written down as; what works on the state alone counts as a refresh.
+    `operation`: the kind of engine run that it is written down as.
     """
 
     name: str
@@ -39,7 +39,15 @@ _READING = frozenset(
 )
 _PROGRAMS = frozenset({"convert", "new", "preview", "pre", "up", "update", "watch", "install"})
 _ALIASES = {"dn": "destroy", "down": "destroy"}
+_OPERATIONS = {"destroy": Operation.DESTROY, "refresh": Operation.REFRESH}
 _WITHOUT_HOST = frozenset({"destroy", "refresh"})
+_HELP = frozenset({"--help", "-h"})
+_ALONE = frozenset(
+    {"--preview-only", "--diff", "--json", "-j", "--non-interactive", "--show-sames", "--suppress-outputs"}
+)
+"""Flags without a value. Beside any other a word like one of these may be its value (`--message --preview-only`), or be
+taken back (`--preview-only=false`): then it may change something.
+"""
 _ASKING = frozenset(
     {
         *("cancel", "destroy", "import", "refresh", "stack rm", "state delete", "state move", "state protect"),
@@ -65,7 +73,7 @@ def verb_of(arguments: Sequence[str], *, yes: bool = False) -> Verb:
     """
     words = [*arguments]
     name = _name(words)
-    operation = Operation.DESTROY if name == "destroy" else Operation.REFRESH
+    operation = _OPERATIONS.get(name, Operation.STATE)
     return Verb(name, _effect(name, words), (*words, *_added(name, words, yes)), operation)
 
 
@@ -87,17 +95,17 @@ def _name(words: Sequence[str]) -> str:
 
 def _effect(name: str, words: Sequence[str]) -> Effect:
     flags = {word for word in words if word.startswith("-")}
-    if not words or flags & {"--help", "-h"} or words == ["--version"]:
+    if not words or words == ["--version"] or (flags and flags <= _HELP):
         return Effect.READS
     if name in _PROGRAMS or "--run-program" in flags or "--run-program=true" in flags:
         return Effect.NEEDS_PROGRAM
-    if name in _WITHOUT_HOST and "--preview-only" in flags:
+    if name in _WITHOUT_HOST and "--preview-only" in words and set(words[1:]) <= _ALONE:
         return Effect.READS
     return Effect.READS if name in _READING else Effect.CHANGES
 
 
 def _added(name: str, words: Sequence[str], yes: bool) -> list[str]:
-    helps = {"--help", "-h"} & set(words)
+    helps = _HELP & set(words)
     added = []
     if name in _WITHOUT_HOST and not helps and not any(word.startswith("--client") for word in words):
         added.append(_NOBODY)

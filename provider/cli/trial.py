@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 from lease.spec import LeaseSpec
 from provider.cli.next_version import NoDiff
 from stacks.engine import EngineConfig, PulumiEngine
+from stacks.engine.scratch import scratch
 from stacks.results import StackResult
 
 __all__ = ["Trial", "preview_beside"]
@@ -40,8 +40,8 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
             f"there is no stack {spec.namespace} below {config.data}: is AP_HOME the provider's? "
             "--objects compares without one"
         )
-    with tempfile.TemporaryDirectory(prefix="lessor-diff-") as folder:
-        apart = config.model_copy(update={"data": Path(folder) / "engine", "workers": 1})
+    with scratch("lessor-diff-") as folder:
+        apart = config.model_copy(update={"data": folder / "engine", "workers": 1})
         document = _copy(config, apart, spec.namespace)
         engine = PulumiEngine(apart, shared_plugin=False)
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from stacks.engine.files import place_kubeconfig
 from stacks.engine.opening import Secrets, environment
 from stacks.engine.pool import worker_environment
 from stacks.engine.processes import DATA_MARK, STACK_MARK, alive, command_name, survivors
+from stacks.engine.scratch import scratch
 from stacks.engine.state import settings_of
 from stacks.engine.transit import TransitKey, TransitService
 
@@ -55,12 +55,12 @@ def run_stock(config: EngineConfig, stack: str, arguments: Sequence[str]) -> int
         if config.secrets != "vault":
             service = opened.enter_context(TransitService(TransitKey.load(config.key_file)))
             secrets = Secrets(config, url=service.url, token=opened.enter_context(service.grant()))
-        scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="operator-", dir=_swept(config)))
-        told = environment(config, stack, secrets) | {"TMPDIR": scratch, "PULUMI_STACK": stack}
+        folder = opened.enter_context(scratch("operator-", within=_temporary(config)))
+        told = environment(config, stack, secrets) | {"TMPDIR": str(folder), "PULUMI_STACK": stack}
         return _wait([str(config.pulumi), *arguments], config.folder(stack), _told(config, told))
 
 
-def _swept(config: EngineConfig) -> Path:
+def _temporary(config: EngineConfig) -> Path:
     folder = config.data / "tmp"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder

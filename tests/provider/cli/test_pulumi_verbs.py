@@ -13,12 +13,15 @@ CLIENT = "--client=127.0.0.1:1"
 READS = [
     *("", "stack", "stack export --show-secrets", "stack output", "stack ls", "stack --show-urns", "config get a"),
     *("version", "--version", "whoami", "destroy --help", "up -h", "refresh --preview-only", "destroy --preview-only"),
+    *("refresh --preview-only --diff", "stack rm --help"),
 ]
 CHANGES = [
     *("destroy", "down", "dn -s other", "refresh", "cancel", "import --file x", "stack rm", "stack rm --force"),
     *("state delete urn:pulumi:x", "state", "state unknown", "stack import", "stack init other", "config set a b"),
     *("stack change-secrets-provider passphrase", "frobnicate", "-C /elsewhere stack", "--verbose 9 destroy", "env rm"),
     *("stack export2", "destroy --preview-only=false", "stack -s x rm", "plugin rm", "login", "logout", "package"),
+    *("refresh --preview-only --preview-only=false", "refresh --preview-only false", "refresh -m --preview-only"),
+    *("destroy --message --help", "destroy --help --help=false", "refresh --preview-only=true --preview-only=0"),
 ]
 PROGRAMS = ["up", "update --yes", "preview", "pre", "watch", "new python", "refresh --run-program"]
 
@@ -52,10 +55,12 @@ def test_no_language_host_is_looked_for_and_yes_goes_on_to_verbs_that_ask():
 def test_it_is_written_down_without_values():
     verb = verb_of(["config", "set", "--secret", "token", "hunter2"])
 
-    assert (verb.name, verb.operation) == ("config set", Operation.REFRESH)
+    assert (verb.name, verb.operation) == ("config set", Operation.STATE)
     assert verb_of(["--token", "hunter2"]).name == "with flags in front"
     assert verb_of(["hunter2"]).name == "another verb"
     assert verb_of(["config", "hunter2"]).name == "config, another verb"
+    assert verb_of(["state", "delete", "urn"]).operation is verb_of(["cancel"]).operation is Operation.STATE
+    assert verb_of(["refresh", "--yes"]).operation is Operation.REFRESH
     assert verb_of(["down"]).operation is Operation.DESTROY and verb_of(["down"]).name == "destroy"
 
 
