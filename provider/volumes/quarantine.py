@@ -1,4 +1,4 @@
-"""Volumes of leases that have ended, kept until their time is over (design.md §2 rule 2 holds then).
+"""Volumes of leases that have ended, kept until their time is over (docs/architecture.md §2 rule 2 holds then, §10).
 
 What is done is read from the volumes themselves and done again after a crash at any line: nothing is remembered that a
 restart would miss. A volume is deleted by its storage only, when it is released and its policy is Delete again.
