@@ -23,7 +23,6 @@ from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
-from provider.chain.model import Head
 from provider.chain.pump import pump_blocks
 from provider.clock import SystemClock
 from provider.cluster import KubeCluster
@@ -58,7 +57,7 @@ from provider.observe.provider_status import provider_status
 from provider.observe.queue import show_load, tell_plugin
 from provider.protocols import Clock
 from provider.settings import Settings
-from provider.startup import cluster_facts, first_head
+from provider.startup import cluster_facts, our_chain
 from provider.store import Database, open_database
 from provider.store.leases import known_leases
 from provider.store.ring import open_ring
@@ -91,10 +90,9 @@ async def run_provider(settings: Settings) -> None:
     Raises `SettingsError` for what only the operator can put right; everything else is waited for.
     """
     async with _world(settings) as world:
-        head = await first_head(world.chain, clock=world.clock)
-        _log.info("chain.found", node=world.chain.address, chain_id=head.chain_id, height=head.height)
+        chain_id = await our_chain(world.chain, world.database, clock=world.clock)
         facts = await cluster_facts(settings, world.cluster, clock=world.clock)
-        await _run_loops(world, head, facts)
+        await _run_loops(world, chain_id, facts)
 
 
 @asynccontextmanager
@@ -158,13 +156,13 @@ def engine_config(settings: Settings) -> EngineConfig:
     )
 
 
-async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
+async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
     settings, clock, bus = world.settings, world.clock, world.bus
     inventory = InventoryWatcher(world.cluster, settings, bus=bus, clock=clock)
     ledger = Ledger(world.address)
     funds = _funds(world, ledger)
     market = _market(world, ledger, inventory, paused=funds.paused)
-    leases = _lease_loop(world, head, facts, ledger)
+    leases = _lease_loop(world, chain_id, facts, ledger)
     gateway = _gateway(world, market, ledger, inventory, leases)
     async with asyncio.TaskGroup() as group:
         group.create_task(narrate(bus, world.database, mask=world.engine.mask), name="narrate")
@@ -179,7 +177,7 @@ async def _run_loops(world: _World, head: Head, facts: ClusterFacts) -> None:
         group.create_task(_stop_at_end(gateway), name="gateway")
         group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")
         host, port = gateway.address
-        _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}", height=head.height)
+        _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}")
 
 
 async def _look_again(world: _World, leases: LeaseLoop) -> None:
@@ -237,11 +235,11 @@ def _funds(world: _World, ledger: Ledger) -> FundsWatch:
     return FundsWatch(parts)
 
 
-def _lease_loop(world: _World, head: Head, facts: ClusterFacts, ledger: Ledger) -> LeaseLoop:
+def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledger) -> LeaseLoop:
     settings = world.settings
     config = LifecycleConfig(
         provider=world.address,
-        chain_id=head.chain_id,
+        chain_id=chain_id,
         records=settings.manifest_namespace,
         metallb_namespace=settings.metallb_namespace,
         blocked_hostnames=settings.blocked_hostnames,

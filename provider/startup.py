@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -14,12 +15,15 @@ from provider.errors import ChainError, ClusterError, SettingsError, WrongChain
 from provider.operators.objects import ENDPOINTS
 from provider.protocols import Clock, Cluster
 from provider.settings import Settings
+from provider.store import Database
+from provider.store.cursors import last_chain
 
-__all__ = ["api_server_endpoints", "cluster_facts", "first_head", "insist"]
+__all__ = ["api_server_endpoints", "cluster_facts", "insist", "our_chain"]
 
 _log = structlog.get_logger(__name__)
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 15.0
+_NODE_SECONDS = 5.0
 _T = TypeVar("_T")
 
 
@@ -40,16 +44,32 @@ async def insist(ask: Callable[[], Awaitable[_T]], *, clock: Clock, event: str) 
             pause = min(_LONGEST_PAUSE, pause * 2)
 
 
-async def first_head(chain: CometChain, *, clock: Clock) -> Head:
-    """Where the chain stands, from a node that is not itself catching up."""
+async def our_chain(chain: CometChain, database: Database, *, clock: Clock) -> str:
+    """The id of our chain. Where it is known, by the setting or from the last run, a node that is away or catching up
+    delays nothing: what runs is served and guarded, and bids begin when the node is back (field problem F9). Else the
+    first node is waited for, and its word taken.
+    """
+    known = chain.chain_id or await last_chain(database)
+    chain.expect(known)
+    if not known:
+        return (await insist(lambda: _caught_up(chain), clock=clock, event="chain.unreachable")).chain_id
+    try:
+        async with asyncio.timeout(_NODE_SECONDS):
+            await _caught_up(chain)
+    except WrongChain:
+        raise
+    except (ChainError, TimeoutError) as error:
+        problem = str(error) or f"{chain.address} did not answer within {_NODE_SECONDS:g} s"
+        _log.warning("chain.started_without", chain_id=known, problem=problem)
+    return known
 
-    async def caught_up() -> Head:
-        head = await chain.head()
-        if head.catching_up:
-            raise ChainError(chain.address, f"is still catching up (height {head.height})")
-        return head
 
-    return await insist(caught_up, clock=clock, event="chain.unreachable")
+async def _caught_up(chain: CometChain) -> Head:
+    head = await chain.head()
+    if head.catching_up:
+        raise ChainError(chain.address, f"is still catching up (height {head.height})")
+    _log.info("chain.found", node=chain.address, chain_id=head.chain_id, height=head.height)
+    return head
 
 
 async def cluster_facts(settings: Settings, cluster: Cluster, *, clock: Clock) -> ClusterFacts:

@@ -82,6 +82,15 @@ class CometChain:
         """The RPC address in use, fit for a log."""
         return self._rpc.address
 
+    @property
+    def chain_id(self) -> str:
+        """Empty while neither said nor found."""
+        return self._rpc.chain_id
+
+    def expect(self, chain_id: str) -> None:
+        """From now on only nodes of this chain count; empty: of the chain that the first one serves."""
+        self._rpc.chain_id = chain_id
+
     def nodes(self) -> tuple[NodeView, ...]:
         """Every address with its health."""
         return self._rpc.views()

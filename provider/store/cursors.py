@@ -7,7 +7,7 @@ from sqlalchemy import delete, insert, select
 from provider.store.database import Database
 from provider.store.tables import chain_cursors
 
-__all__ = ["load_cursor", "save_cursor"]
+__all__ = ["last_chain", "load_cursor", "save_cursor"]
 
 
 async def load_cursor(database: Database, chain_id: str) -> int | None:
@@ -16,6 +16,13 @@ async def load_cursor(database: Database, chain_id: str) -> int | None:
         query = select(chain_cursors.c.height).where(chain_cursors.c.chain_id == chain_id)
         found: int | None = (await connection.execute(query)).scalar_one_or_none()
         return found
+
+
+async def last_chain(database: Database) -> str:
+    """The id of the chain that was followed last, empty when none ever was."""
+    async with database.reading() as connection:
+        query = select(chain_cursors.c.chain_id).order_by(chain_cursors.c.saved_at.desc()).limit(1)
+        return (await connection.execute(query)).scalar_one_or_none() or ""
 
 
 async def save_cursor(database: Database, chain_id: str, *, height: int, now: float) -> None:
