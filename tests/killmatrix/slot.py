@@ -20,9 +20,11 @@ from stacks.engine import EngineConfig
 from stacks.engine.processes import command_name
 from tests.killmatrix.tap import EngineEvent, Tap
 
-__all__ = ["VICTIMS", "Reply", "Slot", "Trap"]
+__all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
 
 VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
+WAITING = "waiting"
+"""No event of the engine's: an opened update has done all that needs no manifest."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -63,7 +65,7 @@ class Slot:
             kubeconfig=kubeconfig,
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
-            workers=1,
+            workers=2,  # an opened update takes no last one
         )
         self._daemon: Process | None = None
         self._trap: Trap | None = None
@@ -116,9 +118,17 @@ class Slot:
         if trap is None or (name := trap.name_of(event)) is None or trap.run not in (0, run):
             return
         trap.run = run
+        self._came(trap, name)
+
+    async def waits(self, trap: Trap) -> None:
+        """The run that the trap has seen waits for a manifest, as far as anybody was left alive."""
+        if trap.run:
+            await asyncio.to_thread(self._came, trap, WAITING)
+
+    def _came(self, trap: Trap, name: str) -> None:
         trap.seen.append(name)
         if name == trap.event and not trap.killed_at and not trap.missed:
-            pid = self._victim(trap.victim, run)
+            pid = self._victim(trap.victim, trap.run)
             if pid:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

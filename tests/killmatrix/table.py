@@ -15,9 +15,11 @@ _HEAD = """# Kill matrix
 
 Written by `make kill-matrix` (tests/killmatrix); not by hand. In every cell one process is killed (SIGKILL) at one
 event of the engine, while a lease of two services, hostname, volume, pull credentials and a leased address (14 objects)
-is created, updated (another image, another hostname) or destroyed on the devnet. Events are those of a run without
-accidents, every one of them; log lines and progress messages, whose number differs from run to run, are not counted.
-The kill happens when the command line has reported the event and before the worker hears of it.
+is created, opened and then created (its update was begun before its manifest), updated (another image, another
+hostname) or destroyed on the devnet. Events are those of a run without accidents, every one of them, and `waiting`,
+where an opened update has done all that needs no manifest; log lines and progress messages, whose number differs from
+run to run, are not counted. The kill happens when the command line has reported the event and before the worker hears
+of it.
 
 Then nobody helps. What died is started again (the daemon by the test, workers by the pool), and the lease has to
 converge: every object once and as wanted, state and cluster agreeing, no lock, pending operation, mark, temporary file
