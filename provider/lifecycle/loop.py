@@ -43,7 +43,14 @@ class LeaseLoop:
         self._chain = chain
         self._clock = clock
         self._queue = LeaseQueue(clock)
-        self._watcher = Watcher(parts.cluster, records=parts.config.records, look=self._noticed, drifts=parts.drifts)
+        config = parts.config
+        self._watcher = Watcher(
+            parts.cluster,
+            records=config.records,
+            look=self._noticed,
+            drifts=parts.drifts,
+            metallb=config.metallb_namespace,
+        )
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()
         self._since: set[LeaseId] | None = None
@@ -125,7 +132,8 @@ class LeaseLoop:
             self._watcher.hold()
             await self._reconciler.memory.recall()
             group.create_task(self._resync())
-            for kind in watched(gateway_api=self._parts.config.gateway_api):
+            config = self._parts.config
+            for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges)):
                 group.create_task(self._watcher.follow(kind))
             group.create_task(self._reconciler.quarantine.run(self.look))
             for _ in range(self._parts.config.concurrency):

@@ -8,12 +8,16 @@ from typing import Any
 
 import structlog
 
+from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drifts
 from provider.lifecycle.pods import Trouble, pod_trouble
+from provider.operators.ip.claims import address_claims
 from provider.operators.labels import MANAGED, lease_of
 from provider.operators.objects import (
     DEPLOYMENT,
+    IP_ADDRESS_POOL,
+    L2_ADVERTISEMENT,
     MANIFEST,
     NAMESPACE,
     POD,
@@ -29,15 +33,18 @@ __all__ = ["Watcher", "watched"]
 
 _RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
 _WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
+_POOLS = (IP_ADDRESS_POOL, L2_ADVERTISEMENT)
 _log = structlog.get_logger(__name__)
 _SETTLE_S = 0.3
 """Workload status comes in bursts; one look at their end is enough."""
 
 
-def watched(*, gateway_api: bool) -> tuple[Kind, ...]:
-    """Every kind to follow. Pods tell of health only: whoever moves or ends one is no drift."""
+def watched(*, gateway_api: bool, addresses: bool = False) -> tuple[Kind, ...]:
+    """Every kind to follow; `addresses`: some can be leased, so MetalLB is there. Pods tell of health only: whoever
+    moves or ends one is no drift.
+    """
     routes = (HTTP_ROUTE,) if gateway_api else ()
-    return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes)
+    return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes, *(_POOLS if addresses else ()))
 
 
 class Watcher:
@@ -46,9 +53,17 @@ class Watcher:
     """
 
     def __init__(
-        self, cluster: Cluster, *, records: str, look: Callable[[LeaseId, float], None], drifts: Drifts | None = None
+        self,
+        cluster: Cluster,
+        *,
+        records: str,
+        look: Callable[[LeaseId, float], None],
+        drifts: Drifts | None = None,
+        metallb: str = "metallb-system",
     ) -> None:
         self._cluster = cluster
+        self._metallb = metallb
+        self._users: dict[str, tuple[str, LeaseId]] = {}
         self._records = records
         self._look = look
         self._drifts = drifts or Drifts()
@@ -80,8 +95,8 @@ class Watcher:
 
     async def follow(self, kind: Kind) -> None:
         """Watch one kind, for ever."""
-        namespace, labels = (self._records, None) if kind in _RECORDS else (None, MANAGED)
-        async for event in self._cluster.watch(kind, namespace=namespace, labels=labels):
+        place = self._records if kind in _RECORDS else self._metallb if kind in _POOLS else None
+        async for event in self._cluster.watch(kind, namespace=place, labels=None if place else MANAGED):
             await self._surveyed.wait()
             try:
                 self._quiet = event.type == "ADDED" and self._known(event)
@@ -92,8 +107,12 @@ class Watcher:
     def _heed(self, kind: Kind, event: WatchEvent) -> None:
         if kind in _RECORDS:
             self._claim(kind, event)
+            if kind is PROVIDER_LEASED_IP:
+                self._user(event)
         elif kind is POD:
             self._pod(event)
+        elif kind in _POOLS:
+            self._pool(event)
         else:
             self._object(event)
             if kind is NAMESPACE:
@@ -121,6 +140,24 @@ class Watcher:
             self._drifts.listed(event.object)
         elif self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
             self._ask(lease, _SETTLE_S)
+
+    def _user(self, event: WatchEvent) -> None:
+        """Which lease has its address from which pool; one pool serves all leases of a sharing key."""
+        name = event.object["metadata"]["name"]
+        self._users.pop(name, None)
+        claim = address_claims([event.object]).get(name)
+        if claim is not None and event.type != "DELETED":
+            self._users[name] = (pool_name(claim.key), claim.lease)
+
+    def _pool(self, event: WatchEvent) -> None:
+        """Somebody changed or deleted what addresses come from: all its users are compared."""
+        if self._quiet:
+            self._drifts.listed(event.object)
+        elif self._drifts.heed(event):
+            pool = event.object["metadata"]["name"]
+            for lease in {lease for used, lease in self._users.values() if used == pool}:
+                self._drifts.touch(namespace_name(lease))
+                self._ask(lease, _SETTLE_S)
 
     def _workload(self, event: WatchEvent) -> None:
         """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""

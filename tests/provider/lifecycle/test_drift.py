@@ -12,9 +12,10 @@ import pytest
 
 from components.labels import Object
 from components.lease import lease_objects
-from lease.ids import namespace_name
+from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.drift import Drifts, differences, find_drift
 from provider.lifecycle.state import Phase
+from provider.lifecycle.watching import Watcher, watched
 from provider.operators.objects import WatchEvent
 from stacks.results import Operation
 from tests.components.specs import everything
@@ -22,7 +23,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.engine import Fault
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
-L = a_lease()
+L, OTHER = a_lease(), a_lease(2)
 DEPLOYMENT = ("apps/v1", "Deployment", namespace_name(L), "web")
 SERVICE = ("v1", "Service", namespace_name(L), "web")
 
@@ -214,3 +215,70 @@ def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
     assert drifts.heed(WatchEvent("MODIFIED", obj | {"spec": {"a": 2}})) and drifts.due("n")
     drifts.comparing("n")
     assert drifts.heed(WatchEvent("DELETED", obj)) and drifts.due("n")
+
+
+@pytest.mark.parametrize("kind", ["IPAddressPool", "L2Advertisement"])
+@pytest.mark.parametrize("hand", ["changed", "deleted"])
+async def test_a_pool_of_a_leased_address_is_watched_and_its_lease_repaired(kind: str, hand: str) -> None:
+    """It is in MetalLB's namespace, so it is joined to its leases by the address they hold."""
+    world = World(speed=1)
+    await world.run(L, a_group(ip="front"))
+    await world.run(OTHER, a_group())
+    key = next(key for key in world.cluster.objects if key[1] == kind)
+    world.restart()
+    async with looping(world):
+        await until(lambda: not world.engine.calls or len(world.loop.statuses) == 2, world)
+        world.engine.calls.clear()
+        if hand == "changed":
+            by_hand(world, key, lambda obj: obj["spec"].update(somebody="else", autoAssign=True, ipAddressPools=["x"]))
+        else:
+            world.cluster.remove(key)
+        await until(lambda: len(world.engine.calls) == 2, world)
+        await until(lambda: key in world.cluster.objects, world)
+    assert world.engine.calls == [(Operation.REFRESH, namespace_name(L)), (Operation.UP, namespace_name(L))]
+
+
+async def test_a_rolling_drain_of_the_nodes_is_no_drift_and_ends_nothing() -> None:
+    """Maintenance: pods go from one node after another and come back elsewhere, their workloads are not ready."""
+    world = World(speed=1, unstable_after_s=1)
+    for lease in (L, OTHER):
+        await world.run(lease, a_group())
+    world.restart()
+    async with looping(world):
+        await until(lambda: len(world.loop.statuses) == 2, world)
+        world.engine.calls.clear()
+        for _ in range(3):
+            for lease in (L, OTHER):
+                drained = (DEPLOYMENT[0], DEPLOYMENT[1], namespace_name(lease), "web")
+                by_hand(world, drained, lambda obj: obj["status"].update(readyReplicas=0, availableReplicas=0))
+            await asyncio.sleep(0.4)
+            world.cluster.settle()
+        await until(lambda: all(each.phase is Phase.RUNNING for each in world.loop.statuses.values()), world)
+    assert world.engine.calls == []
+    assert world.chain.sent == []
+
+
+async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() -> None:
+    """What makes it be seen within 2 s: the watch itself asks, after the time in which bursts come to an end."""
+    world = World(speed=1)
+    asked: list[tuple[LeaseId, float]] = []
+    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: asked.append((lease, after)))
+    for lease in (L, OTHER):
+        await world.run(lease, a_group())
+        watcher.know(lease)
+    following = [asyncio.create_task(watcher.follow(kind)) for kind in watched(gateway_api=False, addresses=True)]
+    try:
+        await asyncio.sleep(0.05)
+        for lease in (L, OTHER):
+            watcher._drifts.comparing(namespace_name(lease))
+        asked.clear()
+        by_hand(world, DEPLOYMENT, another_image)
+        world.cluster.remove(SERVICE)
+        await asyncio.sleep(0.05)
+    finally:
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+    assert set(asked) == {(L, 0.3)}
+    assert watcher._drifts.due(namespace_name(L))
+    assert not watcher._drifts.due(namespace_name(OTHER))

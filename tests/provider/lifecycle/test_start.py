@@ -36,7 +36,7 @@ async def _start(world: World, count: int) -> Counter[str]:
     world.cluster.before = lambda operation, kind, name: asked.update([operation, f"{operation} {kind}"])
     task = asyncio.create_task(world.loop.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while sum(status.phase is Phase.RUNNING for status in world.loop.statuses.values()) < count:
                 await asyncio.sleep(0.05)
         await asyncio.sleep(0.7)
@@ -49,13 +49,13 @@ async def _start(world: World, count: int) -> Counter[str]:
 
 async def test_a_start_with_500_unchanged_leases_runs_no_process_and_lists_each_kind_a_few_times() -> None:
     world = await _many(MANY)
-    began = time.monotonic()
+    began = time.process_time()
     asked = await _start(world, MANY)
-    took = time.monotonic() - began
+    took = time.process_time() - began  # of our own: the machine may be busy
     assert world.engine.calls == []
     assert asked["get"] == asked["apply"] == asked["delete"] == 0, asked
     assert asked["list"] <= _LISTS + 14, asked  # the watches begin with one each
-    assert took < 30, took
+    assert took < 15, took
     print(f"{MANY} leases: {took:.1f} s, {asked['list']} lists")
 
 
