@@ -10,12 +10,9 @@ JSON object.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
 import importlib.metadata
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -23,34 +20,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from devnet.controlplane import ControlPlane
-from devnet.tools import Toolbox, ensure_tools
-from lease.spec import LeaseSpec, RegistryCredentials
+from benchmarks.measuring import cluster, options, spent, twelve_objects
+from devnet.tools import Toolbox
+from lease.spec import LeaseSpec
 from stacks.broker import Broker, BrokerSettings, installed_plugin
-from tests.components.specs import hostname, port, service, spec
-from tests.stacks.leases import lease_id
 
 STEPS = ("create", "unchanged", "change", "destroy")
 WAYS = ("own", "shared")
 SETTINGS = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_DEBUG_COMMANDS": "true", "GOGC": "400"}
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Twelve objects: namespace, a policy, a pull secret, and three services with a route each."""
-    identity = like.lease if like else lease_id()
-    login = RegistryCredentials(host="registry.example", email="a@b.example", username="u", password="p")
-    names = ("web", "api", "docs")
-    services = [service(name, image=image, ports=(port(80, global_=True),)) for name in names]
-    services[0] = services[0].model_copy(update={"credentials": login})
-    hosts = [hostname(f"{name}{identity.dseq}.localhost", service=name) for name in names]
-    return spec(*services, lease=identity, hostnames=tuple(hosts))
-
-
-def spent(pids: list[int]) -> float:
-    """CPU seconds of these processes so far."""
-    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    return sum(int(field[11]) + int(field[12]) for field in fields) / TICKS
 
 
 class Trial:
@@ -68,17 +45,17 @@ class Trial:
         self.driver = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, limit=1 << 24)
 
     async def life(self, way: str) -> None:
-        first = lease("nginx:1")
-        changed = lease("nginx:2", first)
+        first = twelve_objects("nginx:1")
+        changed = twelve_objects("nginx:2", first)
         operations = (("up", first), ("up", first), ("up", changed), ("destroy", changed))
         for step, (operation, wanted) in zip(STEPS, operations, strict=True):
             shared = way == "shared"
             more = {"PULUMI_DEBUG_PROVIDERS": await self.broker.debug_providers()} if shared else {}
             status = await self.broker.status()
             pids = [status.pid, *(plugin.pid for plugin in status.plugins)] if shared else []
-            before = spent(pids)
+            before = spent(pids, children=False)
             answer = await self.run(operation, wanted, more)
-            self.taken[way, step].append((answer["seconds"], answer["cpu"] + spent(pids) - before))
+            self.taken[way, step].append((answer["seconds"], answer["cpu"] + spent(pids, children=False) - before))
             self.objects = max(self.objects, sum(answer["steps"].values()))
 
     async def run(self, operation: str, wanted: LeaseSpec, more: dict[str, str]) -> dict[str, Any]:
@@ -124,17 +101,9 @@ async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--kubeconfig", type=Path, help="of a running devnet; else one is started")
-    options = parser.parse_args()
-    tools = ensure_tools(build=False)
-    with contextlib.ExitStack() as stack:
-        kubeconfig = options.kubeconfig
-        if kubeconfig is None:
-            base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            kubeconfig = stack.enter_context(ControlPlane.start(base / "plane", tools)).kubeconfig
-        print(json.dumps(asyncio.run(measure(options.rounds, kubeconfig, tools))))
+    told = options(rounds=7).parse_args()
+    with cluster(told.kubeconfig) as (kubeconfig, tools):
+        print(json.dumps(asyncio.run(measure(told.rounds, kubeconfig, tools))))
 
 
 if __name__ == "__main__":

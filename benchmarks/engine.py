@@ -1,18 +1,19 @@
-"""What an operation costs: the stock `Stack.up`, the thin engine, the same with the shared plugin, and a bare apply.
+"""What an operation costs: the stock `Stack.up`, the thin engine with a plugin a run and with the shared one (the
+default), and a bare server-side apply.
 
-    python -m benchmarks.engine [--rounds 7] [--leases 24] [--kubeconfig FILE]
+    python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
 One lease of thirteen objects is created, applied unchanged, changed by an image and destroyed, each way in turn on one
-control plane, one operation at a time; then many leases are created as fast as the workers can. Seconds and CPU seconds
-are medians; CPU is that of the worker with all its children, plus broker and plugin where they are shared, without the
-cluster's. Destroy is measured to its end, which is later than the deletion of the namespace that it sends. The last
-line is one JSON object; null is what this version cannot do (an opened update) or what is no engine's (an unchanged
-lease starts no operation at all).
+control plane, one operation at a time; then it is applied to a namespace that exists, bare, opened and not opened
+(`benchmarks.opened`); then many leases are created as fast as the workers can. Seconds and CPU seconds are medians; CPU
+is that of the worker with all its children, plus broker and plugin where they are shared, without the cluster's.
+`sent` is the time from the request to destroy to the moment a watch tells that the namespace is being deleted. The
+last line is one JSON object; its names without a suffix are of the default, `_own` of the thin engine whose runs start
+a plugin each.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -29,51 +30,24 @@ from lightkube import AsyncClient, codecs
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import Namespace
 
-from benchmarks.broker import lease as twelve_objects
+from benchmarks import opened
+from benchmarks.measuring import cluster, lease, options, proportional_mb, spent
+from benchmarks.unchanged import unchanged_ms
 from components.lease import lease_objects
-from devnet.controlplane import ControlPlane
-from devnet.tools import Toolbox, ensure_tools
+from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
 from stacks.engine import EngineConfig, PulumiEngine
 from stacks.engine.processes import survivors
 from stacks.results import StackResult
 
 STEPS = ("create", "unchanged", "change", "destroy")
+SENT = "sent"
 ENGINES: dict[str, dict[str, Any]] = {
     "stock": {"engine": "stock", "secrets": "passphrase", "skip_checkpoints": False},
+    "own": {},
     "thin": {},
-    "shared": {},
 }
-TICKS = os.sysconf("SC_CLK_TCK")
 AT_ONCE = 12
-
-
-def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Thirteen objects: the twelve of the broker's benchmark and a second pull Secret."""
-    spec = twelve_objects(image, like)
-    web, api, *others = spec.services
-    more = api.model_copy(update={"credentials": web.credentials})
-    return spec.model_copy(update={"services": (web, more, *others)})
-
-
-def spent(pids: list[int]) -> float:
-    """CPU seconds of these processes and of their children that have ended."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(int(value) for value in fields[11:15])
-    return total / TICKS
-
-
-def proportional_mb(pids: list[int]) -> float:
-    """Memory, shared pages counted once."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, StopIteration):
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            total += int(next(line for line in lines if line.startswith("Pss:")).split()[1])
-    return total / 1024
 
 
 class Trial:
@@ -92,7 +66,7 @@ class Trial:
 
     @contextlib.asynccontextmanager
     async def engine(self, way: str, *, workers: int = 1) -> AsyncIterator[PulumiEngine]:
-        engine = PulumiEngine(self.config(way, workers=workers), shared_plugin=way == "shared")
+        engine = PulumiEngine(self.config(way, workers=workers), shared_plugin=way == "thin")
         await engine.start()
         try:
             yield engine
@@ -111,12 +85,23 @@ class Trial:
         for step, call in zip(STEPS, calls, strict=True):
             pids = survivors(data)
             before, began = spent(pids), time.monotonic()
+            seen = asyncio.create_task(self._deletion(first.namespace)) if step == "destroy" else None
             result = await call()
             self.taken[way, step].append((time.monotonic() - began, spent(pids) - before))
+            if seen is not None:
+                self.taken[way, SENT].append((await seen - began, 0.0))
             if not result.ok:
                 raise SystemExit(f"{way} {step}: {result.error}")
             if way == "thin" and step == "change":
                 self.state_bytes.append(self.config(way).state_file(first.namespace).stat().st_size)
+
+    async def _deletion(self, namespace: str) -> float:
+        """When the API server told that it deletes the namespace."""
+        async with asyncio.timeout(60):
+            async for event, found in self.client.watch(Namespace, fields={"metadata.name": namespace}):
+                if event == "DELETED" or (found.metadata and found.metadata.deletionTimestamp):
+                    break
+        return time.monotonic()
 
     async def bare(self) -> None:
         """Server-side apply of the same objects, twelve at once, by this process."""
@@ -126,6 +111,7 @@ class Trial:
             before, began = spent([os.getpid()]), time.monotonic()
             if spec is None:
                 await self.client.delete(Namespace, first.namespace)
+                self.taken["apply", SENT].append((time.monotonic() - began, 0.0))
             else:
                 await self._apply(spec)
             self.taken["apply", step].append((time.monotonic() - began, spent([os.getpid()]) - before))
@@ -143,10 +129,10 @@ class Trial:
 
     async def many(self, leases: int, *, workers: int) -> tuple[float, float]:
         """Leases a second and the most memory that all processes of the engine had."""
-        async with self.engine("shared", workers=workers) as engine:
+        async with self.engine("thin", workers=workers) as engine:
             await asyncio.gather(*(engine.destroy(f"warm{number}") for number in range(workers)))
             specs, peak = [lease("nginx:1") for _ in range(leases)], [0.0]
-            watching = asyncio.create_task(self._watch(self.config("shared", workers=workers).data, peak))
+            watching = asyncio.create_task(self._watch(self.config("thin", workers=workers).data, peak))
             began = time.monotonic()
             results = await asyncio.gather(*(engine.up(spec) for spec in specs))
             seconds = time.monotonic() - began
@@ -161,7 +147,7 @@ class Trial:
         while True:
             pids = await asyncio.to_thread(survivors, data)
             peak[0] = max(peak[0], await asyncio.to_thread(proportional_mb, pids))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(2)
 
     def median(self, way: str, step: str, index: int) -> float:
         return statistics.median(taken[index] for taken in self.taken[way, step])
@@ -169,7 +155,7 @@ class Trial:
     def table(self) -> None:
         ways = (*ENGINES, "apply")
         print(f"{'seconds / CPU seconds':22}" + "".join(f"{way:>16}" for way in ways))
-        for step in STEPS:
+        for step in (*STEPS, SENT):
             cells = (f"{self.median(way, step, 0):.3f} / {self.median(way, step, 1):.2f}" for way in ways)
             print(f"{step:22}" + "".join(f"{cell:>16}" for cell in cells))
 
@@ -178,31 +164,27 @@ class Trial:
             return round(self.median(way, step, index) / self.median("stock", step, index), 3)
 
         figures: dict[str, float | None] = {}
-        for way, suffix in (("thin", ""), ("shared", "_shared")):
+        for way, suffix in (("thin", ""), ("own", "_own")):
             figures[f"create_vs_stock{suffix}"] = against_stock(way, "create")
             figures[f"cpu_vs_stock{suffix}"] = against_stock(way, "create", 1)
             figures[f"change_vs_stock{suffix}"] = against_stock(way, "change")
-            figures[f"destroy_vs_stock{suffix}"] = against_stock(way, "destroy")
-        return figures | {"opened_vs_apply": None, "unchanged_ms": None}
+            figures[f"destroy_vs_stock{suffix}"] = against_stock(way, SENT)
+            figures[f"destroyed_vs_stock{suffix}"] = against_stock(way, "destroy")
+        return figures
 
 
-async def measure(rounds: int, leases: int, kubeconfig: Path, tools: Toolbox) -> dict[str, float | None]:
+async def measure(
+    kubeconfig: Path, tools: Toolbox, *, rounds: int, leases: int, workers: int
+) -> dict[str, float | None]:
     with tempfile.TemporaryDirectory() as name:
         trial = Trial(Path(name), kubeconfig, tools)
-        async with contextlib.AsyncExitStack() as stack:
-            engines = {way: await stack.enter_async_context(trial.engine(way)) for way in ENGINES}
-            for number in range(rounds + 1):
-                for way, engine in engines.items():
-                    await trial.life(way, engine)
-                await trial.bare()
-                if not number:
-                    trial.taken.clear()  # the first one warms everything up
+        await one_at_a_time(trial, rounds)
         print(f"{len(lease_objects(lease('nginx:1')))} objects, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
         trial.table()
         kilobytes = statistics.median(trial.state_bytes) / 1000
-        figures = trial.figures()
-        speed, peak = await trial.many(leases, workers=4)
-        print(f"state of a lease after a change: {kilobytes:.0f} KB; {leases} leases by 4 workers: {speed:.2f}/s")
+        figures = trial.figures() | await opened_ratios(trial, rounds) | {"unchanged_ms": await unchanged_ms()}
+        speed, peak = await trial.many(leases, workers=workers)
+        print(f"state of a lease after a change: {kilobytes:.0f} KB; {leases} leases, {workers} workers: {speed:.2f}/s")
         return figures | {
             "leases_per_s": round(speed, 2),
             "peak_mb": round(peak),
@@ -211,19 +193,36 @@ async def measure(rounds: int, leases: int, kubeconfig: Path, tools: Toolbox) ->
         }
 
 
+async def one_at_a_time(trial: Trial, rounds: int) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        engines = {way: await stack.enter_async_context(trial.engine(way)) for way in ENGINES}
+        for number in range(rounds + 1):
+            for way, engine in engines.items():
+                await trial.life(way, engine)
+            await trial.bare()
+            if not number:
+                trial.taken.clear()  # the first one warms everything up
+
+
+async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
+    seconds: dict[str, list[float]] = defaultdict(list)
+    async with trial.engine("thin", workers=2) as engine:
+        await asyncio.gather(*(engine.refresh(f"warm{number}") for number in range(2)))
+        for number in range(rounds + 1):
+            for way in opened.WAYS:
+                found = await opened.taken(engine, trial.client, way, make=lambda: lease("nginx:1"))
+                if number:
+                    seconds[way].append(found)
+    medians = ", ".join(f"{way} {statistics.median(seconds[way]):.3f}" for way in opened.WAYS)
+    print(f"from the spec to the last of the objects: {medians}")
+    return opened.ratios(seconds)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--leases", type=int, default=24)
-    parser.add_argument("--kubeconfig", type=Path, help="of a running devnet; else one is started")
-    options = parser.parse_args()
-    tools = ensure_tools(build=False)
-    with contextlib.ExitStack() as stack:
-        kubeconfig = options.kubeconfig
-        if kubeconfig is None:
-            base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            kubeconfig = stack.enter_context(ControlPlane.start(base / "plane", tools)).kubeconfig
-        print(json.dumps(asyncio.run(measure(options.rounds, options.leases, kubeconfig, tools))))
+    told = options(rounds=7, leases=200, workers=4).parse_args()
+    with cluster(told.kubeconfig) as (kubeconfig, tools):
+        numbers = {name: getattr(told, name) for name in ("rounds", "leases", "workers")}
+        print(json.dumps(asyncio.run(measure(kubeconfig, tools, **numbers))))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,200 @@
+"""Does anything grow? Thousands of operations over a rotating set of small leases on one engine.
+
+    nice python -m benchmarks.soak [--operations 3000] [--minutes 30] [--workers 2] [--kubeconfig FILE]
+
+A lease is created, changed four times and destroyed, `--leases` side by side. Every twenty operations memory
+(proportional, MB), open files and threads of the process with the engine, its workers, the broker and the plugin are
+taken; of what came after the first 500 operations the slope is told, per 1,000 operations, with its standard error. In
+the end the engine is closed and what is left is counted: zombies, processes, temporary files, folders. The last line
+is one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.measuring import cluster, options, proportional_mb
+from devnet.tools import Toolbox
+from lease.spec import LeaseSpec
+from stacks.engine import EngineConfig, PulumiEngine
+from stacks.engine.processes import command_name, survivors
+from stacks.results import StackResult
+from tests.stacks.leases import small
+
+__all__ = ["slope"]
+
+EVERY = 20
+FIRST = 500
+CHANGES = 4
+PARTS = ("daemon", "workers", "broker", "plugin")
+
+Sample = dict[str, float]
+
+
+def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Of the least squares line through (x, y), and its standard error; needs three points at different x."""
+    count = len(points)
+    middle_x, middle_y = (sum(point[axis] for point in points) / count for axis in (0, 1))
+    square = sum((x - middle_x) ** 2 for x, _ in points)
+    found = sum((x - middle_x) * (y - middle_y) for x, y in points) / square
+    residue = sum((y - middle_y - found * (x - middle_x)) ** 2 for x, y in points)
+    return found, math.sqrt(residue / (count - 2) / square)
+
+
+@dataclass
+class Soak:
+    """One engine, and what was seen of it."""
+
+    engine: PulumiEngine
+    data: Path
+    operations: int
+    deadline: float
+    done: int = 0
+    failed: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def over(self) -> bool:
+        return self.done >= self.operations or time.monotonic() > self.deadline
+
+    async def lives(self) -> None:
+        """One lease after another; the last one is ended too."""
+        while not self.over:
+            spec = small("nginx:0")
+            for number in range(1 + CHANGES):
+                if self.over and number:
+                    break
+                await self._counted(self.engine.up(_version(spec, number)))
+            await self._counted(self.engine.destroy(spec.namespace))
+
+    async def _counted(self, operation: Awaitable[StackResult]) -> None:
+        result = await operation
+        self.done += 1
+        if not result.ok:
+            self.failed.append(f"{result.operation}: {result.error}")
+        if self.done % EVERY == 0:
+            self.samples.append(await asyncio.to_thread(self._sample))
+            if self.done % (EVERY * 10) == 0:
+                print(json.dumps(self.samples[-1]), flush=True)
+
+    def _sample(self) -> Sample:
+        parts = self._parts()
+        sample: Sample = {"operations": self.done, "seconds": round(time.monotonic() - self.began)}
+        for name in PARTS:
+            pids = parts[name]
+            sample[f"{name}_mb"] = round(proportional_mb(pids), 1)
+            sample[f"{name}_files"] = sum(_entries(pid, "fd") for pid in pids)
+            sample[f"{name}_threads"] = sum(_entries(pid, "task") for pid in pids)
+        return sample | {"zombies": zombies(), "load": round(os.getloadavg()[0], 1)}
+
+    def _parts(self) -> dict[str, list[int]]:
+        broker = [self.engine.broker_pid] if self.engine.broker_pid else []
+        plugins = [pid for pid in survivors(self.data) if command_name(pid).startswith("pulumi-resource")]
+        return dict(zip(PARTS, ([os.getpid()], self.engine.worker_pids(), broker, plugins), strict=True))
+
+    def slopes(self) -> dict[str, tuple[float, float]]:
+        """Per 1,000 operations, of everything that is measured."""
+        late = [sample for sample in self.samples if sample["operations"] > min(FIRST, self.operations / 3)]
+        names = [f"{part}_{unit}" for part in PARTS for unit in ("mb", "files", "threads")]
+        found = {name: slope([(item["operations"] / 1000, item[name]) for item in late]) for name in names}
+        return {name: (round(value, 2), round(error, 2)) for name, (value, error) in found.items()}
+
+
+def _version(spec: LeaseSpec, number: int) -> LeaseSpec:
+    return small(f"nginx:{number}", lease=spec.lease)
+
+
+def _entries(pid: int, kind: str) -> int:
+    with contextlib.suppress(OSError):
+        return sum(1 for _ in Path(f"/proc/{pid}/{kind}").iterdir())
+    return 0
+
+
+def zombies() -> int:
+    """Children of this process that ended and that nobody waited for, and theirs."""
+    parents: dict[int, int] = {}
+    dead: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1])
+                if fields[0] == "Z":
+                    dead.append(int(entry.name))
+    return sum(os.getpid() in _ancestors(pid, parents) for pid in dead)
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    found = []
+    while pid := parents.get(pid, 0):
+        found.append(pid)
+    return found
+
+
+def left_over(data: Path, temporary: Path) -> dict[str, int]:
+    """After the engine was closed."""
+    return {
+        "zombies_left": zombies(),
+        "processes_left": len(survivors(data)),
+        "temporary_left": sum(1 for _ in temporary.rglob("*")) + sum(1 for _ in (data / "tmp").rglob("*")),
+        "stacks_left": sum(1 for _ in (data / "stacks").iterdir()),
+    }
+
+
+async def soak(
+    kubeconfig: Path, tools: Toolbox, *, operations: int, minutes: int, workers: int, leases: int
+) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        temporary, data = base / "temporary", base / "engine"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = str(temporary)
+        pulumi, home = tools.program("pulumi"), tools.pulumi_home
+        config = EngineConfig(data=data, kubeconfig=kubeconfig, pulumi=pulumi, pulumi_home=home, workers=workers)
+        engine = PulumiEngine(config)
+        await engine.start()
+        run = Soak(engine, data, operations, time.monotonic() + minutes * 60)
+        await asyncio.gather(*(run.lives() for _ in range(leases)))
+        seconds = time.monotonic() - run.began
+        await engine.close()
+        return _told(run, seconds) | left_over(data, temporary)
+
+
+def _told(run: Soak, seconds: float) -> dict[str, object]:
+    slopes = run.slopes()
+    print(f"{'per 1,000 operations':20}{'slope':>10}{'error':>10}{'first':>10}{'last':>10}")
+    for name, (value, error) in slopes.items():
+        print(f"{name:20}{value:10.2f}{error:10.2f}{run.samples[0][name]:10.1f}{run.samples[-1][name]:10.1f}")
+    for text in run.failed[:5]:
+        print("failed:", text)
+    peak = max(sum(sample[f"{part}_mb"] for part in PARTS) for sample in run.samples)
+    return {
+        "operations": run.done,
+        "failed": len(run.failed),
+        "minutes": round(seconds / 60, 1),
+        "peak_mb": round(peak),
+        "zombies_seen": max(sample["zombies"] for sample in run.samples),
+        "slopes": slopes,
+        "load": run.samples[-1]["load"],
+    }
+
+
+def main() -> None:
+    told = options(operations=3000, minutes=30, workers=2, leases=6).parse_args()
+    with cluster(told.kubeconfig) as (kubeconfig, tools):
+        numbers = {name: getattr(told, name) for name in ("operations", "minutes", "workers", "leases")}
+        print(json.dumps(asyncio.run(soak(kubeconfig, tools, **numbers))))
+
+
+if __name__ == "__main__":
+    main()

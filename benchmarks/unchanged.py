@@ -1,0 +1,60 @@
+"""What an unchanged lease costs the lease loop: a start with 500 of them over scripted chain, cluster and engine.
+
+    python -m benchmarks.unchanged [--leases 500]
+
+No operation of the engine, so no process. CPU milliseconds a lease until all are found to be as they should be, lists
+of the scripted cluster included; a real cluster's answers have to be parsed as well. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from contextlib import suppress
+
+from provider.lifecycle.state import Phase
+from tests.provider.lifecycle.world import World, a_group, a_lease
+
+__all__ = ["unchanged_ms"]
+
+
+async def unchanged_ms(leases: int = 500) -> float:
+    """Raises `SystemExit` when anything was done."""
+    world = await _running(leases)
+    began = time.process_time()
+    task = asyncio.create_task(world.loop.run())
+    async with asyncio.timeout(300):
+        while sum(status.phase is Phase.RUNNING for status in world.loop.statuses.values()) < leases:
+            await asyncio.sleep(0.02)
+    spent = time.process_time() - began
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    if world.engine.calls:
+        raise SystemExit(f"{len(world.engine.calls)} operations, though nothing had changed")
+    return round(1000 * spent / leases, 3)
+
+
+async def _running(leases: int) -> World:
+    world = World(speed=1, resync_s=300)
+    for dseq in range(1, leases + 1):
+        one = World()
+        await one.run(a_lease(dseq), a_group())
+        world.cluster.objects |= one.cluster.objects
+        world.engine.state |= one.engine.state
+        world.chain.states |= one.chain.states
+    return world
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--leases", type=int, default=500)
+    taken = asyncio.run(unchanged_ms(parser.parse_args().leases))
+    print(json.dumps({"unchanged_ms": taken, "load": round(os.getloadavg()[0], 1)}))
+
+
+if __name__ == "__main__":
+    main()
