@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -17,7 +17,7 @@ from provider.chain.model import Block, Event
 from provider.errors import ChainError, StoreError
 from provider.market.bidding import consider, end_bid
 from provider.market.book import Market
-from provider.market.reconcile import adopt_lease, full_pass, time_out
+from provider.market.reconcile import adopt, adopt_lease, full_pass, look_at_orders, time_out
 from provider.protocols import Subscription
 
 __all__ = ["on_block", "run_market"]
@@ -30,11 +30,12 @@ _Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 async def run_market(market: Market) -> None:
-    """For ever. Subscribes before the first pass, so that nothing falls between the two; decides only after a first
-    pass adopted
-    what is ours."""
+    """For ever. Subscribes first, so that nothing falls between; decides only once what is ours was adopted. The open
+    orders of before are looked at beside the new ones: a list that is long or fails delays none of them (field problem
+    A14).
+    """
     async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
-        await _pass_until_done(market)
+        await _until_done(market, adopt)
         group.create_task(_passes(market), name="market passes")
         group.create_task(_timeouts(market), name="market timeouts")
         group.create_task(_pruning(market), name="market pruning")
@@ -53,6 +54,7 @@ async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> Non
 
 
 async def _passes(market: Market) -> None:
+    await _until_done(market, look_at_orders)
     while True:
         timer = asyncio.ensure_future(market.clock.sleep(market.interval))
         waiter = asyncio.ensure_future(market.look_again.wait())
@@ -63,14 +65,15 @@ async def _passes(market: Market) -> None:
             waiter.cancel()
         if market.look_again.is_set():
             await market.clock.sleep(_RETRY_SECONDS)
-        await _pass_until_done(market)
+        await _until_done(market, full_pass)
 
 
-async def _pass_until_done(market: Market) -> None:
+async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]]) -> None:
     while True:
         market.look_again.clear()
         try:
-            return await full_pass(market)
+            await work(market)
+            return
         except (ChainError, StoreError) as error:
             _log.warning("market.pass_failed", problem=str(error))
             await market.clock.sleep(_RETRY_SECONDS)

@@ -17,7 +17,7 @@ from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
 from provider.store.decisions import orders_decided, record_outcome
 
-__all__ = ["adopt", "adopt_lease", "full_pass", "time_out"]
+__all__ = ["adopt", "adopt_lease", "full_pass", "look_at_orders", "time_out"]
 
 _log = structlog.get_logger(__name__)
 _BLOCK_SECONDS = 6.0
@@ -28,8 +28,12 @@ _UNSETTLED_SECONDS = 90.0
 
 async def full_pass(market: Market) -> None:
     """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`."""
-    if not await adopt(market):
-        return
+    if await adopt(market):
+        await look_at_orders(market)
+
+
+async def look_at_orders(market: Market) -> None:
+    """Every open order, and our bids on those that are open no more. Raises `ChainError`."""
     if market.book.record is not None:
         orders = list(await market.chain.open_orders())
         seen = {order.id for order in orders}
