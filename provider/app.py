@@ -31,6 +31,7 @@ from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
 from provider.gateway.config import gateway_config
+from provider.gateway.grpc.serving import serve_grpc
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
@@ -50,7 +51,9 @@ from provider.lifecycle.telling import tenant_words
 from provider.market.book import Market
 from provider.market.loop import run_market
 from provider.market.owner_lists import owner_rules
+from provider.market.question_socket import market_socket, serve_questions
 from provider.market.rules import rules_from
+from provider.market.screening import Screening
 from provider.market.strategy import pricing_from, pricing_mark
 from provider.observe.narrate import narrate
 from provider.observe.provider_status import provider_status
@@ -175,6 +178,9 @@ async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
         group.create_task(serve_control(leases, control_path(settings.home)), name="control")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
+        screening = Screening(market)
+        group.create_task(serve_questions(screening, market_socket(settings.home)), name="questions")
+        group.create_task(serve_grpc(screening, settings, gateway.certificate.path), name="grpc gateway")
         group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")
         host, port = gateway.address
         _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}")

@@ -9,6 +9,7 @@ __all__ = [
     "ClusterError",
     "Conflict",
     "FeesHeldBack",
+    "MarketError",
     "NotSent",
     "PricingError",
     "ProviderError",
@@ -29,6 +30,10 @@ class SettingsError(ProviderError):
 
 class PricingError(ProviderError):
     """An order has no price: an unpriced class, nothing to pay, or an amount that cannot be. No price, no bid."""
+
+
+class MarketError(ProviderError):
+    """A question about the market that cannot be answered now; the text says why."""
 
 
 class ChainError(ProviderError):

@@ -23,7 +23,14 @@ from provider.market.terms import Rules
 from provider.observe.metrics import DECISIONS
 from provider.store.decisions import DecisionInputs, Recorded
 
-__all__ = ["current_record", "current_rules", "made_up_mind", "reach_decision", "record_decision"]
+__all__ = [
+    "current_record",
+    "inputs_for",
+    "made_up_mind",
+    "reach_decision",
+    "record_decision",
+    "room_for_any_price",
+]
 
 _log = structlog.get_logger(__name__)
 _NUMBERS = re.compile(r"\d+")
@@ -78,15 +85,22 @@ async def reach_decision(
     """Look, decide and promise in one step; the last is the mark of the state that was looked at. Where a strategy
     must be asked, its room is promised while it thinks, and its word is the last input of the decision.
     """
-    audits = await _audits(market, order)
-    rules, tenant, mark = current_rules(market), market.tenant(order.id), _mark(market, order.id)
-    inputs = DecisionInputs(order, record, _free_now(market)[0], rules, audits, tenant)
-    decision = _decide(inputs if market.pricing is None else _at_most(inputs))
+    inputs, mark = await inputs_for(market, order, record)
+    decision = _decide(inputs) if market.pricing is None else room_for_any_price(inputs)
     if isinstance(decision, Bid) and market.pricing is not None:
         return (*await _priced(market, inputs, decision), mark)
     if isinstance(decision, Bid):
         market.ledger.promise(decision.reservation)
     return inputs, decision, mark
+
+
+async def inputs_for(market: Market, order: Order, record: ProviderRecord) -> tuple[DecisionInputs, object]:
+    """All that a decision about this order looks at, and the mark of the state they were taken from. Nothing is awaited
+    after what is free was looked at.
+    """
+    audits = await _audits(market, order)
+    inputs = DecisionInputs(order, record, _free_now(market)[0], current_rules(market), audits, market.tenant(order.id))
+    return inputs, _mark(market, order.id)
 
 
 async def _audits(market: Market, order: Order) -> Audits:
@@ -107,11 +121,12 @@ def _decide(inputs: DecisionInputs) -> Decision:
     )
 
 
-def _at_most(inputs: DecisionInputs) -> DecisionInputs:
+def room_for_any_price(inputs: DecisionInputs) -> Decision:
     """As if the strategy had said the order's maximum: does everything else allow a bid?"""
     rules = inputs.rules
     most = Quote("", maximum_price(inputs.order.spec))
-    return replace(inputs, rules=replace(rules, prices=most, notice=replace(rules.notice, premium=Decimal(0))))
+    notice = replace(rules.notice, premium=Decimal(0))
+    return _decide(replace(inputs, rules=replace(rules, prices=most, notice=notice)))
 
 
 async def _priced(market: Market, inputs: DecisionInputs, fits: Bid) -> tuple[DecisionInputs, Decision]:

@@ -36,6 +36,7 @@ __all__ = [
     "CoinText",
     "Duration",
     "Endpoints",
+    "GrpcListen",
     "Hostname",
     "Items",
     "Labels",
@@ -149,6 +150,7 @@ ObjectName = Annotated[str, AfterValidator(parse_object_name)]
 CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
 Scale = Annotated[Decimal, BeforeValidator(_scale)]
 Listen = Annotated[str, BeforeValidator(_listen)]
+GrpcListen = Annotated[str, BeforeValidator(lambda value: _listen(value) if value else value)]
 NodeAddresses = Annotated[str, BeforeValidator(_nodes)]
 StorageScales = Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)]
 ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes)]

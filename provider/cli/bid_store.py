@@ -1,0 +1,65 @@
+"""What `lessor bid` asks the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from provider.errors import SettingsError, StoreError
+from provider.market.explained_json import explained_json
+from provider.market.screening import explained
+from provider.settings import load_settings
+from provider.store import Database, read_database
+from provider.store.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
+
+__all__ = ["past", "recent"]
+
+_ORDER = re.compile(
+    r"(?:(?P<owner>[a-z0-9]{1,100})/)?(?P<dseq>\d{1,20})(?:/(?P<gseq>\d{1,10}))?(?:/(?P<oseq>\d{1,10}))?"
+)
+_MANY = 1000
+
+
+async def recent(*, limit: int, verdict: str, owner: str) -> Sequence[StoredDecision]:
+    """Raises `SettingsError` and `StoreError`, as all of this module."""
+    async with _opened() as database:
+        return await recent_decisions(database, limit=limit, verdict=verdict, owner=owner)
+
+
+async def past(order: str) -> list[dict[str, Any]]:
+    """The newest decision about it, made again from its record; several where the text fits several orders."""
+    match = _ORDER.fullmatch(order)
+    if match is None:
+        raise SettingsError(f"{order[:200]!r} is no order: owner/dseq/gseq/oseq, or dseq, dseq/gseq, dseq/gseq/oseq")
+    async with _opened() as database:
+        found = await recent_decisions(database, limit=_MANY, owner=match["owner"] or "", dseq=int(match["dseq"]))
+        newest = {one.order: one for one in reversed(found) if _fits(one, match)}
+        if not newest:
+            raise StoreError(
+                f"no decision about {order} is kept: it was not seen, or is older than LESSOR_DECISIONS_AGE"
+            )
+        return [await _explained(database, one) for one in newest.values()]
+
+
+def _fits(one: StoredDecision, match: re.Match[str]) -> bool:
+    return all(match[name] in (None, str(getattr(one.order, name))) for name in ("gseq", "oseq"))
+
+
+async def _explained(database: Database, stored: StoredDecision) -> dict[str, Any]:
+    inputs = await load_inputs(database, stored.id)
+    found = explained(inputs)
+    document = explained_json(inputs, found)
+    same = short_reasons(found.decision) == stored.reasons and document["verdict"] == stored.verdict
+    kept = {"decision": stored.id, "decided_at": stored.decided_at, "outcome": stored.outcome, "same_verdict": same}
+    return kept | document
+
+
+@asynccontextmanager
+async def _opened() -> AsyncIterator[Database]:
+    database = await read_database(load_settings().database_url)
+    try:
+        yield database
+    finally:
+        await database.close()

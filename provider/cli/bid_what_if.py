@@ -1,0 +1,55 @@
+"""`lessor bid explain --sdl`: an SDL's groups, asked of the running provider."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from lease.errors import SdlInvalid
+from lease.groups import GroupSpec
+from lease.resources import Price
+from lease.sdl import Sdl, read_sdl
+from lease.sdl.document import MAX_BYTES
+from provider.errors import SettingsError
+from provider.market.question_socket import ask_market, market_socket
+from provider.settings import load_settings
+from provider.units import parse_coin
+
+__all__ = ["what_if"]
+
+
+def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
+    """One explanation a group. Raises `SettingsError` for what is no SDL or no price, `NobodyAnswers` without a
+    provider.
+    """
+    document = _read(file)
+    groups = tuple(_priced(group, price) for group in document.groups) if price else document.groups
+    window = document.reclamation_min_window_seconds
+    notice = None if window is None else int(window * 10**9)
+    return ask_market(market_socket(load_settings().home), groups, owner=owner, reclamation_ns=notice)
+
+
+def _read(file: Path) -> Sdl:
+    try:
+        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
+            return read_sdl(source.read(MAX_BYTES + 1), file=str(file))
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror}") from None
+    except SdlInvalid as error:
+        raise SettingsError(f"{file}: {error}") from None
+
+
+def _priced(group: GroupSpec, text: str) -> GroupSpec:
+    """As if each unit said it; without a denom the unit's own."""
+    try:
+        coin = parse_coin(text) if not text.replace(".", "", 1).isdigit() else None
+        amount = Decimal(text) if coin is None else coin.amount
+    except (ValueError, InvalidOperation):
+        raise SettingsError(f"--price {text[:80]!r}: must be an amount with a denom, for example 100uact") from None
+    units = (
+        replace(unit, price=Price(unit.price.denom if coin is None else coin.denom, amount)) for unit in group.units
+    )
+    return replace(group, units=tuple(units))

@@ -1,0 +1,1 @@
+"""The gRPC side of the gateway (gateway.md §5)."""

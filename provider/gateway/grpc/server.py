@@ -1,0 +1,89 @@
+"""The gRPC listener: TLS with the account certificate, limits, and one table of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+from akash.provider.v1 import service_pb2
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from provider.errors import SettingsError
+from provider.gateway.grpc.bid_screening import BidScreening
+
+__all__ = ["GrpcServer", "provider_methods"]
+
+_SERVICE = "akash.provider.v1.ProviderRPC"
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_concurrent_streams", 100),
+    ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
+    ("grpc.so_reuseport", 0),
+)
+_DRAIN_SECONDS = 5.0
+
+
+def provider_methods(screening: BidScreening) -> Mapping[str, grpc.RpcMethodHandler[Any, Any]]:
+    """Methods of `ProviderRPC` by name; what is not listed is UNIMPLEMENTED."""
+    return {
+        "BidScreening": grpc.unary_unary_rpc_method_handler(
+            screening.answer,
+            request_deserializer=service_pb2.BidScreeningRequest.FromString,
+            response_serializer=_serialized,
+        )
+    }
+
+
+def _serialized(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+class GrpcServer:
+    """`certificate`: the file of the account certificate, the certificate first and its key second."""
+
+    def __init__(
+        self, methods: Mapping[str, grpc.RpcMethodHandler[Any, Any]], *, host: str, port: int, certificate: Path
+    ) -> None:
+        self._address = f"{f'[{host}]' if ':' in host else host}:{port}"
+        self._certificate = certificate
+        self._methods = methods
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen. Raises `SettingsError` for an address that cannot be had."""
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=200)
+        handler = grpc.method_handlers_generic_handler(_SERVICE, dict(self._methods))
+        server.add_generic_rpc_handlers((handler,))
+        try:
+            self.port = server.add_secure_port(self._address, _credentials(self._certificate))
+        except RuntimeError as error:
+            raise SettingsError(
+                f"AP_GATEWAY_GRPC_LISTEN_ADDRESS={self._address}: {error}; "
+                "stop what listens there, or name another address of this machine"
+            ) from error
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(_DRAIN_SECONDS)
+            self._server = None
+
+
+def _credentials(path: Path) -> grpc.ServerCredentials:
+    pem = path.read_bytes()
+    key = load_pem_private_key(pem[pem.index(b"-----END CERTIFICATE-----") :].partition(b"\n")[2], None)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    certificate = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.PEM)
+    return grpc.ssl_server_credentials([(private, certificate)])

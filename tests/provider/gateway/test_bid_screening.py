@@ -1,0 +1,260 @@
+"""`BidScreening` over a real listener, and the socket of `lessor bid explain --sdl`: the market's own answer (field
+problem A10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from akash.provider.v1 import service_pb2, service_pb2_grpc
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from lease.groups import GroupSpec
+from lease.resources import Attribute
+from provider.chain import codec
+from provider.errors import ChainError, MarketError
+from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.grpc.serving import grpc_address
+from provider.gateway.tls import ensure_certificate
+from provider.inventory.capacity import Capacity, Card
+from provider.inventory.snapshot import Inventory, Node
+from provider.market.bidding import consider
+from provider.market.question_socket import NobodyAnswers, answer, ask_market, serve_questions
+from provider.market.quote import Asked, Quote
+from provider.market.screening import Screening
+from provider.settings import Settings
+from provider.store import open_database
+from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
+
+GPUS = (Card("nvidia", "a100", "24Gi", "pcie"),)
+
+
+def inventory() -> Inventory:
+    room = Capacity(4000, 64 * GI, 64 * GI, 110)
+    return Inventory(nodes=(Node("node1", room), Node("node2", room, GPUS, ("beta2",))), pool_bytes={"beta2": GI})
+
+
+@pytest.fixture
+async def world(tmp_path: Path):
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    made = make_world(database, inventory=inventory())
+    made.chain.providers[US] = replace(
+        RECORD, attributes=(*ATTRIBUTES, Attribute("capabilities/gpu/vendor/nvidia/model/a100/ram/40Gi", "true"))
+    )
+    yield made
+    await database.close()
+
+
+@pytest.fixture
+async def stub(world: World, tmp_path: Path):
+    screening = Screening(world.market)
+
+    async def screen(spec: GroupSpec):
+        return (await screening.screen(spec))[1]
+
+    account = ensure_certificate(US, tmp_path, now=time.time(), hostname="localhost")
+    server = GrpcServer(provider_methods(BidScreening(screen)), host="127.0.0.1", port=0, certificate=account.path)
+    await server.start()
+    pem = account.certificate.public_bytes(Encoding.PEM)
+    names = account.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    name = names.get_values_for_type(x509.DNSName)[0]
+    channel = grpc.aio.secure_channel(
+        f"127.0.0.1:{server.port}",
+        grpc.ssl_channel_credentials(pem),
+        options=[("grpc.ssl_target_name_override", name)],
+    )
+    yield service_pb2_grpc.ProviderRPCStub(channel)
+    await channel.close()
+    await server.stop()
+
+
+def request(spec: GroupSpec, **more: object):
+    return service_pb2.BidScreeningRequest(group_spec=codec.group_to_pb(spec), **more)
+
+
+async def test_who_asks_is_told_the_price_and_nothing_is_promised(world: World, stub) -> None:
+    free = world.ledger.free(world.inventory)
+    told = await stub.BidScreening(request(make_spec(count=2)))
+    assert told.passed
+    assert (told.price.denom, told.price.amount) == ("uact", "20000000000000000000")
+    assert [(offer.resources.id, offer.count) for offer in told.resource_offers] == [(1, 2)]
+    assert world.ledger.free(world.inventory) is free
+    assert world.chain.sent == []
+    assert await world.decisions() == []
+
+
+async def test_who_asks_is_told_every_reason_and_no_name_of_a_node(stub) -> None:
+    told = await stub.BidScreening(request(make_spec(gpus=("vendor/nvidia/model/a100/ram/40Gi",), price="1")))
+    assert not told.passed
+    assert list(told.reasons) == [
+        "unit 1: room for 0 of 1 replicas on 2 nodes (too little gpu on 2)",
+        "our price 10uact is above the order's maximum 1uact",
+    ]
+    assert not [reason for reason in told.reasons if "node1" in reason or "node2" in reason]
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (service_pb2.BidScreeningRequest(), grpc.StatusCode.INVALID_ARGUMENT),
+        (request(make_spec(), hostnames=["a.com"] * 101), grpc.StatusCode.INVALID_ARGUMENT),
+    ],
+)
+async def test_what_is_no_question_is_refused(stub, bad, code) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.BidScreening(bad)
+    assert caught.value.code() is code
+
+
+async def test_garbage_and_an_invalid_group_are_answered_and_the_next_one_is_served(stub) -> None:
+    wrong = request(make_spec())
+    wrong.group_spec.resources[0].resource.cpu.units.val = b"\xff much"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.BidScreening(wrong)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "not a valid group" in (await stub.BidScreening(request(make_spec(cpu=5)))).reasons[0]
+    empty = await stub.BidScreening(service_pb2.BidScreeningRequest(group_spec={}))
+    assert not empty.passed
+    assert (await stub.BidScreening(request(make_spec()))).passed
+
+
+async def test_other_methods_are_unimplemented_as_told(stub) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.GetStatus({})
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+class Context:
+    """As grpc's, as far as it is used: `abort` raises."""
+
+    async def abort(self, code: grpc.StatusCode, words: str) -> None:
+        raise RuntimeError(f"{code.name} {words}")
+
+
+async def test_many_questions_at_once_and_a_dead_chain_are_told_without_a_word_of_ours() -> None:
+    gate = asyncio.Event()
+
+    async def slow(spec: GroupSpec):
+        await gate.wait()
+        raise ChainError("http://10.0.0.1:26657", "refused")
+
+    screening = BidScreening(slow)
+    waiting = [asyncio.create_task(screening.answer(request(make_spec()), Context())) for _ in range(8)]
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED"):
+        await screening.answer(request(make_spec()), Context())
+    gate.set()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {str(one) for one in results} == {"UNAVAILABLE this provider cannot tell now; try again"}
+    with pytest.raises(RuntimeError, match="UNAVAILABLE"):
+        await screening.answer(request(make_spec()), Context())
+
+
+async def test_the_answer_is_what_the_market_does_with_the_order(world: World) -> None:
+    """Random orders, one by one, over what is left."""
+    chance, screening = random.Random(5), Screening(world.market)
+    bids = 0
+    for dseq in range(1, 101):
+        order = make_order(
+            dseq,
+            cpu=chance.choice([100, 900, 4500]),
+            count=chance.randrange(1, 4),
+            price=chance.choice(["1", "50"]),
+            gpus=("vendor/nvidia/model/a100",) if chance.random() < 0.2 else (),
+        )
+        world.chain.orders[order.id] = order
+        _, told = await screening.screen(order.spec, owner=order.id.owner)
+        await consider(world.market, order)
+        bid = order.id.bid_by(US) in world.chain.bid_states
+        assert bid == (told.bid is not None)
+        bids += bid
+        if chance.random() < 0.8:
+            world.ledger.release(order.id)
+    assert 5 < bids < 95
+
+
+async def test_a_script_is_asked_for_a_screening_only_where_there_is_room(world: World) -> None:
+    asked: list[Asked] = []
+
+    async def pricing(question: Asked) -> Quote:
+        asked.append(question)
+        return Quote("shellScript", replace(question.most, amount=Decimal(3)))
+
+    market = replace(world.market, pricing=pricing, rules=replace(RULES, prices=Quote("shellScript")))
+    _, told = await Screening(market).screen(make_spec())
+    assert told.bid is not None
+    assert told.bid.price.amount == 3
+    _, told = await Screening(market).screen(make_spec(cpu=9000))
+    assert told.bid is None
+    assert len(asked) == 1
+
+
+async def test_a_provider_that_is_not_registered_says_so(world: World) -> None:
+    world.chain.providers.clear()
+    with pytest.raises(MarketError, match="not registered"):
+        await Screening(world.market).screen(make_spec())
+
+
+async def test_a_question_over_the_socket_is_answered_node_by_node(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "m.sock"
+    task = asyncio.create_task(serve_questions(Screening(world.market), path))
+    while not path.exists():
+        await asyncio.sleep(0.01)
+    try:
+        assert path.stat().st_mode & 0o777 == 0o600
+        groups = (make_spec(gpus=("vendor/nvidia/model/a100/ram/40Gi",)), make_spec())
+        first, second = await asyncio.to_thread(ask_market, path, groups, owner="akash1x", reclamation_ns=None)
+        assert first["verdict"] == "declined"
+        assert first["nodes"]["node2"] == [
+            "unit 1: gpu: 0 free that match, 1 needed (wanted nvidia a100 40Gi; free 1 × nvidia a100 24Gi pcie)"
+        ]
+        assert (second["verdict"], second["price"]) == ("bid", {"amount": "10", "denom": "uact"})
+        with pytest.raises(NobodyAnswers, match="no provider answers"):
+            await asyncio.to_thread(ask_market, tmp_path / "none", groups, owner="", reclamation_ns=None)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"groups": 5}',
+        b'{"groups": [{}]}',
+        b'{"groups": [], "reclamation_ns": "x"}',
+        b"[" * 5000,
+    ],
+)
+async def test_what_is_no_question_over_the_socket_is_told_so(world: World, line: bytes) -> None:
+    told = await answer(Screening(world.market), line)
+    assert told == {"ok": False, "text": "this is no question that this provider knows"}
+    assert json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, ("0.0.0.0", 8444)),
+        ({"gateway_listen": "127.0.0.1:0"}, ("127.0.0.1", 0)),
+        ({"gateway_listen": "[::1]:9000"}, ("::1", 9001)),
+        ({"gateway_grpc_listen": "127.0.0.1:7000"}, ("127.0.0.1", 7000)),
+    ],
+)
+def test_the_grpc_gateway_listens_beside_the_other_one(settings, address) -> None:
+    assert grpc_address(Settings(**settings)) == address
