@@ -26,6 +26,7 @@ from provider.lifecycle.proof import Judgement, Proofs, Verdict
 from provider.lifecycle.records import BadRecordError
 from provider.lifecycle.remembering import Remembering
 from provider.lifecycle.serving import forget_refusal, recreate, serve
+from provider.lifecycle.slow import SlowEnds
 from provider.lifecycle.standing import Forgetful, Memory
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
@@ -54,6 +55,7 @@ class Reconciler:
         self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
         self._unstable = Unstable(config.unstable_after_s)
+        self._slow = SlowEnds()
         self._openings = Openings(parts.engine, parts.opening)
         seconds = config.volume_quarantine_s
         self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
@@ -99,6 +101,7 @@ class Reconciler:
             _log.exception("reconcile failed", lease=str(lease))
             outcome = Outcome(self._phase(lease), f"unexpected {type(error).__name__}: {error}", retry=True)
         outcome = self._note(lease, outcome)
+        self._slow.saw(lease, outcome, now=self._clock.monotonic())
         await self.memory.remember()
         return outcome
 
