@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import closing
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import httpx2
 from lightkube import ApiError, Client
@@ -18,6 +19,8 @@ from stacks.engine.errors import OperationRefused
 __all__ = ["delete_objects", "refuse_terminating", "sweep_namespace"]
 
 SECONDS = 10
+KEPT_SECONDS = 60.0
+"""A client is made anew after that: the files that its kubeconfig names may hold other credentials by then."""
 LABEL = "akash.network/namespace"
 
 
@@ -42,7 +45,7 @@ def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
     if (found.metadata.labels or {}).get(LABEL) != namespace:
         raise OperationRefused(f"namespace {namespace} is not a lease's: it lacks the label {LABEL}={namespace}")
     try:
-        with closing(_client(config)) as client:
+        with _asking(config) as client:
             client.delete(Namespace, namespace)
     except ApiError as error:
         if error.status.code != 404:
@@ -60,14 +63,12 @@ def delete_objects(config: EngineConfig, namespace: str, made: Iterable[tuple[st
         group, _, short = version.rpartition("/")
         resource = create_namespaced_resource(group, short, kind, _plural(kind))
         try:
-            with closing(_client(config)) as client:
+            with _asking(config) as client:
                 client.delete(resource, name, namespace=namespace)
             gone.append(f"{kind} {name}")
         except ApiError as error:
             if error.status.code != 404:
                 raise OperationRefused(f"{kind} {name} could not be deleted: {error}") from None
-        except (ConfigError, httpx2.HTTPError) as error:
-            raise OperationRefused(f"the API server of {config.kubeconfig} did not answer: {error!r}") from None
     return gone
 
 
@@ -79,16 +80,45 @@ def _plural(kind: str) -> str:
 
 def _get(config: EngineConfig, namespace: str) -> Namespace | None:
     try:
-        with closing(_client(config)) as client:
+        with _asking(config) as client:
             return client.get(Namespace, namespace)
     except ApiError as error:
         if error.status.code == 404:
             return None
         raise OperationRefused(f"namespace {namespace} could not be read: {error}") from None
-    except (ConfigError, httpx2.HTTPError) as error:
+
+
+@contextmanager
+def _asking(config: EngineConfig) -> Iterator[Client]:
+    """Raises `OperationRefused` when there is no answer. Reading a kubeconfig, TLS set up and a handshake cost more
+    than the question: 0.03 CPU s an operation.
+    """
+    try:
+        yield _client(config)
+    except ApiError as error:
+        if error.status.code != 404:
+            _forget()
+        raise
+    except (ConfigError, OSError, httpx2.HTTPError) as error:
+        _forget()
         raise OperationRefused(f"the API server of {config.kubeconfig} did not answer: {error!r}") from None
 
 
+_Key = tuple[str, str, int]
+_kept: dict[_Key, tuple[float, Client]] = {}
+
+
 def _client(config: EngineConfig) -> Client:
-    chosen = KubeConfig.from_file(config.kubeconfig_copy).get(config.context or None)
-    return Client(chosen, timeout=httpx2.Timeout(SECONDS))
+    key = (str(config.kubeconfig_copy), config.context, config.kubeconfig_copy.stat().st_mtime_ns)
+    made_at, client = _kept.get(key, (0.0, None))
+    if client is None or time.monotonic() - made_at > KEPT_SECONDS:
+        _forget()
+        chosen = KubeConfig.from_file(config.kubeconfig_copy).get(config.context or None)
+        client = Client(chosen, timeout=httpx2.Timeout(SECONDS))
+        _kept[key] = (time.monotonic(), client)
+    return client
+
+
+def _forget() -> None:
+    while _kept:
+        _kept.popitem()[1][1].close()

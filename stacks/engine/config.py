@@ -3,6 +3,7 @@
 <data>/key                      key of every stack's secrets, mode 0600, made at the first start
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
+<data>/pulumi/                  the command lines' PULUMI_HOME: plugins of the installed one, no logs
 <data>/tmp/<namespace>/         temporary files of a running operation
 <data>/stacks/<namespace>/      one lease: Pulumi.yaml, Pulumi.<namespace>.yaml and the file backend's .pulumi/
 """
@@ -66,6 +67,16 @@ class EngineConfig(BaseModel):
     @property
     def kubeconfig_copy(self) -> Path:
         return self.data / "kubeconfig"
+
+    @property
+    def home(self) -> Path:
+        """PULUMI_HOME as it is installed."""
+        return self.pulumi_home or Path.home() / ".pulumi"
+
+    @property
+    def quiet_home(self) -> Path:
+        """PULUMI_HOME of the fast path."""
+        return self.data / "pulumi"
 
     @property
     def stacks(self) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lease.spec import LeaseSpec
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
-from stacks.engine.files import hold, place_kubeconfig, prepare_key
+from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
 from stacks.engine.opened import OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.processes import end, survivors
@@ -161,6 +161,7 @@ class PulumiEngine:
         descriptor = hold(self._config.data)
         try:
             prepare_key(self._config.key_file)
+            prepare_home(self._config.home, self._config.quiet_home)
             place_kubeconfig(self._config.kubeconfig, self._config.kubeconfig_copy)
             self._config.stacks.mkdir(mode=0o700, exist_ok=True)
             end(survivors(self._config.data))

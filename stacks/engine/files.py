@@ -12,7 +12,7 @@ import yaml
 
 from stacks.engine.errors import DataInUse, EngineError
 
-__all__ = ["hold", "place_kubeconfig", "prepare_key", "write_private"]
+__all__ = ["hold", "place_kubeconfig", "prepare_home", "prepare_key", "write_private"]
 
 _FILES_IN_CLUSTERS = ("certificate-authority",)
 _FILES_IN_USERS = ("client-certificate", "client-key", "tokenFile")
@@ -43,11 +43,26 @@ def prepare_key(path: Path) -> None:
         raise EngineError(f"the key {path} is empty: restore it, or delete it together with {path.parent / 'stacks'}")
 
 
-def place_kubeconfig(source: Path, target: Path) -> None:
-    """Copy `source` to `target` with file names made absolute; nothing is written when nothing changed.
+def prepare_home(installed: Path, quiet: Path) -> None:
+    """Make `quiet` a PULUMI_HOME with the plugins of `installed` and without logs.
 
-    Raises EngineError when it cannot be read.
+    The command line logs everything that it does, compressed or encrypted, and looks through all logs at every start;
+    where a file stands in the place of the folder it says that there is no logging, and goes on.
     """
+    quiet.mkdir(mode=0o700, exist_ok=True)
+    plugins = quiet / "plugins"
+    if not plugins.is_symlink() or plugins.readlink() != installed.absolute() / "plugins":
+        plugins.unlink(missing_ok=True)
+        plugins.symlink_to(installed.absolute() / "plugins")
+    (quiet / "logs").touch(mode=0o600)
+
+
+def place_kubeconfig(source: Path, target: Path) -> None:
+    """Copy `source` to `target` with file names made absolute; nothing is written when nothing changed, and nothing
+    read when this process has just seen both. Raises EngineError when it cannot be read.
+    """
+    if (seen := _seen(source, target)) is not None and _placed.get(target) == seen:
+        return
     try:
         document = yaml.safe_load(source.read_text())
         text = yaml.safe_dump(_absolute(document, source.resolve().parent))
@@ -55,6 +70,21 @@ def place_kubeconfig(source: Path, target: Path) -> None:
         raise EngineError(f"the kubeconfig {source} cannot be used: {error}") from None
     if not target.exists() or target.read_text() != text:
         write_private(target, text)
+    _placed[target] = _seen(source, target)
+
+
+_Seen = tuple[Path, tuple[int, int, int], tuple[int, int, int]]
+_placed: dict[Path, _Seen | None] = {}
+
+
+def _seen(source: Path, target: Path) -> _Seen | None:
+    """What tells whether either was changed; None when one is not there."""
+    try:
+        states = source.stat(), target.stat()
+    except OSError:
+        return None
+    one, other = ((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
+    return source, one, other
 
 
 def write_private(path: Path, text: str, *, durable: bool = True) -> None:

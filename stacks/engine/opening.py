@@ -110,7 +110,7 @@ def open_stack(
     stock = config.engine == "stock"
     workspace = (LocalWorkspace if stock else ThinWorkspace)(
         work_dir=str(folder),
-        pulumi_home=str(config.pulumi_home) if config.pulumi_home else None,
+        pulumi_home=_home(config),
         program=program or (_nothing if stock else None),
         env_vars=environment(config, stack, secrets, providers=providers),
         secrets_provider=secrets.provider(),
@@ -120,6 +120,13 @@ def open_stack(
     if stock:
         return Stack.create_or_select(stack, workspace)
     return ThinStack(stack, workspace, project=PROJECT, exists=_exists(config, stack))
+
+
+def _home(config: EngineConfig) -> str | None:
+    """Credentials of another backend lie in the installed home, and the stock class keeps its selections there."""
+    if config.engine == "thin" and not config.backend and config.quiet_home.exists():
+        return str(config.quiet_home)
+    return str(config.pulumi_home) if config.pulumi_home else None
 
 
 def _exists(config: EngineConfig, stack: str) -> bool:

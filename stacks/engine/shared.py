@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 
 from stacks.broker import Broker, BrokerError, BrokerSettings, installed_plugin
 from stacks.engine.config import EngineConfig
@@ -77,8 +76,7 @@ class SharedPlugin:
         self._last = problem
 
     def _made(self) -> Broker:
-        home = self._config.pulumi_home or Path.home() / ".pulumi"
-        plugin = installed_plugin(home, version("pulumi-kubernetes"))
+        plugin = installed_plugin(self._config.home, version("pulumi-kubernetes"))
         told = {
             DATA_MARK: str(self._config.data),
             "KUBECONFIG": str(self._config.kubeconfig_copy),

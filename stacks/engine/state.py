@@ -69,7 +69,9 @@ def _doubt(state: Path) -> Path:
 
 def _unlock(config: EngineConfig, stack: str) -> list[str]:
     locks = sorted((config.folder(stack) / ".pulumi" / "locks").glob("**/*.json"))
-    left = survivors(config.data, stack)
+    # whoever ends a worker ends what it ran too: only where a run left a trace is there anybody to look for
+    traces = bool(locks or config.backend or config.begun_file(stack).exists())
+    left = survivors(config.data, stack) if traces else []
     for lock in locks:
         owner = _owner(lock)
         # process ids are used again: an owner counts only if it is a Pulumi command line

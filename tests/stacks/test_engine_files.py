@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stacks.engine.config import EngineConfig
 from stacks.engine.errors import DataInUse, EngineError, OperationRefused
-from stacks.engine.files import hold, place_kubeconfig, prepare_key
+from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
 from stacks.engine.state import doubted, prune_history, recover, trust
 
 CHECKPOINT = {"version": 3, "checkpoint": {"stack": "organization/lease/s", "latest": {"resources": [{"urn": "u"}]}}}
@@ -179,6 +179,33 @@ def test_history_keeps_the_newest_updates_records(tmp_path_factory, times, kept)
     left = [int(file.name.split("-")[1].split(".")[0]) - 10**18 for file in history.iterdir()]
     assert sorted(left) == sorted(times)[-kept:]
     assert not list(history.glob("*.checkpoint.json")), "whole checkpoints are not kept"
+
+
+def test_the_quiet_home_has_the_installed_plugins_and_a_file_where_logs_would_be(tmp_path: Path) -> None:
+    installed, other, quiet = tmp_path / "installed", tmp_path / "other", tmp_path / "quiet"
+    for home in (installed, other):
+        (home / "plugins" / f"resource-of-{home.name}").mkdir(parents=True)
+    prepare_home(installed, quiet)
+    assert [path.name for path in (quiet / "plugins").iterdir()] == ["resource-of-installed"]
+    assert (quiet / "logs").is_file() and stat.S_IMODE(quiet.stat().st_mode) == 0o700
+    prepare_home(other, quiet)
+    assert [path.name for path in (quiet / "plugins").iterdir()] == ["resource-of-other"], "the installation moved"
+
+
+def test_a_kubeconfig_that_was_seen_is_read_again_when_either_side_changed(config: EngineConfig) -> None:
+    config.data.mkdir()
+    document = {"clusters": [], "users": [], "contexts": [], "current-context": "a"}
+    config.kubeconfig.write_text(yaml.safe_dump(document))
+    place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
+    first = config.kubeconfig_copy.stat().st_mtime_ns
+    place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
+    assert config.kubeconfig_copy.stat().st_mtime_ns == first
+    config.kubeconfig_copy.write_text("damaged")
+    place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
+    assert yaml.safe_load(config.kubeconfig_copy.read_text()) == document
+    config.kubeconfig.write_text(yaml.safe_dump(document | {"current-context": "other"}))
+    place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
+    assert yaml.safe_load(config.kubeconfig_copy.read_text())["current-context"] == "other"
 
 
 def put_lock(config: EngineConfig, text: str) -> Path:

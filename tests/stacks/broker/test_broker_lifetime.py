@@ -64,7 +64,10 @@ async def test_an_old_plugin_is_replaced_while_it_finishes_what_it_has_begun(bro
 
 
 async def test_a_replaced_plugin_that_does_not_finish_is_ended(broker):
-    async with broker(age_seconds=0.5, check_seconds=0.1, drain_seconds=0.2, answer_seconds=0.3) as bench, bench.line() as line:
+    async with (
+        broker(age_seconds=0.5, check_seconds=0.1, drain_seconds=0.2, answer_seconds=0.3) as bench,
+        bench.line() as line,
+    ):
         await line.attached()
         error = await line.refused("Create", request("hang"))
         assert error.code() is grpc.StatusCode.UNAVAILABLE
