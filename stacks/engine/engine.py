@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
+from stacks.engine.causes import cause_of
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
 from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
@@ -181,7 +182,10 @@ class PulumiEngine:
                 return await self._from_opened(task) or await self._in_worker(asked)
             except EngineError as error:
                 seconds = round(time.monotonic() - asked.at, 3)
-                return StackResult(task.operation, task.stack, ok=False, seconds=seconds, error=str(error))
+                return StackResult(
+                    task.operation, task.stack, ok=False, seconds=seconds, error=str(error),
+                    cause=cause_of(str(error)),
+                )  # fmt: skip
 
     async def _from_opened(self, task: Task) -> StackResult | None:
         """The result if this stack's update was opened before and fits; None with nothing of it left."""
