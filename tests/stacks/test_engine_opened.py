@@ -172,7 +172,15 @@ async def test_one_without_a_manifest_is_given_up_in_time_and_the_ordinary_way_i
     await engine.close()
 
 
-@pytest.mark.parametrize("asked", ["preview", "refresh", "destroy", "give_up"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param("preview", marks=pytest.mark.long),
+        pytest.param("refresh", marks=pytest.mark.long),
+        "destroy",
+        "give_up",
+    ],
+)
 async def test_whatever_else_wants_the_stack_ends_it_at_once(engine, config, client, asked):
     spec = small()
     await opened(engine, spec)
@@ -215,7 +223,7 @@ async def test_a_spec_that_breaks_a_policy_ends_it_with_the_policy_s_words(engin
     assert good.ok, good.error
 
 
-@pytest.mark.parametrize("victim", ["command line", "worker"])
+@pytest.mark.parametrize("victim", ["command line", pytest.param("worker", marks=pytest.mark.long)])
 async def test_one_that_is_killed_while_it_waits_costs_nothing_but_its_gain(engine, config, client, victim):
     spec = small()
     await opened(engine, spec)
