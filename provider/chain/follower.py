@@ -14,7 +14,7 @@ import structlog
 from provider.chain.connection import Connection
 from provider.chain.events import block_from_results
 from provider.chain.model import Block, Head
-from provider.chain.rpc import RpcClient, RpcError, jittered
+from provider.chain.rpc import PartlyRefused, RpcClient, RpcError, jittered
 from provider.chain.websocket import Headers
 from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
@@ -28,7 +28,7 @@ _TRIES_BEFORE_GAP = 3
 a gap.
 """
 _UNREADABLE_BEFORE_GAP = 3
-"""When no node's answer for a height could be read so many times, better a gap than to stand there."""
+"""When no node gave a height readably so many times, better a gap than to stand there."""
 _WINDOW = 16
 """Blocks asked for at once when many are missing; grows from one, back to one at a failure."""
 _SILENT_SECONDS = 20.0
@@ -108,7 +108,7 @@ class _Follower:
         """Seconds to wait now."""
         self._failures += 1
         self._window = 1
-        self._unreadable += isinstance(error, _Unreadable)
+        self._unreadable += isinstance(error, _Unreadable | PartlyRefused)
         event = "chain.wrong" if isinstance(error, WrongChain) else "chain.unreachable"
         _log.warning(event, node=error.address, problem=error.problem, failures=self._failures)
         return jittered(min(_MAX_PAUSE_SECONDS, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
@@ -195,9 +195,11 @@ class _Follower:
     async def _results(self, height: int) -> Block:
         try:
             return await self._rpc.on_any_node(lambda connection: _read(connection, height))
-        except _Unreadable as error:
+        except (_Unreadable, PartlyRefused) as error:
             if self._unreadable < _UNREADABLE_BEFORE_GAP or height != self._height + 1:
                 raise
+            if isinstance(error, PartlyRefused):
+                raise error.refusal from error
             _log.error("chain.results_unreadable", node=error.address, height=height, problem=error.problem)
             return Block(height=height, events=(), missed_from=height)
 

@@ -19,7 +19,7 @@ from provider.chain.tls import ClientTls
 from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
 
-__all__ = ["AbciAnswer", "Asked", "QueryError", "RpcClient", "RpcError", "jittered"]
+__all__ = ["AbciAnswer", "Asked", "PartlyRefused", "QueryError", "RpcClient", "RpcError", "jittered"]
 
 _log = structlog.get_logger(__name__)
 _ATTEMPTS = 3
@@ -33,6 +33,14 @@ _T = TypeVar("_T")
 def jittered(seconds: float) -> float:
     """Half to the whole of it, so that clients that failed together do not return together."""
     return seconds * random.uniform(0.5, 1)  # noqa: S311
+
+
+class PartlyRefused(ChainError):
+    """`refusal` is what one node said; others, which may have it, did not answer."""
+
+    def __init__(self, refusal: RpcError) -> None:
+        super().__init__(refusal.address, f"{refusal.problem}; not every other node answered")
+        self.refusal = refusal
 
 
 class RpcClient:
@@ -116,22 +124,22 @@ class RpcClient:
 
     async def on_any_node(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
         """As `on_one_node`, but what one node refuses (it pruned the height, it has no index) the others are asked
-        for too. Raises the first refusal when all refuse.
+        for too, also those that rest. Raises the first refusal when all refuse, `PartlyRefused` when some are away.
         """
         try:
             return await self.on_one_node(ask)
         except RpcError as refusal:
-            first, refused_by = refusal, self._current
-        now = self._clock.monotonic()
+            first, away = refusal, False
         for node in self._nodes:
-            if node is not refused_by and node.rest_until <= now:
+            if node.connection.address != first.address:
                 try:
                     return await self._ask(node, ask)
                 except RpcError:
                     continue
                 except ChainError as error:
+                    away = True
                     self._failed(node, error)
-        raise first
+        raise PartlyRefused(first) if away else first
 
     async def head(self) -> Head:
         """Where the node in use stands; when that fails, is behind or stands still, all are asked and the foremost is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from akash.market.v1beta5 import query_pb2 as market_query
 
+from provider.chain import codec
 from provider.chain.comet import CometChain
 from provider.chain.connection import Connection
 from provider.chain.model import Block, Head
 from provider.chain.nodes import Node, best, choose
 from provider.errors import ChainError, WrongChain
+from provider.lifecycle.proof import Proofs, Verdict
 from tests.provider.chain.world import client, order, scripted_node, status
 
 Answer = Callable[[str, dict[str, Any]], Any]
@@ -303,3 +307,30 @@ def test_a_node_rests_longer_each_time_and_not_for_ever() -> None:
     assert choose([one, other], one, now=100.0) is other
     one.said(Head("local", 11, 0.0, False), now=101.0)
     assert choose([one, other], other, now=101.0) is one
+
+
+async def test_nodes_that_disagree_about_a_lease_prove_no_end_before_two_heights_above_all_seen() -> None:
+    """One node calls the lease closed at an old height, the other, in front, calls it active (field problem F3)."""
+    lease = order(7).bid_by("akash1p")
+
+    def says(state: int, height: int) -> Answer:
+        reply = market_query.QueryLeaseResponse(
+            lease={"id": codec.lease_id_to_pb(lease), "state": state, "price": {"denom": "uact", "amount": "1"}}
+        )
+        value = base64.b64encode(reply.SerializeToString()).decode()
+        query = {"response": {"code": 0, "value": value, "height": str(height)}}
+        return lambda method, params: query if method == "abci_query" else good(height)(method, params)
+
+    lying, proofs = says(3, 900), Proofs("local")
+    proofs.saw(1010)
+    async with (
+        scripted_node(lying) as behind,
+        scripted_node(says(1, 1010)) as front,
+        client(f"{behind},{front}") as chain,
+    ):
+        for _ in range(3):
+            assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.NO_WORD
+        chain._rpc.saw(1010)
+        assert (await chain.head()).height == 1010
+        assert chain.address == front
+        assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.ALIVE

@@ -1,0 +1,54 @@
+"""What a block's own events say is handed on like what its transactions say; nothing unreadable stops the follower."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+from provider.chain import events
+from provider.chain.model import Block
+from tests.provider.chain.world import client, order, scripted_node, status
+
+LEASE = order(7).bid_by("akash1p")
+
+
+def closed(value: str = "") -> dict[str, Any]:
+    fields = {"owner": LEASE.owner, "dseq": "7", "gseq": 1, "oseq": 1, "provider": LEASE.provider, "bseq": 0}
+    attributes = [
+        {"key": "id", "value": value or json.dumps(fields)},
+        {"key": "reason", "value": '"lease_closed_reason_insufficient_funds"'},
+        {"key": "mode", "value": "EndBlock"},
+    ]
+    return {"type": events.LEASE_CLOSED, "attributes": attributes}
+
+
+async def followed(results: dict[str, dict[str, Any]], count: int) -> list[Block]:
+    def answer(method: str, params: dict[str, Any]) -> Any:
+        empty = {"txs_results": None}
+        return status(8) if method == "status" else {"height": params["height"], **results.get(params["height"], empty)}
+
+    async with (
+        scripted_node(answer) as address,
+        client(address, poll_interval=0.01) as chain,
+        aclosing(chain.follow(after=4)) as blocks,  # type: ignore[type-var]
+        asyncio.timeout(30),
+    ):
+        return [await anext(blocks) for _ in range(count)]
+
+
+async def test_a_lease_that_the_block_itself_closed_is_heard_of() -> None:
+    """No transaction says so: the chain's own doing at the end of a block (field problem F1)."""
+    blocks = await followed({"5": {"txs_results": None, "finalize_block_events": [closed()]}}, 1)
+    (event,) = blocks[0].events
+    assert (event.type, events.lease_id(event)) == (events.LEASE_CLOSED, LEASE)
+    assert event.fields["reason"] == "lease_closed_reason_insufficient_funds"
+    assert "mode" not in event.fields
+
+
+async def test_a_block_that_no_node_tells_readably_becomes_a_gap_and_the_next_ones_follow() -> None:
+    """Standing at it for ever would be worse: who hears of a gap reads the state."""
+    blocks = await followed({"6": {"txs_results": None, "finalize_block_events": [closed("{")]}}, 3)
+    assert [(block.height, block.missed_from) for block in blocks] == [(5, 0), (6, 6), (7, 0)]
+    assert blocks[1].events == ()
