@@ -25,8 +25,8 @@ class _Async:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def execute(self, statement: Any) -> Any:
-        return self._connection.execute(statement)
+    async def execute(self, statement: Any, parameters: Any = None) -> Any:
+        return self._connection.execute(statement, parameters)
 
 
 @cache
