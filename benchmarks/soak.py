@@ -90,6 +90,7 @@ class Soak:
     def _sample(self) -> Sample:
         parts = self._parts()
         sample: Sample = {"operations": self.done, "seconds": round(time.monotonic() - self.began)}
+        sample["workers"] = len(parts["workers"])  # one that is being replaced is not there for a moment
         for name in PARTS:
             pids = parts[name]
             sample[f"{name}_mb"] = round(proportional_mb(pids), 1)
@@ -104,7 +105,8 @@ class Soak:
 
     def slopes(self) -> dict[str, tuple[float, float]]:
         """Per 1,000 operations, of everything that is measured."""
-        late = [sample for sample in self.samples if sample["operations"] > min(FIRST, self.operations / 3)]
+        first, full = min(FIRST, self.operations / 3), max(sample["workers"] for sample in self.samples)
+        late = [item for item in self.samples if item["operations"] > first and item["workers"] == full]
         names = [f"{part}_{unit}" for part in PARTS for unit in ("mb", "files", "threads")]
         found = {name: slope([(item["operations"] / 1000, item[name]) for item in late]) for name in names}
         return {name: (round(value, 2), round(error, 2)) for name, (value, error) in found.items()}

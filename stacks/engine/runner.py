@@ -120,6 +120,8 @@ class Runner:
                 return self._refresh(task.stack, recorder)
             case Operation.DESTROY:
                 return self._destroy(task.stack, recorder)
+            case Operation.STATE:
+                raise OperationRefused(f"{task.stack}: a command on the state alone is an operator's, not the engine's")
 
     def _up(self, task: Task, recorder: Recorder) -> dict[str, str]:
         program = self._program(task)
