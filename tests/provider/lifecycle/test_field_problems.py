@@ -1,4 +1,4 @@
-"""docs/field-problems.md names tests that exist, and reasons where there is none."""
+"""docs/field-problems*.md name tests that exist, and reasons where there is none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _ROW = re.compile(r"\| ([A-Z]\d+) \| .+ \| (.+) \|")
 
 
 def _rows() -> dict[str, str]:
-    text = (_ROOT / "docs" / "field-problems.md").read_text()
-    return {match[1]: match[2] for line in text.splitlines() if (match := _ROW.fullmatch(line))}
+    texts = [path.read_text() for path in sorted((_ROOT / "docs").glob("field-problems*.md"))]
+    found = [match for text in texts for line in text.splitlines() if (match := _ROW.fullmatch(line))]
+    return {f"{match[1]} ({place})": match[2] for place, match in enumerate(found)}
 
 
 def test_every_row_names_tests_that_exist_or_gives_a_reason() -> None:
