@@ -16,7 +16,9 @@ class EngineSettings(BaseModel):
     pulumi_home: Path | None = Field(
         None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
     )
-    stack_workers: int = Field(2, ge=1, le=64, validation_alias=ours("STACK_WORKERS"))
+    stack_workers: int = Field(
+        4, ge=1, le=64, validation_alias=ours("STACK_WORKERS"), description="operations side by side; started on demand"
+    )
     shared_plugin: bool = Field(
         True,
         validation_alias=ours("SHARED_PLUGIN"),
