@@ -22,7 +22,7 @@ from provider.store.sealing import load_ring
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import CANARY, small
 
-pytestmark = [pytest.mark.devnet, pytest.mark.long]
+pytestmark = [pytest.mark.devnet, pytest.mark.long, pytest.mark.timeout(900)]  # ten starts of the stock command line
 
 
 class Lessor:
@@ -48,7 +48,7 @@ class Lessor:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 
