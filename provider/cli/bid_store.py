@@ -17,7 +17,7 @@ from provider.store.decisions import StoredDecision, load_inputs, recent_decisio
 __all__ = ["past", "recent"]
 
 _ORDER = re.compile(
-    r"(?:(?P<owner>[a-z0-9]{1,100})/)?(?P<dseq>\d{1,20})(?:/(?P<gseq>\d{1,10}))?(?:/(?P<oseq>\d{1,10}))?"
+    r"(?:(?P<owner>akash1[a-z0-9]{1,100})/)?(?P<dseq>\d{1,20})(?:/(?P<gseq>\d{1,10}))?(?:/(?P<oseq>\d{1,10}))?"
 )
 _MANY = 1000
 

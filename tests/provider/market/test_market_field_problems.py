@@ -1,0 +1,169 @@
+"""What operators complained about (field-problems.md, by its numbers), as far as no other test plays it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lease.ids import OrderId, namespace_name
+from lease.resources import Attribute
+from provider.chain.model import BidState
+from provider.errors import TxRefused
+from provider.inventory.capacity import Capacity, Card, Overcommit
+from provider.inventory.ledger import Ledger
+from provider.inventory.reading import node as read_node
+from provider.inventory.snapshot import Inventory, Node, ScheduledPod
+from provider.market.bidding import consider
+from provider.market.decision import Bid, Declined, decide
+from provider.market.terms import OwnerRules
+from tests.provider.market.world import GI, RECORD, RULES, US, make_inventory, make_order, order_id, running
+
+T4, A100 = Card("nvidia", "t4"), Card("nvidia", "a100")
+ANY_GPU = replace(RECORD, attributes=(*RECORD.attributes, Attribute("capabilities/gpu/vendor/nvidia/model/t4", "true")))
+
+
+def room(cpu: int) -> Capacity:
+    return Capacity(cpu, 64 * GI, 64 * GI, 110)
+
+
+def of_lease(order: OrderId, node: str, number: int, cpu: int = 1000, **gpu: object) -> ScheduledPod:
+    space = namespace_name(order.bid_by(US))
+    return ScheduledPod(space, f"p{number}", node, Capacity(cpu, 128 * 2**20, 512 * 2**20, 1), **gpu)  # type: ignore[arg-type]
+
+
+def test_a3_the_card_that_is_free_is_bid_not_the_first_of_the_list() -> None:
+    full = ScheduledPod("x", "p", "node2", Capacity(0, 0, 0, 1), "nvidia", "a100", 1)
+    inventory = Inventory(nodes=(Node("node1", room(4000), (T4,)), Node("node2", room(4000), (A100,))), pods=(full,))
+    keys = ("vendor/nvidia/model/nonexistent", "vendor/nvidia/model/a100", "vendor/nvidia/model/t4")
+    order = make_order(gpus=keys)
+    unit = order.spec.units[0]
+    one = replace(order.spec, units=(replace(unit, resources=replace(unit.resources, gpu_units=1)),))
+    found = decide(replace(order, spec=one), ANY_GPU, snapshot=Ledger(US).free(inventory), rules=RULES, audits={})
+    assert isinstance(found, Bid)
+    assert found.reservation.nodes == {1: ("node1",)}
+    assert [item.key for item in found.offer[0].resources.gpu_attributes] == ["vendor/nvidia/model/t4"]
+    assert found.reservation.placements[1].model == "t4"  # type: ignore[union-attr]
+
+
+async def test_a9_tenants_who_never_take_a_bid_are_throttled_and_their_deposits_come_back(tmp_path: Path) -> None:
+    async with running(tmp_path, inventory=make_inventory(cpu=400_000)) as world:
+        market = replace(world.market, rules=replace(RULES, owners=OwnerRules(bids_an_hour=3)))
+        for dseq in range(1, 11):
+            for tenant in ("akash1a", "akash1b"):
+                order = replace(make_order(dseq), id=OrderId(tenant, dseq, 1, 1))
+                world.chain.orders[order.id] = order
+                await consider(market, order)
+        assert world.chain.sent_kinds() == ["MsgCreateBid"] * 6
+        for order in list(world.chain.orders):  # the market of this world knows no limit, and would go on
+            if order.bid_by(US) not in world.chain.bid_states:
+                del world.chain.orders[order]
+        await world.later(world.market.bid_timeout + 6)
+        assert {bid.state for bid in world.chain.bid_states.values()} == {BidState.CLOSED}
+
+
+def test_b4_a_card_that_falls_ill_under_full_use_leaves_nothing_free_and_wraps_nowhere() -> None:
+    label = "akash.network/capabilities.gpu.vendor.nvidia.model.a100"
+
+    def healthy(count: int) -> Node:
+        found = read_node(
+            {
+                "metadata": {"name": "n0", "labels": {"akash.network": "true", label: "8"}},
+                "status": {
+                    "allocatable": {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": str(count)},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            }
+        )
+        assert found is not None
+        return found
+
+    pods = tuple(ScheduledPod("x", f"p{index}", "n0", Capacity(0, 0, 0, 1), "nvidia", "a100", 1) for index in range(8))
+    for count in (8, 7, 0):
+        free = Ledger(US).free(Inventory(nodes=(healthy(count),), pods=pods))
+        assert free.nodes[0].cards == ()
+        found = decide(make_order(gpus=("vendor/nvidia/model/a100",)), RECORD, snapshot=free, rules=RULES, audits={})
+        assert isinstance(found, Declined)
+
+
+@pytest.mark.parametrize("event_lost", [False, True])
+async def test_c1_the_room_of_a_closed_order_is_back_with_its_block_or_with_the_next_pass(tmp_path, event_lost) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order())
+        await world.block()
+        assert world.free_cpu() == 3000
+        world.chain.close_order(order_id(7))
+        if event_lost:
+            world.chain.pending.clear()
+        await world.block()
+        assert world.free_cpu() == (3000 if event_lost else 4000)
+        await world.later(world.market.interval + 1)
+        assert world.free_cpu() == 4000
+
+
+def test_c2_what_runs_is_counted_once_after_a_restart_and_at_every_step_of_updates() -> None:
+    orders = [order_id(dseq) for dseq in range(1, 21)]
+    spec = make_order().spec
+    pods = tuple(of_lease(order, f"n{index % 4}", index) for index, order in enumerate(orders))
+    inventory = replace(make_inventory(cpu=8334, nodes=4), pods=pods)  # 20 of 33.3 cores: 60 %
+    ledger = Ledger(US)
+    for order in orders:
+        ledger.rebuild(order, spec, inventory=inventory, overcommit=Overcommit())
+
+    def free() -> int:
+        return sum(one.room.cpu_milli for one in ledger.free(inventory).nodes)
+
+    assert free() == 4 * 8334 - 20_000
+    for index, order in enumerate(orders):
+        # the old pod goes, the new one waits for a node, then runs on another one
+        others = tuple(pod for pod in inventory.pods if pod.namespace != namespace_name(order.bid_by(US)))
+        for now in (others, (*others, of_lease(order, f"n{(index + 1) % 4}", 100 + index))):
+            inventory = replace(inventory, pods=now)
+            assert free() == 4 * 8334 - 20_000
+
+
+def test_c5_a_node_that_shrinks_below_its_use_has_nothing_free_and_the_others_still_bid() -> None:
+    pods = tuple(ScheduledPod("x", f"p{index}", "n0", Capacity(2000, GI, 0, 1)) for index in range(3))
+    nodes = (Node("n0", Capacity(1000, GI, GI, 2)), Node("n1", room(4000)))
+    free = Ledger(US).free(Inventory(nodes=nodes, pods=pods))
+    assert (free.nodes[0].room.cpu_milli, free.nodes[0].room.memory_bytes, free.nodes[0].room.pods) == (0, 0, 0)
+    found = decide(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={})
+    assert isinstance(found, Bid)
+    assert found.reservation.nodes == {1: ("n1",)}
+
+
+@pytest.mark.parametrize(("cpu", "count", "fits"), [(4000, 1, False), (3000, 2, True), (3000, 3, False)])
+def test_c8_only_what_fits_node_by_node_is_bid_on(cpu: int, count: int, fits: bool) -> None:
+    free = Ledger(US).free(make_inventory(cpu=3000, nodes=2))
+    found = decide(make_order(cpu=cpu, count=count), RECORD, snapshot=free, rules=RULES, audits={})
+    assert isinstance(found, Bid) == fits
+
+
+@pytest.mark.parametrize(
+    ("code", "pauses"),
+    [(5, [60, 120, 240]), (11, [60, 120, 240]), (21, []), (24, [])],
+)
+async def test_f5_f6_a_refused_bid_gives_its_room_back_and_is_tried_again_later_and_later_or_never(
+    tmp_path: Path, code: int, pauses: list[int]
+) -> None:
+    async with running(tmp_path) as world:
+
+        def refuse(call: str) -> None:
+            if call == "broadcast":
+                raise TxRefused("fake", codespace="sdk" if code == 11 else "market", code=code, log="no")
+
+        world.chain.before = refuse
+        order = make_order()
+        world.chain.orders[order.id] = order
+        for pause in [*pauses, 100_000]:
+            tries = world.chain.calls.count("broadcast")
+            await consider(world.market, order)
+            assert world.chain.calls.count("broadcast") == tries + 1 or not pauses
+            assert world.free_cpu() == 4000
+            await consider(world.market, order)
+            assert world.chain.calls.count("broadcast") <= tries + 1
+            world.clock._passed += pause
+        assert world.chain.calls.count("broadcast") == len(pauses) + 1
+        (*_, first) = await world.decisions()
+        assert first.outcome.startswith("refused ")
