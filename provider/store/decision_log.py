@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import delete, func, insert, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -50,6 +51,7 @@ class DecisionLog:
         self._database = database
         self._inputs = InputStore()
         self._position: _Position | None = None
+        self._next: tuple[int, int] | None = None
         self._base: tuple[Rules, Rules] | None = None
         self._pending: list[_Pending] = []
         self._turn = asyncio.Lock()
@@ -71,7 +73,7 @@ class DecisionLog:
         problem: Exception = StoreError("the provider stopped while a decision was being written")
         try:
             async with self._database.writing() as connection:
-                numbers = [await self._insert(connection, item) for item in batch]
+                numbers = await self._insert(connection, batch)
         except Exception as error:  # told to each that waits
             problem = error
         finally:  # also when this very task is cancelled: nobody waits for ever
@@ -79,7 +81,7 @@ class DecisionLog:
 
     def _settle(self, batch: list[_Pending], numbers: list[int], problem: Exception) -> None:
         if not numbers:
-            self._position = None
+            self._position = self._next = None
             self._inputs.forget()
         for item, number in itertools.zip_longest(batch, numbers):
             if item.done.done():
@@ -90,7 +92,23 @@ class DecisionLog:
             else:
                 item.done.set_result(_sealed_record(number, item.inputs.order.id, item.decision))
 
-    async def _insert(self, connection: AsyncConnection, item: _Pending) -> int:
+    async def _insert(self, connection: AsyncConnection, batch: list[_Pending]) -> list[int]:
+        """One statement a table, however many decisions: statements are what a commit costs. Nobody else inserts here,
+        so their numbers are counted on.
+        """
+        number, entry = self._next or await _next_numbers(connection)
+        rows: list[dict[str, Any]] = []
+        made: list[dict[str, Any]] = []
+        for item in batch:
+            row = await self._row(connection, item)
+            rows.append({**row, "id": number + len(rows), "capacity": self._capacity(item, made, entry)})
+        if made:
+            await connection.execute(insert(capacity_log), made)
+        await connection.execute(insert(decisions), rows)
+        self._next = (number + len(rows), entry + len(made))
+        return [row["id"] for row in rows]
+
+    async def _row(self, connection: AsyncConnection, item: _Pending) -> dict[str, Any]:
         inputs, row = item.inputs, decision_row(item.inputs, item.decision, now=item.now)
         rules, quote = self._split(inputs.rules)
         keep = self._inputs.keep
@@ -99,9 +117,7 @@ class DecisionLog:
         row["rules_input"] = await keep(connection, "rules", rules)
         row["audits_input"] = await keep(connection, "audits", inputs.audits)
         row["quote_input"] = None if quote is None else await keep(connection, "quote", quote)
-        row["capacity"] = await self._capacity(connection, inputs.snapshot, item.now)
-        result = await connection.execute(insert(decisions).values(row))
-        return int((result.inserted_primary_key or (0,))[0])
+        return row
 
     def _split(self, rules: Rules) -> tuple[Rules, Quote | None]:
         """What was said of this order apart from what is the same for all of them."""
@@ -112,18 +128,18 @@ class DecisionLog:
             self._base = (base, base)
         return self._base[1], rules.prices
 
-    async def _capacity(self, connection: AsyncConnection, snapshot: Snapshot, now: float) -> int:
-        last = self._position
+    def _capacity(self, item: _Pending, made: list[dict[str, Any]], first: int) -> int:
+        """The number of the entry that says what was free; a new one goes to `made`, whose numbers start at `first`."""
+        last, snapshot, now = self._position, item.inputs.snapshot, item.now
         if last is not None and last.snapshot is snapshot:
             return last.entry
         body = None if last is None or now - last.full_at >= _HOUR else entries.changes(last.snapshot, snapshot)
         if last is not None and body == b"":
             self._position = replace(last, snapshot=snapshot)
             return last.entry
-        row = {"at": now, "full": body is None, "body": entries.full(snapshot) if body is None else body}
-        result = await connection.execute(insert(capacity_log).values(row))
-        entry = int((result.inserted_primary_key or (0,))[0])
-        self._position = _Position(snapshot, entry, now if body is None or last is None else last.full_at)
+        entry, whole = first + len(made), body is None
+        made.append({"id": entry, "at": now, "full": whole, "body": entries.full(snapshot) if body is None else body})
+        self._position = _Position(snapshot, entry, now if last is None or whole else last.full_at)
         return entry
 
     async def prune(self, *, now: float, keep: int, age_s: float) -> int:
@@ -139,6 +155,13 @@ class DecisionLog:
                 self._inputs.forget()
                 self._position = None
         return gone
+
+
+async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:
+    """Of the next decision, and of the next entry about what is free."""
+    newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
+    found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
+    return found[0] + 1, found[1] + 1
 
 
 async def _sweep(connection: AsyncConnection) -> None:

@@ -1,14 +1,19 @@
-"""The queue before a transaction, and the day's budget: laws."""
+"""The queue before a transaction, the day's budget, and what the settings make of both: laws and a table."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.chain.tx.budget import DAY_SECONDS, allowance
 from provider.chain.tx.intents import Intent, Rank
+from provider.chain.tx.policy import policy_from
 from provider.chain.tx.waiting import Waiting
+from provider.errors import SettingsError
+from provider.settings import load_settings
 
+GRANTER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 DEPLOYMENTS = st.sampled_from(["a/1", "a/2", "b/1"])
 INTENTS = st.builds(
     lambda kind, rank, settles, alone: Intent((), "", kind=kind, rank=rank, settles=settles, alone=alone),
@@ -58,3 +63,34 @@ def test_what_is_left_never_lets_a_rank_above_its_share_and_grows_as_fees_grow_o
     assert allowance(paid, budget=budget, rank=Rank.CLOSE, now=now).left >= found.left
     assert allowance(paid, budget=budget, rank=rank, now=now + 1000).left >= found.left
     assert found.again_at > now
+
+
+@pytest.mark.parametrize(
+    ("mode", "batch", "in_flight"), [("", 40, 64), ("batch", 40, 64), ("sequences", 1, 64), ("single", 1, 1)]
+)
+def test_the_mode_says_what_shares_and_what_flies(
+    mode: str, batch: int, in_flight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("TX_MODE", mode), ("FEE_BUDGET", "5000000"), ("TX_TIMEOUT_BLOCKS", "9")):
+        monkeypatch.setenv(f"LESSOR_{name}", value)
+    monkeypatch.setenv("AKASH_FEE_GRANTER", GRANTER)
+    policy = policy_from(load_settings())
+    assert (policy.batch, policy.in_flight) == (batch, in_flight)
+    assert (policy.fee_budget, policy.timeout_blocks, policy.granter) == (5_000_000, 9, GRANTER)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LESSOR_TX_MODE", "fast"),
+        ("LESSOR_TX_BATCH", "0"),
+        ("LESSOR_TX_TIMEOUT_BLOCKS", "1"),
+        ("LESSOR_FEE_BUDGET", "-1"),
+        ("LESSOR_FEE_BUDGET", "10akt"),
+        ("AP_FEE_GRANTER", "akash1short"),
+    ],
+)
+def test_a_wrong_setting_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name):
+        load_settings()
