@@ -58,4 +58,5 @@ def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
         blocked_hostnames=settings.blocked_hostnames,
         static_hosts=settings.ingress_static_hosts,
         leased_ips=bool(settings.ip_ranges),
+        reclamation_window_ns=int(settings.reclamation_window) * 10**9,
     )

@@ -15,7 +15,7 @@ import structlog
 
 from lease.errors import SpecRefused
 from lease.ids import LeaseId
-from provider.chain.messages import CloseReason, close_bid
+from provider.chain.messages import CloseReason
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import applied_name, read_applied
 from provider.lifecycle.brake import Brake
@@ -32,6 +32,7 @@ from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
 from provider.lifecycle.troubles import pause
 from provider.lifecycle.unstable import Unstable
+from provider.market.notice import ending_message
 from provider.operators.hostname.claims import HostnameRefusedError
 from provider.operators.ip.addresses import AddressesExhaustedError
 from provider.operators.objects import SECRET
@@ -169,7 +170,13 @@ class Reconciler:
         """Ask the chain to end a lease whose application does not run (kubernetes-objects.md §4.4). Only when the chain
         then says that it has ended is anything removed.
         """
-        await self._chain.broadcast([close_bid(lease, reason=CloseReason.UNSTABLE)])
+        found = (await self._chain.lease(lease)).lease
+        if found is None:
+            return outcome
+        message = ending_message(found, reason=CloseReason.UNSTABLE, now=self._clock.now())
+        if message is None:
+            return replace(outcome, reason=f"the provider gives this lease up after its notice: {outcome.reason}")
+        await self._chain.broadcast([message])
         _log.warning("lease.unstable", lease=str(lease), reason=outcome.reason)
         self._unstable.forget(lease)
         return replace(outcome, reason=f"the provider gives this lease up: {outcome.reason}")
