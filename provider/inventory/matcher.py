@@ -62,7 +62,8 @@ def place(
     that run.
     """
     needs = needs_of(spec, overcommit)
-    surveys = [survey(need, snapshot, alone=len(needs) == 1) for need in needs]
+    replicas = sum(need.count for need in needs)
+    surveys = [survey(need, snapshot, others=replicas - need.count) for need in needs]
     found = shortage(surveys, snapshot)
     if found is not None:
         return found

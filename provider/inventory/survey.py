@@ -39,8 +39,10 @@ class Survey:
         return self.kinds[card]
 
 
-def survey(need: Need, snapshot: Snapshot, *, alone: bool) -> Survey:
-    """`alone`: the group has no other unit, so nodes beyond those that suffice are not listed."""
+def survey(need: Need, snapshot: Snapshot, *, others: int) -> Survey:
+    """`others`: replicas of the group's other units, which take at most as many nodes away. Nodes beyond those that
+    suffice whichever these are need not be listed.
+    """
     found = Survey(need)
     if need.impossible or not need.count:
         found.options = {} if need.impossible else {None: []}
@@ -48,7 +50,7 @@ def survey(need: Need, snapshot: Snapshot, *, alone: bool) -> Survey:
     fitting = snapshot.index.fitting(need.room, need.classes)
     kinds = _by_cards(found, snapshot, set(fitting)) if need.gpu_units else {None: dict.fromkeys(fitting, 0)}
     for kind, cards in kinds.items():
-        spots, total = _spots(found, snapshot, cards, enough=need.count if alone else None)
+        spots, total = _spots(found, snapshot, cards, others=others)
         found.most = max(found.most, total)
         if total >= need.count:
             found.options[kind] = spots
@@ -78,16 +80,20 @@ def _by_cards(found: Survey, snapshot: Snapshot, fitting: set[int]) -> dict[Kind
     return {kind: {at: each[at] for at in sorted(each) if each[at] >= units} for kind, each in counts.items()}
 
 
-def _spots(found: Survey, snapshot: Snapshot, cards: dict[int, int], *, enough: int | None) -> tuple[Spots, int]:
+def _spots(found: Survey, snapshot: Snapshot, cards: dict[int, int], *, others: int) -> tuple[Spots, int]:
     """The nodes at the positions of `cards`, or the first of them that are enough; and replicas in all."""
-    units, positions, spots = found.need.gpu_units, list(cards), []
-    total = start = 0
-    size = len(positions) if enough is None else enough
-    while start < len(positions) and (enough is None or total < enough):
-        part = positions[start : start + size]
-        counts = snapshot.index.how_many(part, found.need.room)
+    units, positions, counts = found.need.gpu_units, list(cards), list[int]()
+    size = found.need.count + others
+    while len(counts) < len(positions) and not _enough(counts, found.need.count, others):
+        part = positions[len(counts) : len(counts) + size]
+        fits = snapshot.index.how_many(part, found.need.room)
         if units:
-            counts = [min(count, cards[at] // units) for count, at in zip(counts, part, strict=True)]
-        spots += [(snapshot.nodes[at], count) for at, count in zip(part, counts, strict=True)]
-        start, total = start + size, total + sum(counts)
-    return spots, total
+            fits = [min(count, cards[at] // units) for count, at in zip(fits, part, strict=True)]
+        counts += fits
+    spots = [(snapshot.nodes[at], count) for at, count in zip(positions, counts, strict=False)]
+    return spots, sum(counts)
+
+
+def _enough(counts: list[int], wanted: int, others: int) -> bool:
+    """Whether there is room even without the best `others` nodes."""
+    return len(counts) > others and sum(sorted(counts)[: len(counts) - others]) >= wanted
