@@ -21,7 +21,7 @@ from provider.market.pricing import maximum_price
 from provider.market.quote import Asked, Quote
 from provider.market.terms import Rules
 from provider.observe.metrics import DECISIONS
-from provider.store.decisions import DecisionInputs, Recorded
+from provider.store.decisions import DecisionInputs, Recorded, short_reasons
 
 __all__ = [
     "current_record",
@@ -130,21 +130,31 @@ def room_for_any_price(inputs: DecisionInputs) -> Decision:
 
 
 async def _priced(market: Market, inputs: DecisionInputs, fits: Bid) -> tuple[DecisionInputs, Decision]:
-    """The same question under the same mark has its answer already: no script is run again for it."""
+    """The same question under the same mark has its answer already: no script is run again for it, and nothing is
+    promised meanwhile.
+    """
     order, mark = inputs.order, market.pricing_mark()
     asked = Asked(order.id, order.spec, fits.offer, maximum_price(order.spec))
     known = market.book.quoted.get(order.id)
-    market.ledger.promise(fits.reservation)
     decision: Decision = Declined(())
-    try:
-        if known is None or known.mark != mark or known.asked != asked:
+    if known is None or known.mark != mark or known.asked != asked:
+        market.ledger.promise(fits.reservation)
+        try:
             known = await _ask(market, asked, mark)
-        inputs = replace(inputs, rules=replace(inputs.rules, prices=known.quote))
-        decision = _decide(inputs)
-    finally:
-        if isinstance(decision, Declined):
-            market.ledger.release(order.id)
+            inputs, decision = _with_quote(inputs, known.quote)
+        finally:
+            if isinstance(decision, Declined):
+                market.ledger.release(order.id)
+        return inputs, decision
+    inputs, decision = _with_quote(inputs, known.quote)
+    if isinstance(decision, Bid):
+        market.ledger.promise(decision.reservation)
     return inputs, decision
+
+
+def _with_quote(inputs: DecisionInputs, quote: Quote) -> tuple[DecisionInputs, Decision]:
+    inputs = replace(inputs, rules=replace(inputs.rules, prices=quote))
+    return inputs, _decide(inputs)
 
 
 async def _ask(market: Market, asked: Asked, mark: object) -> Quoted:
@@ -174,7 +184,7 @@ async def record_decision(market: Market, inputs: DecisionInputs, decision: Deci
         book.declined.pop(order, None)
         raise
     DECISIONS.labels("declined").inc()
-    _log.info("market.declined", order=str(order), reasons=list(decision.reasons))
+    _log.info("market.declined", order=str(order), reasons=list(short_reasons(decision)))
     return recorded
 
 

@@ -152,4 +152,5 @@ async def time_out(market: Market) -> None:
         return
     limit = market.clock.now() - market.bid_timeout
     for order in [order for order, placed in market.book.placed.items() if placed.since < limit]:
-        await end_bid(market, order, "no lease within the bid timeout")
+        if order in market.book.placed:  # another has ended it meanwhile
+            await end_bid(market, order, "no lease within the bid timeout")

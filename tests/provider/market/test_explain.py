@@ -23,6 +23,7 @@ from provider.inventory.capacity import Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, ScheduledPod
 from provider.market.bidding import consider
+from provider.market.considering import made_up_mind
 from provider.market.decision import Bid, Declined
 from provider.market.explain import explain
 from provider.market.offer import bid_message
@@ -270,6 +271,7 @@ async def test_a_script_is_not_asked_again_about_an_order_until_something_change
             for order in orders:
                 await consider(market, order)
         assert questions == ["7", "8"]
+        assert all(made_up_mind(market, order.id) for order in orders)  # not even decided again
         mark[0] = 2  # the script's file was replaced
         await consider(market, orders[0])
         assert questions == ["7", "8", "7"]
