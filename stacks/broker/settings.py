@@ -11,9 +11,9 @@ from stacks.broker.errors import BrokerError
 __all__ = ["BrokerSettings", "BrokerStatus", "PluginStatus", "installed_plugin"]
 
 
-PLUGIN_ENVIRONMENT = {"GOGC": "100", "PULUMI_K8S_CLIENT_QPS": "300", "PULUMI_K8S_CLIENT_BURST": "600"}
-"""One plugin asks the API server what many did, with 50 a second for each. It never frees about 0.1 MB of every object
-that it makes or deletes (4.25.0), so that a lazy collection (GOGC=400, toolchain.md §3) would only end it sooner."""
+PLUGIN_ENVIRONMENT = {"GOGC": "400", "PULUMI_K8S_CLIENT_QPS": "300", "PULUMI_K8S_CLIENT_BURST": "600"}
+"""Fewer collections (toolchain.md §3): the heap soon fills what GOMEMLIMIT allows and stays there. And one plugin asks
+the API server what many did, with 50 a second for each."""
 
 
 class BrokerSettings(BaseModel):
@@ -29,7 +29,7 @@ class BrokerSettings(BaseModel):
     configurations: int = Field(default=3, ge=1, le=32, description="plugins side by side; each 120-200 MB")
     age_seconds: float = Field(default=3600, gt=0, description="then a plugin is replaced")
     idle_seconds: float = Field(default=900, gt=0, description="unused for so long, it is ended")
-    memory_bytes: int = Field(default=300 << 20, ge=1 << 20, description="resident; above it a plugin is replaced")
+    memory_bytes: int = Field(default=400 << 20, ge=1 << 20, description="resident; above it a plugin is replaced")
     doubt_seconds: float = Field(default=5, ge=0, description="a younger plugin is not replaced for what it answers")
     drain_seconds: float = Field(default=660, gt=0, description="a replaced plugin may finish its calls for so long")
     start_seconds: float = Field(default=30, gt=0, description="for a plugin to say its port and to be configured")
