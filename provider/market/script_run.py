@@ -44,9 +44,7 @@ async def run_program(
     """
     run = new_run()
     try:
-        process = await asyncio.create_subprocess_exec(
-            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**environment, RUN_VARIABLE: run}, start_new_session=True
-        )
+        process = await _start(path, {**environment, RUN_VARIABLE: run}, run)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise PricingError(f"the price script {path!r} cannot be started: {words}") from error
@@ -62,6 +60,21 @@ async def run_program(
         raise
     leftovers.at(deadline, run)
     return ended
+
+
+async def _start(path: str, environment: Mapping[str, str], run: str) -> Process:
+    """Who is cancelled meanwhile waits until it can be ended: left to itself, asyncio would wait for its children."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(await starting, run)
+        raise
 
 
 async def _talk(process: Process, stdin: bytes) -> Ended:

@@ -146,6 +146,20 @@ async def test_vector_12_a_decision_that_is_cancelled_kills_its_script(tmp_path:
     await gone(int((tmp_path / "pid").read_text()))
 
 
+async def test_a_decision_that_is_cancelled_while_its_script_starts_waits_for_none_of_its_children(
+    tmp_path: Path,
+) -> None:
+    begun = time.monotonic()
+    for turns in range(12):
+        task = asyncio.create_task(said(tmp_path, "sleep 60 & sleep 60", timeout_s=20.0))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+    assert time.monotonic() - begun < 30
+
+
 async def gone(pid: int) -> None:
     """No such process, or one that only waits to be collected by init."""
     async with asyncio.timeout(10):
