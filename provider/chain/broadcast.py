@@ -53,7 +53,7 @@ class Broadcaster:
         self._policy = policy
         kept = MemoryJournal() if journal is None else journal
         self._outbox = Outbox(node, key, head=head, clock=clock, policy=policy, journal=kept)
-        self._flights = Flights(node, head=head, clock=clock, ended=self._ended)
+        self._flights = Flights(node, head=head, clock=clock, ended=self._ended, window=policy.timeout_blocks)
         self._waiting = Waiting()
         self._wishes: dict[str, Intent] = {}
         self._changed = asyncio.Event()

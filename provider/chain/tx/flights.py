@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from provider.chain.tx.inclusion import Included, find
+from provider.chain.tx.inclusion import Included, find, find_in_block, has_no_index
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import SentTx
 from provider.chain.tx.node import AskHead, Node
@@ -27,6 +27,7 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 _RESUBMIT_SECONDS = 10.0
 _HEAD_SECONDS = 1.0
+_LONGEST_WINDOW = 1000
 _LATE_LOOKS = 3
 """Looks after the timeout height before a transaction counts as lapsed: behind one address may be several nodes, and a
 node indexes transactions a moment after their block."""
@@ -40,6 +41,8 @@ class Flight:
     intents: tuple[Intent, ...]
     raw: bytes = b""
     taken: bool = True
+    read_up_to: int = 0
+    """The last block that was read for it, where a node has no index."""
 
 
 Ended = Callable[[Flight, Included | None], Awaitable[None]]
@@ -49,11 +52,13 @@ Ended = Callable[[Flight, Included | None], Awaitable[None]]
 class Flights:
     """Watches every transaction until its end is known."""
 
-    def __init__(self, node: Node, *, head: AskHead, clock: Clock, ended: Ended) -> None:
+    def __init__(self, node: Node, *, head: AskHead, clock: Clock, ended: Ended, window: int = _LONGEST_WINDOW) -> None:
+        """`window`: blocks before its last height in which a transaction may be."""
         self._node = node
         self._head = head
         self._clock = clock
         self._ended = ended
+        self._window = window
         self._tasks: dict[Flight, asyncio.Task[None]] = {}
         self._endings: set[asyncio.Future[None]] = set()
 
@@ -103,7 +108,7 @@ class Flights:
             await self._clock.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 1.5)
             try:
-                found = await find(self._node, flight.tx.hash)
+                found = await self._find(flight)
                 if found is not None:
                     return found
                 now = self._clock.monotonic()
@@ -117,6 +122,22 @@ class Flights:
                     await self._resubmit(flight)
             except ChainError as error:
                 _log.debug("chain.transaction_not_looked_up", hash=flight.tx.hash, problem=str(error))
+
+    async def _find(self, flight: Flight) -> Included | None:
+        try:
+            return await find(self._node, flight.tx.hash)
+        except ChainError as error:
+            if not has_no_index(error):
+                raise
+        newest = min((await self._head()).height, flight.tx.timeout_height)
+        window = self._window if flight.raw else _LONGEST_WINDOW  # the process before us may have had another setting
+        first = max(flight.read_up_to, flight.tx.timeout_height - window, 0) + 1
+        for height in range(first, newest + 1):
+            found = await find_in_block(self._node, flight.tx.hash, height)
+            if found is not None:
+                return found
+            flight.read_up_to = height
+        return None
 
     async def _is_late(self, flight: Flight) -> bool:
         """One block more than the timeout: a node may know of a block before it has indexed what is in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from provider.chain.rpc import RpcError
 from provider.chain.tx.node import Node
 from provider.errors import ChainError
 
-__all__ = ["Included", "find"]
+__all__ = ["Included", "find", "find_in_block", "has_no_index"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,25 @@ async def find(node: Node, hash_: str) -> Included | None:
         return _included(found)
     except (TypeError, ValueError, AttributeError) as error:
         raise ChainError(node.address, f"tx {hash_}: the answer cannot be read: {error}") from error
+
+
+def has_no_index(problem: ChainError) -> bool:
+    """The node keeps no index of transactions: their blocks must be read."""
+    return isinstance(problem, RpcError) and "indexing is disabled" in problem.text
+
+
+async def find_in_block(node: Node, hash_: str, height: int) -> Included | None:
+    """As `find`, from the block itself. Raises `ChainError`, also for a height that is not there yet."""
+    block = await node.call("block", height=str(height))
+    try:
+        raw = [base64.b64decode(tx, validate=True) for tx in block["block"]["data"]["txs"] or ()]
+        places = [index for index, tx in enumerate(raw) if hashlib.sha256(tx).hexdigest().upper() == hash_]
+        if not places:
+            return None
+        results = await node.call("block_results", height=str(height))
+        return _included({"height": str(height), "tx_result": results["txs_results"][places[0]]})
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise ChainError(node.address, f"block {height}: the answer cannot be read: {error!r}") from error
 
 
 def _included(found: dict[str, Any]) -> Included:

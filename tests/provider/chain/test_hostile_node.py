@@ -305,6 +305,25 @@ async def test_every_end_is_written_down() -> None:
         assert all(tx.height for tx in journal.sent.values())
 
 
+async def test_a_node_without_an_index_has_its_blocks_read() -> None:
+    async with direct(1, 2, timeout_blocks=20) as world:
+
+        def no_index(method: str, params: dict[str, Any]) -> None:
+            if method == "tx":
+                raise RpcError("direct", method, code=-32603, text="transaction indexing is disabled")
+
+        world.node.before = no_index
+        async with ticking(world.chain):
+            assert isinstance(await world.us.broadcast([bid_on(1)]), TxResult)
+        taken = loses(world)
+        lost = asyncio.create_task(world.us.broadcast([bid_on(2)]))
+        while not taken:
+            await asyncio.sleep(0.001)
+        await many_blocks(world, 24)
+        with pytest.raises(NotSent, match="in no block up to its last height"):
+            await lost
+
+
 async def test_nothing_is_sent_through_a_node_that_is_behind() -> None:
     async with direct(1) as world:
         world.chain.faults.catching_up = True
