@@ -105,7 +105,12 @@ class Chain(Protocol):
         ...
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
-        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no."""
+        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no.
+
+        `NotSent` means that nothing of it is on the chain; any other `ChainError` that this is not known: then saying
+        the same again waits for the one on its way. Several messages in one call are one whole; wishes of one message
+        share transactions, so whatever may fail by itself is said by itself.
+        """
         ...
 
 
