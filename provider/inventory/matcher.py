@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from lease.spec import GpuPlacement
-from provider.inventory.capacity import Overcommit
+from provider.inventory.capacity import Capacity, Overcommit
 from provider.inventory.needs import Need, leased_ips, needs_of, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage
 from provider.inventory.shortage import NOT_TOGETHER, shortage
@@ -25,7 +25,9 @@ __all__ = ["place"]
 
 _MAX_FILLS = 400
 """Fills tried greedily before the careful search: enough for every combination of five units with three cards."""
-_MAX_STEPS = 3000
+_FEWER_FILLS = 100
+"""The same for the second and third order of units, which rarely help."""
+_MAX_STEPS = 1500
 """Choices that the careful search makes: all there are with a few nodes and replicas."""
 _MAX_SPOTS = 64
 """Nodes with room beyond which it is not begun: there, going through all ways would be hopeless."""
@@ -33,12 +35,12 @@ _MAX_SPOTS = 64
 
 @dataclass(slots=True)
 class _Search:
-    """A survey a unit, in the order of the units; the kinds of card that each may have; how much was tried so far."""
+    """A survey a unit, in the order of the units; the kinds of card that each may have; how much may be tried yet."""
 
     surveys: list[Survey]
     options: list[dict[Kind, Spots]]
-    fills: int = 0
-    steps: int = 0
+    fills: int = _MAX_FILLS
+    steps: int = _MAX_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,22 @@ def place(
     found = shortage(surveys, snapshot)
     if found is not None:
         return found
+    if _more_than_all(needs, snapshot):
+        return Shortage((NOT_TOGETHER,))
     search = _Search(surveys, [_preferred(one.options, prefer) for one in surveys])
     plan = _greedy(search) or _careful(search)
     return Shortage((NOT_TOGETHER,)) if plan is None else _reservation(order, spec, needs, plan)
+
+
+def _more_than_all(needs: Sequence[Need], snapshot: Snapshot) -> bool:
+    """Whether the units need more in sum than all nodes have: then no search can end well."""
+    asked = Capacity()
+    for need in needs:
+        asked = asked.plus(need.room.times(need.count))
+    have = [sum(column) for column in snapshot.index.columns]
+    cards = sum(sum(positions.values()) for positions in snapshot.index.cards.values())
+    gpus = sum(need.gpu_units * need.count for need in needs)
+    return gpus > cards or not Capacity(*have).holds(asked)
 
 
 def _preferred(options: dict[Kind, Spots], prefer: Sequence[tuple[str, str]]) -> dict[Kind, Spots]:
@@ -91,14 +106,14 @@ def _greedy(search: _Search) -> _Plan | None:
     """
     largest, backwards = _largest_first(search), tuple(reversed(range(len(search.surveys))))
     for units in dict.fromkeys((largest, backwards)):
-        search.fills = 0
         plan = _assign(search, units, _Plan())
         if plan is not None:
             return plan
+        search.fills = _FEWER_FILLS
     tight = [
         {kind: sorted(spots, key=lambda spot: spot[1]) for kind, spots in options.items()} for options in search.options
     ]
-    return _assign(_Search(search.surveys, tight), largest, _Plan())
+    return _assign(_Search(search.surveys, tight, _FEWER_FILLS), largest, _Plan())
 
 
 def _assign(search: _Search, units: tuple[int, ...], plan: _Plan) -> _Plan | None:
@@ -106,8 +121,8 @@ def _assign(search: _Search, units: tuple[int, ...], plan: _Plan) -> _Plan | Non
     if not units:
         return plan
     for kind, spots in search.options[units[0]].items():
-        search.fills += 1
-        if search.fills > _MAX_FILLS:
+        search.fills -= 1
+        if search.fills < 0:
             return None
         filled = _fill(search.surveys[units[0]], kind, spots, plan)
         done = _assign(search, units[1:], filled) if filled is not None else None
@@ -162,8 +177,8 @@ def _spreads(search: _Search, spots: Spots, left: int) -> Iterator[Spots]:
             return
         rest -= count
         for taken in range(min(left, count), 0, -1):
-            search.steps += 1
-            if search.steps > _MAX_STEPS:
+            search.steps -= 1
+            if search.steps < 0:
                 return
             for others in _spreads(search, spots[index + 1 :], left - taken):
                 yield [(node, taken), *others]

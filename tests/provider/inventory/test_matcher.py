@@ -241,6 +241,6 @@ def test_the_preferred_model_is_tried_first() -> None:
 
 def test_a_hostile_order_costs_a_bounded_search() -> None:
     """Twenty units that take any of twenty models of which one card each is there, but one card short."""
-    cards = tuple(Card("nvidia", f"m{index}") for index in range(19))
+    cards = (*(Card("nvidia", f"m{index}") for index in range(19)), Card("amd", "mi100"))
     units = [unit(10, gpu=1, gpus=("vendor/nvidia/model/*",), memory=GI, volumes=()) for _ in range(20)]
     assert isinstance(fit(Snapshot((node("a", 64000, *cards),)), *units), Shortage)

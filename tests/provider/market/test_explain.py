@@ -99,7 +99,7 @@ def any_order(chance: random.Random, dseq: int):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path: Path, seed: int) -> None:
     """Random orders, nodes, pods, promises and releases over several hours, with and without a price strategy."""
     chance = random.Random(seed)
@@ -147,7 +147,7 @@ def test_what_was_free_comes_back_exactly_from_a_full_picture_and_its_changes() 
     chance = random.Random(7)
     inventory, world = make_inventory(nodes=4), None
     snapshots = []
-    for _ in range(200):
+    for _ in range(60):
         inventory = changed(chance, inventory)
         world = Ledger(US).free(inventory)
         snapshots.append(world)
