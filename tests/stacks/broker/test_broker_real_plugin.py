@@ -253,6 +253,7 @@ async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     sink.close()
 
 
+@pytest.mark.long
 async def test_an_api_server_that_was_away_is_found_again(world, devnet_cluster, tmp_path):
     relay = Relay(int(devnet_cluster.api_server.rpartition(":")[2]))
     await relay.open()
