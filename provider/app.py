@@ -234,7 +234,11 @@ def _funds(world: _World, ledger: Ledger) -> FundsWatch:
         database=world.database,
         rules=FundsRules(settings.funds_interval, settings.withdrawal_period, settings.withdrawal_threshold),
         wallet=WalletRules(
-            settings.gas_prices, settings.gas_adjustment, settings.bid_deposit, settings.minimum_balance
+            settings.gas_prices,
+            settings.gas_adjustment,
+            settings.bid_deposit,
+            settings.minimum_balance,
+            settings.fee_granter,
         ),
         engaged=lambda: len(ledger.orders()),
     )

@@ -100,8 +100,8 @@ class Chain(Protocol):
         """Those of these accounts that are open."""
         ...
 
-    async def balances(self, address: str) -> Mapping[str, int]:
-        """What an account holds: denom to whole micro-units."""
+    async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
+        """What an account holds: denom to whole micro-units; of `denoms` alone where some are given."""
         ...
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:

@@ -156,8 +156,8 @@ class CometChain:
     async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
         return await money_queries.escrows(self._rpc, deployments)
 
-    async def balances(self, address: str) -> Mapping[str, int]:
-        return await money_queries.balances(self._rpc, address)
+    async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
+        return await money_queries.balances(self._rpc, address, denoms=denoms)
 
     async def account_public_key(self, address: str) -> bytes | None:
         found = await queries.account(self._rpc, address)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -27,10 +27,14 @@ __all__ = ["balances", "escrows", "lease_payment", "lease_payments"]
 
 _ACCOUNTS = "/akash.escrow.v1.Query/Accounts"
 _PAYMENTS = "/akash.escrow.v1.Query/Payments"
-_BALANCES = "/cosmos.bank.v1beta1.Query/AllBalances"
+_ALL_BALANCES = "/cosmos.bank.v1beta1.Query/AllBalances"
+_BALANCE = "/cosmos.bank.v1beta1.Query/Balance"
 _LEASES = "/akash.market.v1beta5.Query/Leases"
 _LEASE = "/akash.market.v1beta5.Query/Lease"
 _SIDE_BY_SIDE = 8
+_FEW = 4
+_PROPORTION = 10
+"""So many open deployments for each that is ours an owner may have and still be read as a list."""
 
 
 async def lease_payments(rpc: Asked, *, address: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
@@ -55,46 +59,109 @@ async def lease_payment(rpc: Asked, lease: LeaseId) -> LeasePayment | None:
 
 
 async def escrows(rpc: Asked, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
-    """The open accounts of these deployments; one that is not open is left out. Two lists an owner, however many
-    deployments he has here: a filter is the beginning of a key (chain.md §5).
+    """The open accounts of these deployments; one that is not open is left out.
+
+    Owners with many of them here are read in two lists each, a filter being the beginning of a key (chain.md §5);
+    the others one by one. Nobody makes us read his thousands of deployments for the few that are ours: a list that is
+    out of proportion is given up, and his are read one by one too.
     """
-    wanted = set(deployments)
-    counts = Counter(item.owner for item in wanted)
-    single = {item.owner: item for item in wanted if counts[item.owner] == 1}
+    by_owner: defaultdict[str, list[DeploymentId]] = defaultdict(list)
+    for item in set(deployments):
+        by_owner[item.owner].append(item)
     gate = asyncio.Semaphore(_SIDE_BY_SIDE)
 
-    async def of(owner: str) -> Mapping[DeploymentId, Escrow]:
+    async def of(owner: str) -> Sequence[Escrow]:
         async with gate:
-            return await _escrows_under(rpc, f"deployment/{single.get(owner, f'{owner}/')}")
+            wanted = sorted(by_owner[owner])
+            listed = await _all_of(rpc, owner, at_most=_PROPORTION * len(wanted)) if len(wanted) > _FEW else None
+            if listed is not None:
+                return [listed[item] for item in wanted if item in listed]
+            single = [await _escrow_of(rpc, item) for item in wanted]
+            return [item for item in single if item is not None]
 
-    answers = await asyncio.gather(*(of(owner) for owner in sorted(counts)))
-    return {item: escrow for answer in answers for item, escrow in answer.items() if item in wanted}
+    answers = await asyncio.gather(*(of(owner) for owner in sorted(by_owner)))
+    return {escrow.deployment: escrow for answer in answers for escrow in answer}
 
 
-async def balances(rpc: Asked, address: str) -> Mapping[str, int]:
-    """Denom to whole micro-units."""
+async def balances(rpc: Asked, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
+    """Denom to whole micro-units: of `denoms`, or of everything the account holds. Anybody can send an account any
+    number of denoms, so who needs some asks for those.
+    """
+    if denoms:
+        return {denom: await _balance(rpc, address, denom) for denom in sorted(denoms)}
 
     async def page(pagination: Any) -> Any:
         request = bank_query.QueryAllBalancesRequest(address=address, pagination=pagination)
-        return (await ask(rpc, _BALANCES, request, bank_query.QueryAllBalancesResponse))[0]
+        return (await ask(rpc, _ALL_BALANCES, request, bank_query.QueryAllBalancesResponse))[0]
 
     return {coin.denom: convert(rpc, int, coin.amount) for coin in await pages(rpc, page, "balances")}
 
 
-async def _escrows_under(rpc: Asked, prefix: str) -> Mapping[DeploymentId, Escrow]:
-    async def accounts(pagination: pagination_pb2.PageRequest) -> Any:
+async def _balance(rpc: Asked, address: str, denom: str) -> int:
+    request = bank_query.QueryBalanceRequest(address=address, denom=denom)
+    reply, _ = await ask(rpc, _BALANCE, request, bank_query.QueryBalanceResponse)
+    return 0 if reply is None else int(convert(rpc, int, reply.balance.amount or "0"))
+
+
+async def _all_of(rpc: Asked, owner: str, *, at_most: int) -> Mapping[DeploymentId, Escrow] | None:
+    """None when the owner has more than `at_most` (whole pages) open accounts or payments."""
+    try:
+        found = await _escrows_under(rpc, f"deployment/{owner}/", at_most=at_most)
+    except _TooMany:
+        return None
+    return {item.deployment: item for item in found}
+
+
+async def _escrow_of(rpc: Asked, item: DeploymentId) -> Escrow | None:
+    """Of the accounts whose key begins with this deployment's, its own is the first: `…/12` before `…/120`."""
+    request = escrow_query.QueryAccountsRequest(
+        state="open", xid=f"deployment/{item}", pagination=pagination_pb2.PageRequest(limit=1)
+    )
+    rates = await _rates_under(rpc, f"deployment/{item}/")
+    reply, _ = await ask(rpc, _ACCOUNTS, request, escrow_query.QueryAccountsResponse)
+    found = [convert(rpc, _account, one) for one in reply.accounts] if reply is not None else []
+    return next((_with_rates(one, rates[item]) for one in found if one.deployment == item), None)
+
+
+async def _escrows_under(rpc: Asked, prefix: str, *, at_most: int) -> Sequence[Escrow]:
+    async def page(pagination: pagination_pb2.PageRequest) -> Any:
         request = escrow_query.QueryAccountsRequest(state="open", xid=prefix, pagination=pagination)
         return (await ask(rpc, _ACCOUNTS, request, escrow_query.QueryAccountsResponse))[0]
 
-    async def payments(pagination: pagination_pb2.PageRequest) -> Any:
+    rates = await _rates_under(rpc, prefix, at_most=at_most)
+    listed = await pages(rpc, _within(page, at_most, "accounts"), "accounts")
+    found = [convert(rpc, _account, item) for item in listed]
+    return [_with_rates(item, rates[item.deployment]) for item in found]
+
+
+async def _rates_under(rpc: Asked, prefix: str, *, at_most: int = 0) -> defaultdict[DeploymentId, list[Price]]:
+    async def page(pagination: pagination_pb2.PageRequest) -> Any:
         request = escrow_query.QueryPaymentsRequest(state="open", xid=prefix, pagination=pagination)
         return (await ask(rpc, _PAYMENTS, request, escrow_query.QueryPaymentsResponse))[0]
 
     rates: defaultdict[DeploymentId, list[Price]] = defaultdict(list)
-    for item in await pages(rpc, payments, "payments"):
+    for item in await pages(rpc, _within(page, at_most, "payments") if at_most else page, "payments"):
         rates[convert(rpc, _deployment, item.id.aid)].append(convert(rpc, codec.price_from_pb, item.state.rate))
-    found = [convert(rpc, _account, item) for item in await pages(rpc, accounts, "accounts")]
-    return {item.deployment: _with_rates(item, rates[item.deployment]) for item in found}
+    return rates
+
+
+class _TooMany(Exception):
+    pass
+
+
+def _within(page: Callable[[Any], Awaitable[Any]], at_most: int, items: str) -> Callable[[Any], Awaitable[Any]]:
+    """The same pages, but `_TooMany` instead of the one after `at_most` items."""
+    read = 0
+
+    async def checked(pagination: Any) -> Any:
+        nonlocal read
+        if read > at_most:
+            raise _TooMany
+        reply = await page(pagination)
+        read += len(getattr(reply, items)) if reply is not None else 0
+        return reply
+
+    return checked
 
 
 def _with_rates(escrow: Escrow, rates: Sequence[Price]) -> Escrow:

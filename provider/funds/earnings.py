@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-__all__ = ["by_day"]
+__all__ = ["by_day", "first_days"]
 
 _LONGEST = timedelta(days=3660)
+_LATELY_SECONDS = 30 * 86400.0
 
 
 def by_day(amount: Decimal, *, since: float, until: float) -> Mapping[date, Decimal]:
@@ -31,3 +32,16 @@ def by_day(amount: Decimal, *, since: float, until: float) -> Mapping[date, Deci
         left -= shares[start.date()]
         start = midnight
     return {**shares, last.date(): left}
+
+
+def first_days(amount: Decimal, *, since: float, until: float) -> Mapping[date, Decimal]:
+    """Of a lease that was never seen before, `since` being when it began, roughly: the last 30 days have their shares
+    and all before is that first day's, so that a store that is new holds a month of rows a lease, not years.
+    """
+    lately = until - _LATELY_SECONDS
+    if since >= lately:
+        return by_day(amount, since=since, until=until)
+    early = amount * Decimal(str(lately - since)) / Decimal(str(until - since))
+    shares = dict(by_day(amount - early, since=lately, until=until))
+    began = datetime.fromtimestamp(max(since, 0.0), UTC).date()
+    return {**shares, began: shares.get(began, Decimal(0)) + early}

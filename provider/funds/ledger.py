@@ -4,17 +4,29 @@ earned when it was last seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
-from lease.ids import LeaseId
-from provider.funds.earnings import by_day
+from lease.ids import DeploymentId, LeaseId
+from provider.funds.earnings import by_day, first_days
 from provider.funds.escrow import LeaseFunds
 from provider.funds.plan import Withdrawn
 from provider.store import Database
-from provider.store.money import Earned, LeaseMoney, known_money, save_money
+from provider.store.money import Earned, LeaseMoney, forget_ended, known_money, save_money
 
 __all__ = ["Money"]
+
+_NOTE_SECONDS = 300.0
+"""Looks that a block causes may follow each other closely; what a lease earned is written down no oftener."""
+_ASK_AGAIN_SECONDS = 600.0
+_MOST_ASKED = 50
+_AT_ONCE = 500
+"""Leases a transaction of the store: other writers, a bid's decision among them, wait no longer than for these."""
+_KEEP_ENDED_SECONDS = 7 * 86400.0
+"""So long a node that lags behind may tell of an ended lease as if it ran, without its earnings counting twice."""
+_FORGET_EVERY_SECONDS = 3600.0
+_BLOCK_SECONDS = 6.0
+"""Of the real networks (chain.md §6): how long a lease may have run that we never saw before."""
 
 
 class Money:
@@ -23,7 +35,9 @@ class Money:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._seen: dict[LeaseId, LeaseMoney] = {}
+        self._asked: dict[LeaseId, float] = {}
         self._loaded = False
+        self._forgot_at = 0.0
         self.withdrawn: dict[LeaseId, Withdrawn] = {}
 
     async def load(self) -> None:
@@ -33,31 +47,77 @@ class Money:
         self._seen.update(await known_money(self._database))
         self._loaded = True
         for lease, money in self._seen.items():
-            self.withdrawn.setdefault(lease, Withdrawn(money.since))
+            if not money.ended:
+                self.withdrawn.setdefault(lease, Withdrawn(money.since))
 
     def begin(self, seen: Iterable[LeaseFunds], *, now: float) -> None:
-        """A place for each lease, whatever the store says."""
+        """A place for each lease, whatever the store says; nothing in it is later than `now` allows."""
         for item in seen:
-            self.withdrawn.setdefault(item.payment.lease, Withdrawn(now))
+            lease = item.payment.lease
+            self.withdrawn[lease] = self.withdrawn.get(lease, Withdrawn(now)).no_later_than(now)
 
-    def missing(self, seen: Iterable[LeaseFunds]) -> Sequence[LeaseId]:
-        """Leases we knew that a full list no longer has."""
-        return sorted(set(self._seen) - {item.payment.lease for item in seen})
+    def missing(self, seen: Iterable[LeaseFunds], *, now: float) -> Sequence[LeaseId]:
+        """Some of the leases we knew that a full list no longer has, each every ten minutes: a node may know nothing
+        of them, as after a change of chain.
+        """
+        listed = {item.payment.lease for item in seen}
+        gone = sorted(lease for lease, money in self._seen.items() if not money.ended and lease not in listed)
+        due = [
+            lease for lease in gone if not 0 <= now - self._asked.get(lease, -_ASK_AGAIN_SECONDS) < _ASK_AGAIN_SECONDS
+        ]
+        for lease in due[:_MOST_ASKED]:
+            self._asked[lease] = now
+        return due[:_MOST_ASKED]
+
+    def change(self, lease: LeaseId, memory: Withdrawn) -> None:
+        """Of a lease that ended meanwhile nothing is remembered."""
+        if lease in self.withdrawn:
+            self.withdrawn[lease] = memory
+
+    def settled(self, deployment: DeploymentId, *, now: float) -> None:
+        """All leases of an empty deployment were settled by one withdrawal, so all of them rest."""
+        for lease, memory in self.withdrawn.items():
+            if lease.deployment == deployment:
+                self.withdrawn[lease] = memory.settled(now)
 
     async def note(self, seen: Sequence[LeaseFunds], *, ended: Sequence[LeaseFunds], now: float) -> None:
-        """Write down what was earned since the last look. Raises `StoreError`, and then nothing is noted."""
+        """Write down what was earned since the last look. Raises `StoreError`, and then the next look does the rest."""
         self.begin(seen, now=now)
-        rows, shares = [], []
-        for item in (*seen, *ended):
-            row = self._row(item, now=now, ended=item in ended)
-            rows.append(row)
-            shares += self._shares(row)
-        await save_money(self._database, rows, shares)
-        self._seen.update((row.lease, row) for row in rows)
-        for row in rows:
-            if row.ended:
-                self._seen.pop(row.lease)
-                self.withdrawn.pop(row.lease, None)
+        rows = {item.payment.lease: self._row(item, now=now, ended=False) for item in seen}
+        rows = {lease: row for lease, row in rows.items() if self._is_news(row)}
+        rows |= {item.payment.lease: self._row(item, now=now, ended=True) for item in ended}
+        began = {item.payment.lease: now - _BLOCK_SECONDS * max(item.height - item.began, 0) for item in seen}
+        waiting = iter(rows.values())
+        while some := list(islice(waiting, _AT_ONCE)):
+            shares = [share for row in some for share in self._shares(row, began)]
+            await save_money(self._database, some, shares)
+            self._seen |= {row.lease: row for row in some}
+        self._drop_ended(seen)
+        await self._forget(now)
+
+    def _drop_ended(self, seen: Iterable[LeaseFunds]) -> None:
+        listed = {item.payment.lease for item in seen}
+        ended = [lease for lease in self.withdrawn if lease not in listed and self._has_ended(lease)]
+        for lease in ended:
+            del self.withdrawn[lease]
+            self._asked.pop(lease, None)
+
+    def _has_ended(self, lease: LeaseId) -> bool:
+        return lease in self._seen and self._seen[lease].ended
+
+    async def _forget(self, now: float) -> None:
+        if 0 <= now - self._forgot_at < _FORGET_EVERY_SECONDS:
+            return
+        before = now - _KEEP_ENDED_SECONDS
+        await forget_ended(self._database, before=before)
+        self._forgot_at = now
+        self._seen = {lease: row for lease, row in self._seen.items() if not row.ended or row.seen_at >= before}
+
+    def _is_news(self, row: LeaseMoney) -> bool:
+        before = self._seen.get(row.lease)
+        if before is None or before.ended:
+            return before is None or row.earned > before.earned
+        return row.since != before.since or not 0 <= row.seen_at - before.seen_at < _NOTE_SECONDS
 
     def _row(self, item: LeaseFunds, *, now: float, ended: bool) -> LeaseMoney:
         """Earnings never go down: a node that is behind must not take back what another told."""
@@ -66,9 +126,10 @@ class Money:
         since = self.withdrawn[lease].since if lease in self.withdrawn else now
         return LeaseMoney(lease, item.payment.rate.denom, earned, now, since, ended)
 
-    def _shares(self, row: LeaseMoney) -> list[Earned]:
+    def _shares(self, row: LeaseMoney, began: Mapping[LeaseId, float]) -> list[Earned]:
         before = self._seen.get(row.lease)
-        since = before.seen_at if before is not None else row.seen_at
-        gained = row.earned - (before.earned if before is not None else Decimal(0))
-        shares = by_day(gained, since=since, until=row.seen_at)
+        if before is not None:
+            shares = by_day(row.earned - before.earned, since=before.seen_at, until=row.seen_at)
+        else:
+            shares = first_days(row.earned, since=began.get(row.lease, row.seen_at), until=row.seen_at)
         return [Earned(day, row.lease, row.denom, amount) for day, amount in shares.items()]

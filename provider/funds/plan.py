@@ -7,19 +7,20 @@ and close it (chain.md §6); a lease's unpaid earnings reached the threshold; it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
 from lease.ids import DeploymentId, LeaseId
+from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.escrow import LeaseFunds
 
 __all__ = ["FundsRules", "NextLook", "Why", "Withdrawal", "Withdrawn", "next_look", "withdrawals"]
 
-_AGAIN_SECONDS = 60.0
-"""A settled deployment that still looks empty is not settled again before this: its tenant may have other coins that
-the chain pays from (AKT fallback, recordings/chain README 12).
-"""
+_REST_SECONDS = 60.0
+_LONGEST_REST_SECONDS = 3600.0
+_EMPTY_WALLET_SECONDS = 300.0
+"""A refusal for want of fees costs a simulation only, and says nothing of the lease."""
 
 
 class Why(StrEnum):
@@ -41,17 +42,40 @@ class FundsRules:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """What we remember of a lease: `since` its last withdrawal or else its first sight, `tried` the last attempt and
-    `failures` those in a row; Unix seconds.
+    """What we remember of a lease: `since` its last withdrawal or else its first sight; `rests_until`: not tried
+    before; `fruitless`: attempts in a row that were refused or left an empty account open. Unix seconds.
     """
 
     since: float
-    tried: float = 0.0
-    failures: int = 0
+    rests_until: float = 0.0
+    fruitless: int = 0
 
-    def rests_until(self) -> float:
-        """After a refusal a minute, then twice as long each time, an hour at most (field-problems.md F8)."""
-        return self.tried + min(_AGAIN_SECONDS * 2 ** max(self.failures - 1, 0), 3600.0) if self.tried else 0.0
+    def collected(self, now: float) -> Withdrawn:
+        return Withdrawn(now, now + _REST_SECONDS)
+
+    def settled(self, now: float) -> Withdrawn:
+        """An empty account was settled. If it is open all the same, the chain found other coins of the tenant to pay
+        from (AKT fallback, recordings/chain README 12): it pays, so it is left alone for longer each time.
+        """
+        return replace(self.refused(now), since=now)
+
+    def refused(self, now: float) -> Withdrawn:
+        """A minute, then twice as long each time, an hour at most (field-problems.md F8)."""
+        rest = min(_REST_SECONDS * 2 ** min(self.fruitless, 10), _LONGEST_REST_SECONDS)
+        return replace(self, rests_until=now + rest, fruitless=self.fruitless + 1)
+
+    def failed(self, problem: ChainError, now: float) -> Withdrawn:
+        """What concerns the node, the budget or the wallet does not count against the lease."""
+        if isinstance(problem, FeesHeldBack):
+            rest = min(max(problem.again_at - now, _REST_SECONDS), _LONGEST_REST_SECONDS)
+            return replace(self, rests_until=now + rest)
+        if isinstance(problem, CannotPay):
+            return replace(self, rests_until=now + _EMPTY_WALLET_SECONDS)
+        return self.refused(now) if isinstance(problem, TxRefused) else replace(self, rests_until=now + _REST_SECONDS)
+
+    def no_later_than(self, now: float) -> Withdrawn:
+        """After a clock that had run ahead was set back."""
+        return replace(self, since=min(self.since, now), rests_until=min(self.rests_until, now + _LONGEST_REST_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +119,10 @@ def next_look(
     heights, at = [], now + rules.interval_s
     for one in funds:
         memory = known[one.payment.lease]
-        if one.runs_out_at is not None and not one.out:
+        if one.open and one.runs_out_at is not None and not one.out:
             heights.append(one.runs_out_at)
-        if memory.rests_until() > now:
-            at = min(at, memory.rests_until())
+        if memory.rests_until > now:
+            at = min(at, memory.rests_until)
         elif rules.period_s and memory.since + rules.period_s > now:
             at = min(at, memory.since + rules.period_s)
     return NextLook(min(heights, default=None), at)
@@ -106,7 +130,7 @@ def next_look(
 
 def _why(one: LeaseFunds, memory: Withdrawn, *, now: float, rules: FundsRules) -> Why | None:
     """A withdrawal that pays less than one micro-unit only costs its fee, unless it closes what is empty."""
-    if now < memory.rests_until():
+    if now < memory.rests_until or not one.open:
         return None
     if one.out:
         return Why.OUT_OF_FUNDS

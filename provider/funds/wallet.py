@@ -15,8 +15,8 @@ from provider.units import Coin
 
 __all__ = ["Wallet", "WalletLevel", "WalletRules", "judge_wallet"]
 
-_GAS_OF_ONE = 250_000
-"""More than a close or a withdrawal ever took on a real node (recordings/chain: 45k to 240k)."""
+_GAS_OF_ONE = 400_000
+"""What closing a lease or settling an empty account took at most on a real node (recordings/chain: 45k to 397k)."""
 _SPARE = 10
 
 
@@ -28,17 +28,26 @@ class WalletLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalletRules:
-    """`minimum`: whole micro-units of the gas denom below which we warn (0: never)."""
+    """`minimum`: whole micro-units of the gas denom below which we warn (0: never). `granter`: who pays our fees by a
+    fee grant, empty: we do.
+    """
 
     gas_price: Coin
     gas_adjustment: float
     deposit: Coin
     minimum: int
+    granter: str = ""
+
+    @property
+    def denoms(self) -> frozenset[str]:
+        return frozenset({self.gas_price.denom, self.deposit.denom})
 
 
 @dataclass(frozen=True, slots=True)
 class Wallet:
-    """`told` says, for a person, what is missing and what to do; empty when there is enough."""
+    """`balances`: of what fees and deposits are paid in. `told` says, for a person, what is missing and what to do;
+    empty when there is enough.
+    """
 
     balances: Mapping[str, int]
     level: WalletLevel
@@ -49,20 +58,30 @@ class Wallet:
         return self.level is not WalletLevel.STOP
 
 
-def judge_wallet(balances: Mapping[str, int], *, engaged: int, rules: WalletRules) -> Wallet:
-    """`engaged`: leases and open bids, each of which must be closed once and collected once."""
+def judge_wallet(
+    balances: Mapping[str, int], *, engaged: int, rules: WalletRules, granted: Mapping[str, int] | None = None
+) -> Wallet:
+    """`engaged`: leases and open bids, each of which must be closed once and collected once. `granted`: what the
+    granter of our fees has; None when we pay them ourselves.
+    """
     gas, deposit = rules.gas_price, rules.deposit
     fee = gas.amount * Decimal(_GAS_OF_ONE) * Decimal(str(rules.gas_adjustment))
     reserve = int((fee * (2 * engaged + _SPARE)).to_integral_value(ROUND_CEILING))
-    needed = {gas.denom: reserve}
+    needed = {gas.denom: reserve} if granted is None else {}
     needed[deposit.denom] = needed.get(deposit.denom, 0) + int(deposit.amount)
     for denom, amount in needed.items():
-        have = balances.get(denom, 0)
-        if have < amount:
-            told = f"the wallet has {have}{denom}, a bid and the fees to close and collect take {amount}{denom}"
-            return Wallet(dict(balances), WalletLevel.STOP, f"{told}: no more bids until it is topped up")
-    have = balances.get(gas.denom, 0)
+        if (have := balances.get(denom, 0)) < amount:
+            what = "a bid and the fees to close and collect take" if granted is None else "a bid takes"
+            return _stop(balances, f"the wallet has {have}{denom}, {what} {amount}{denom}")
+    payer, fees = ("the wallet", balances) if granted is None else (f"AP_FEE_GRANTER={rules.granter}", granted)
+    have = fees.get(gas.denom, 0)
+    if have < reserve:
+        return _stop(balances, f"{payer} has {have}{gas.denom}, the fees to close and collect take {reserve}")
     if have < rules.minimum:
-        told = f"the wallet has {have}{gas.denom}, less than AP_MINIMUM_BALANCE={rules.minimum}: top it up"
+        told = f"{payer} has {have}{gas.denom}, less than AP_MINIMUM_BALANCE={rules.minimum}: top it up"
         return Wallet(dict(balances), WalletLevel.LOW, told)
     return Wallet(dict(balances), WalletLevel.ENOUGH)
+
+
+def _stop(balances: Mapping[str, int], problem: str) -> Wallet:
+    return Wallet(dict(balances), WalletLevel.STOP, f"{problem}: no more bids until it is topped up")

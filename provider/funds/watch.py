@@ -1,29 +1,29 @@
 """The funds loop: one look over all leases settles what is empty, collects what is due, and notes what was earned.
 
-A block whose height the first account does not survive, a lease that begins or ends, and the time all cause a look;
-events only say when, the chain's state says what (docs/architecture.md §2).
+A block whose height the first account does not survive, a lease of one of our deployments that begins or ends, and the
+time all cause a look; events only say when, the chain's state says what (docs/architecture.md §2).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from lease.ids import LeaseId
-from provider.bus import CHAIN_BLOCK, FUNDS_ESCROW, FUNDS_WALLET, LEASE_CHANGED, Overflow
+from lease.ids import DeploymentId, LeaseId
+from provider.bus import CHAIN_BLOCK, FUNDS_ESCROW, FUNDS_WALLET, Overflow
 from provider.chain import events
-from provider.chain.messages import withdraw_lease
 from provider.chain.model import Block, LeaseState
-from provider.errors import ChainError, StoreError, TxRefused
+from provider.errors import ChainError, StoreError
+from provider.funds.collecting import Collecting
 from provider.funds.escrow import LeaseFunds, lease_funds
 from provider.funds.ledger import Money
-from provider.funds.plan import FundsRules, NextLook, Why, Withdrawal, next_look, withdrawals
+from provider.funds.plan import FundsRules, NextLook, Withdrawal, next_look, withdrawals
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
-from provider.observe.metrics import WALLET, WITHDRAWALS
+from provider.observe.metrics import WALLET
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 
@@ -31,8 +31,12 @@ __all__ = ["Funds", "FundsWatch"]
 
 _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 60.0
+_PAUSE_LOOKS = 4.0
+"""After a look so many times its own length passes before the next, however many blocks ask for one."""
+_LONGEST_PAUSE_SECONDS = 60.0
 _EARNING = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
-_OURS = frozenset({events.LEASE_CREATED, events.LEASE_CLOSED})
+_LEASES = frozenset({events.LEASE_CREATED, events.LEASE_CLOSED})
+_BIDS = frozenset({events.BID_CREATED, events.BID_CLOSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +60,31 @@ class FundsWatch:
     funds: Funds
     wallet: Wallet | None = None
     _money: Money = field(init=False)
+    _collecting: Collecting = field(init=False)
     _due: NextLook = field(init=False)
+    _deployments: frozenset[DeploymentId] = frozenset()
     _again: asyncio.Event = field(default_factory=asyncio.Event)
-    _sending: set[LeaseId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._money = Money(self.funds.database)
+        funds = self.funds
+        self._money = Money(funds.database)
+        self._collecting = Collecting(funds.chain, funds.bus, funds.clock, self._money, self._again.set)
         self._due = NextLook(None, 0.0)
 
     async def run(self) -> None:
+        clock = self.funds.clock
         async with self.funds.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
             group.create_task(self._listen(blocks), name="funds blocks")
             while True:
+                began = clock.monotonic()
                 await self._look_or_wait(group.create_task)
+                await clock.sleep(min(_PAUSE_LOOKS * (clock.monotonic() - began), _LONGEST_PAUSE_SECONDS))
                 await self._until_due()
+
+    @property
+    def known(self) -> Collection[LeaseId]:
+        """Leases that were seen and have not ended."""
+        return self._money.withdrawn.keys()
 
     def paused(self) -> str:
         """Why no bid may be made now; empty when bids may, also before the first look."""
@@ -78,49 +93,43 @@ class FundsWatch:
     async def look(self) -> Sequence[Withdrawal]:
         """Read all, remember, publish; what should be withdrawn now. Raises `ChainError`."""
         funds = self.funds
-        head = await funds.chain.head()
-        if head.catching_up:
-            raise ChainError(head.chain_id, f"the node is catching up, at height {head.height}: its balances are old")
-        paid = await funds.chain.lease_payments(provider=funds.provider, states=_EARNING)
-        escrows = await funds.chain.escrows({item.lease.id.deployment for item in paid})
-        seen = [
-            lease_funds(item.payment, escrows.get(item.lease.id.deployment), height=head.height)
-            for item in paid
-            if item.payment is not None
-        ]
+        seen = await self._read()
         await self._remember(seen)
-        await self._judge_wallet()
         funds.bus.publish(FUNDS_ESCROW, {item.payment.lease: item for item in seen}, retain=True)
+        await self._judge_wallet_or_not()
         now = funds.clock.now()
         self._due = next_look(seen, self._money.withdrawn, now=now, rules=funds.rules)
         due = withdrawals(seen, self._money.withdrawn, now=now, rules=funds.rules)
-        return [item for item in due if item.lease not in self._sending]
+        return [item for item in due if item.lease not in self._collecting.under_way]
 
-    async def withdraw(self, item: Withdrawal) -> None:
-        """Send one, and remember how it went. A refusal is for the lease loop to look into: often it has ended."""
-        funds, lease = self.funds, item.lease
-        self._sending.add(lease)
-        try:
-            result = await funds.chain.broadcast([withdraw_lease(lease)])
-        except TxRefused as refusal:
-            await self._tried(item, failed=str(refusal))
-            funds.bus.publish(LEASE_CHANGED, lease)
-        except ChainError as problem:
-            await self._tried(item, failed=str(problem))
-        else:
-            _log.info("funds.withdrawn", lease=str(lease), why=item.why, unpaid=str(item.unpaid), tx=result.hash)
-            await self._tried(item)
-            self._again.set()
-        finally:
-            self._sending.discard(lease)
+    async def _read(self) -> Sequence[LeaseFunds]:
+        """The lists are read one after another, so a lease that changes its state meanwhile may be in both of them."""
+        funds = self.funds
+        head = await funds.chain.head()
+        if head.catching_up:
+            raise ChainError(head.chain_id, f"the node is catching up, at height {head.height}: its balances are old")
+        listed = await funds.chain.lease_payments(provider=funds.provider, states=_EARNING)
+        paid = {item.lease.id: item for item in listed}
+        self._deployments = frozenset(lease.deployment for lease in paid)
+        escrows = await funds.chain.escrows(self._deployments)
+        return [
+            lease_funds(item.payment, escrows.get(lease.deployment), height=head.height, began=item.lease.created_at)
+            for lease, item in paid.items()
+            if item.payment is not None
+        ]
 
     async def _look_or_wait(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._again.clear()
         try:
             for item in await self.look():
-                spawn(self.withdraw(item))
+                self._collecting.under_way.add(item.lease)
+                spawn(self._collecting.withdraw(item))
         except ChainError as problem:
             _log.warning("funds.look_failed", problem=str(problem), again_in_seconds=_RETRY_SECONDS)
+            self._due = NextLook(None, self.funds.clock.now() + _RETRY_SECONDS)
+        except Exception:
+            # a defect of ours in the figures must not end the daemon and with it every lease's care
+            _log.exception("funds.look_failed", again_in_seconds=_RETRY_SECONDS)
             self._due = NextLook(None, self.funds.clock.now() + _RETRY_SECONDS)
 
     async def _until_due(self) -> None:
@@ -137,50 +146,68 @@ class FundsWatch:
         async for value in blocks:
             if isinstance(value, Overflow) or (isinstance(value, Block) and self._concerns(value)):
                 self._again.set()
+            elif isinstance(value, Block) and any(lease.provider == self.funds.provider for lease in _of(value, _BIDS)):
+                await self._judge_wallet_or_not()
 
     def _concerns(self, block: Block) -> bool:
+        """Another provider's lease of the same deployment draws on the same money."""
         if block.missed_from or (self._due.height is not None and block.height >= self._due.height):
             return True
-        found = (events.lease_id(event) for event in block.events if event.type in _OURS)
-        return any(lease is not None and lease.provider == self.funds.provider for lease in found)
+        ours, known = self.funds.provider, self._deployments
+        return any(lease.provider == ours or lease.deployment in known for lease in _of(block, _LEASES))
 
     async def _remember(self, seen: Sequence[LeaseFunds]) -> None:
         """A store that fails costs figures, not money: the next look adds what this one could not."""
+        now = self.funds.clock.now()
         try:
             await self._money.load()
-            ended = [await self._last(lease) for lease in self._money.missing(seen)]
-            last = [item for item in ended if item is not None]
-            await self._money.note(seen, ended=last, now=self.funds.clock.now())
+            ended = [await self._last(lease) for lease in self._money.missing(seen, now=now)]
+            await self._money.note(seen, ended=[item for item in ended if item is not None], now=now)
         except StoreError as problem:
             _log.warning("funds.not_kept", problem=str(problem))
-            self._money.begin(seen, now=self.funds.clock.now())
+        except Exception:
+            _log.exception("funds.not_kept")  # a defect of ours, which must not keep money from being collected
+        finally:
+            self._money.begin(seen, now=now)
 
     async def _last(self, lease: LeaseId) -> LeaseFunds | None:
-        """The final figures of a lease that is no longer listed; None when it still runs after all."""
-        found = await self.funds.chain.lease_payment(lease)
+        """The final figures of a lease that is no longer listed; None when it still runs after all, or when the node
+        does not tell: one lease must not keep all others from being collected.
+        """
+        try:
+            found = await self.funds.chain.lease_payment(lease)
+        except ChainError as problem:
+            _log.warning("funds.last_figures_unknown", lease=str(lease), problem=str(problem))
+            return None
         if found is None or found.payment is None or not found.lease.state.ended:
             return None
         return lease_funds(found.payment, None, height=found.lease.closed_on)
 
+    async def _judge_wallet_or_not(self) -> None:
+        """At each look, and between two of them as bids take their deposits. An address the node knows nothing of
+        must not keep money from being collected.
+        """
+        try:
+            await self._judge_wallet()
+        except ChainError as problem:
+            _log.warning("funds.wallet_unknown", problem=str(problem))
+
     async def _judge_wallet(self) -> None:
-        funds, before = self.funds, self.wallet
-        balances = await funds.chain.balances(funds.provider)
-        self.wallet = judge_wallet(balances, engaged=funds.engaged(), rules=funds.wallet)
-        for denom, amount in balances.items():
-            WALLET.labels(denom).set(amount)
+        """Of the denoms that matter alone: anybody may send us thousands of others."""
+        funds, before, rules = self.funds, self.wallet, self.funds.wallet
+        balances = await funds.chain.balances(funds.provider, denoms=rules.denoms)
+        granted: Mapping[str, int] | None = None
+        if rules.granter:
+            granted = await funds.chain.balances(rules.granter, denoms={rules.gas_price.denom})
+        self.wallet = judge_wallet(balances, engaged=funds.engaged(), rules=rules, granted=granted)
+        for denom in rules.denoms:
+            WALLET.labels(denom).set(balances.get(denom, 0))
         funds.bus.publish(FUNDS_WALLET, self.wallet, retain=True)
         if self.wallet.level is not (before.level if before else WalletLevel.ENOUGH):
             tell = _log.info if self.wallet.level is WalletLevel.ENOUGH else _log.warning
             tell("funds.wallet", level=self.wallet.level, problem=self.wallet.told)
 
-    async def _tried(self, item: Withdrawal, *, failed: str = "") -> None:
-        now, lease = self.funds.clock.now(), item.lease
-        WITHDRAWALS.labels(item.why, "fail" if failed else "success").inc()
-        memory = self._money.withdrawn[lease]
-        if failed:
-            _log.warning("funds.not_withdrawn", lease=str(lease), why=item.why, problem=failed)
-            self._money.withdrawn[lease] = replace(memory, tried=now, failures=memory.failures + 1)
-        else:
-            self._money.withdrawn[lease] = replace(memory, since=now, tried=now, failures=0)
-        if item.why is Why.OUT_OF_FUNDS:
-            self._due = NextLook(self._due.height, min(self._due.at, self._money.withdrawn[lease].rests_until()))
+
+def _of(block: Block, kinds: frozenset[str]) -> Sequence[LeaseId]:
+    found = (events.lease_id(event) for event in block.events if event.type in kinds)
+    return [lease for lease in found if lease is not None]

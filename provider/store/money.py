@@ -10,13 +10,16 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import structlog
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from lease.ids import LeaseId
 from provider.store.database import Database
 from provider.store.tables import earnings, lease_money
 
-__all__ = ["Earned", "LeaseMoney", "earned_between", "known_money", "save_money"]
+__all__ = ["Earned", "LeaseMoney", "earned_between", "forget_ended", "known_money", "save_money"]
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +45,37 @@ class Earned:
 
 
 async def known_money(database: Database) -> Mapping[LeaseId, LeaseMoney]:
-    """Of the leases that have not ended."""
+    """Of all leases that are not forgotten, ended ones too. A row that cannot be read is told of and left out: the
+    chain still knows that lease.
+    """
     async with database.reading() as connection:
-        rows = (await connection.execute(select(lease_money).where(lease_money.c.ended.is_(False)))).mappings().all()
-    return {found.lease: found for found in map(_money, rows)}
+        rows = (await connection.execute(select(lease_money))).mappings().all()
+    known: dict[LeaseId, LeaseMoney] = {}
+    for row in rows:
+        try:
+            known[_lease(row["lease"])] = _money(row)
+        except (ValueError, ArithmeticError) as error:
+            _log.warning("funds.row_unreadable", lease=row["lease"], problem=repr(error))
+    return known
 
 
 async def save_money(database: Database, seen: Sequence[LeaseMoney], shares: Iterable[Earned]) -> None:
-    """Replace what is known of these leases and add `shares` to their days, all of it or nothing."""
+    """Replace what is known of these leases and add `shares` to their days, all of it or nothing. Raises
+    `StoreError`. Some hundred leases at a time, since other writers wait.
+    """
     if not seen:
         return
     names = [{"key": str(item.lease)} for item in seen]
-    rows = [_row(item) for item in seen]
     async with database.writing() as connection:
         await connection.execute(delete(lease_money).where(lease_money.c.lease == bindparam("key")), names)
-        await connection.execute(insert(lease_money), rows)
+        await connection.execute(insert(lease_money), [_row(item) for item in seen])
         await _add(connection, [item for item in shares if item.amount])
+
+
+async def forget_ended(database: Database, *, before: float) -> None:
+    """What was last seen of leases that ended before then (Unix seconds); their earnings stay. Raises `StoreError`."""
+    async with database.writing() as connection:
+        await connection.execute(delete(lease_money).where(lease_money.c.ended, lease_money.c.seen_at < before))
 
 
 async def earned_between(database: Database, first: date, last: date) -> Sequence[Earned]:
@@ -73,18 +91,15 @@ async def earned_between(database: Database, first: date, last: date) -> Sequenc
 
 async def _add(connection: Any, shares: Sequence[Earned]) -> None:
     """Text cannot be added up by a database: read the days, add, write back. The writer's turn makes this safe."""
-    days = sorted({item.day.isoformat() for item in shares})
-    rows = (await connection.execute(select(earnings).where(earnings.c.day.in_(days)))).mappings().all()
-    known = {(row["day"], row["lease"], row["denom"]): Decimal(row["amount"]) for row in rows}
+    known = await _days(connection, shares)
     old, new = [], []
     for item in shares:
         key = (item.day.isoformat(), str(item.lease), item.denom)
-        total = str(known.get(key, Decimal(0)) + item.amount)
         values = dict(zip(("at_day", "at_lease", "at_denom"), key, strict=True))
         if key in known:
-            old.append({**values, "total": total})
+            old.append({**values, "total": str(known[key] + item.amount)})
         else:
-            new.append({"day": key[0], "lease": key[1], "denom": key[2], "amount": total})
+            new.append({"day": key[0], "lease": key[1], "denom": key[2], "amount": str(item.amount)})
     if new:
         await connection.execute(insert(earnings), new)
     if old:
@@ -94,6 +109,14 @@ async def _add(connection: Any, shares: Sequence[Earned]) -> None:
             & (earnings.c.denom == bindparam("at_denom"))
         )
         await connection.execute(update(earnings).where(this).values(amount=bindparam("total")), old)
+
+
+async def _days(connection: Any, shares: Sequence[Earned]) -> Mapping[tuple[str, str, str], Decimal]:
+    """What the store has of these leases on these days."""
+    days, leases = {item.day.isoformat() for item in shares}, {str(item.lease) for item in shares}
+    query = select(earnings).where(earnings.c.day.in_(days), earnings.c.lease.in_(leases))
+    rows = (await connection.execute(query)).mappings().all()
+    return {(row["day"], row["lease"], row["denom"]): Decimal(row["amount"]) for row in rows}
 
 
 def _row(item: LeaseMoney) -> dict[str, Any]:

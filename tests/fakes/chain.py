@@ -196,9 +196,9 @@ class FakeChain:
         self._called("escrows")
         return {item: self.accounts[item] for item in deployments if item in self.accounts}
 
-    async def balances(self, address: str) -> Mapping[str, int]:
+    async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
         self._called("balances")
-        return dict(self.wallet)
+        return {denom: self.wallet.get(denom, 0) for denom in denoms} if denoms else dict(self.wallet)
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         self._called("broadcast")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
 from provider.chain.money import Escrow, EscrowState, Payment
-from provider.funds.earnings import by_day
+from provider.errors import CannotPay, CatchingUp, ChainError, FeesHeldBack, NotSent, TxRefused
+from provider.funds.earnings import by_day, first_days
 from provider.funds.escrow import lease_funds, runs_out_at
 from provider.funds.plan import FundsRules, Why, Withdrawn, next_look, withdrawals
 from provider.funds.wallet import WalletLevel, WalletRules, judge_wallet
@@ -42,14 +44,16 @@ def escrow(dseq: int, funds: Mapping[str, str], *rates: str, settled: int = 100,
 @pytest.mark.parametrize(
     ("account", "height"),
     [
-        (escrow(1, {ACT: "1000"}, "10"), 200),
-        (escrow(1, {ACT: "1009.9"}, "10"), 200),
-        (escrow(1, {ACT: "1000"}, "10", "15"), 140),
-        (escrow(1, {ACT: "0"}, "10"), 100),
-        (escrow(1, {ACT: "-5"}, "10"), 100),
-        (escrow(1, {}, "10"), 100),
-        (escrow(1, {"uakt": "1000"}, "10"), 100),
-        (escrow(1, {"ibc/12C6": "1000"}, "0.5", denom="ibc/12C6"), 2100),
+        (escrow(1, {ACT: "1000"}, "10"), 201),
+        (escrow(1, {ACT: "1009.9"}, "10"), 201),
+        (escrow(1, {ACT: "1000"}, "10", "15"), 141),
+        (escrow(1, {ACT: "0"}, "10"), 101),
+        (escrow(1, {ACT: "-5"}, "10"), 101),
+        (escrow(1, {}, "10"), 101),
+        (escrow(1, {}, "0.01"), 200),
+        (escrow(1, {"uakt": "1000"}, "10"), 101),
+        (escrow(1, {"ibc/12C6": "1000"}, "0.5", denom="ibc/12C6"), 2102),
+        (escrow(1, {ACT: "10"}, "0.000000000000000001"), 100 + 11 * 10**18),
         (escrow(1, {ACT: "1000"}), None),
         (escrow(1, {ACT: "1000"}, "0"), None),
     ],
@@ -65,8 +69,22 @@ def test_a_lease_earns_until_the_money_ends_and_not_beyond() -> None:
     assert lease_funds(paid, account, height=150).unpaid == Decimal("503.5")
     late = lease_funds(paid, account, height=9999)
     assert (late.unpaid, late.earned, late.out) == (Decimal("1003.5"), Decimal("1073.5"), True)
-    assert not lease_funds(paid, account, height=199).out
-    assert lease_funds(paid, account, height=200).out
+    assert not lease_funds(paid, account, height=200).out
+    assert lease_funds(paid, account, height=201).out
+
+
+def test_a_fraction_of_a_coin_is_not_earned_before_it_is_whole_as_the_chain_truncates() -> None:
+    account = escrow(1, {ACT: "1000"}, "0.3")
+    assert [lease_funds(payment(lease(1), rate="0.3"), account, height=h).unpaid for h in (103, 104, 107)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("state", [EscrowState.CLOSED, EscrowState.OVERDRAWN])
+def test_a_payment_that_is_not_open_is_never_withdrawn_whatever_its_account(state: EscrowState) -> None:
+    paid = replace(payment(lease(1), balance="500"), state=state)
+    for account in (escrow(1, {ACT: "0"}, "10"), escrow(1, {ACT: "99999"}, "10"), None):
+        seen = [lease_funds(paid, account, height=150)]
+        assert not withdrawals(seen, {lease(1): Withdrawn(0)}, now=NOW, rules=FundsRules(600, DAY, Decimal(1)))
+        assert next_look(seen, {lease(1): Withdrawn(NOW)}, now=NOW, rules=RULES).height is None
 
 
 def test_a_node_that_is_behind_takes_nothing_back() -> None:
@@ -83,7 +101,7 @@ RULES = FundsRules(interval_s=600, period_s=DAY, threshold=Decimal(0))
 
 def test_an_empty_deployment_is_settled_once_however_many_leases_it_has() -> None:
     account = escrow(1, {ACT: "100"}, "10", "10")
-    seen = [lease_funds(payment(lease(1, gseq)), account, height=105) for gseq in (1, 2)]
+    seen = [lease_funds(payment(lease(1, gseq)), account, height=106) for gseq in (1, 2)]
     known = {item.payment.lease: Withdrawn(NOW) for item in seen}
     found = withdrawals(seen, known, now=NOW, rules=RULES)
     assert [(item.lease, item.why) for item in found] == [(lease(1, 1), Why.OUT_OF_FUNDS)]
@@ -126,13 +144,52 @@ def test_period_zero_never_collects_by_time() -> None:
 
 
 def test_a_refused_withdrawal_rests_longer_each_time_up_to_an_hour() -> None:
-    rests = [Withdrawn(NOW, tried=NOW, failures=count).rests_until() - NOW for count in (0, 1, 2, 3, 20)]
-    assert rests == [60, 60, 120, 240, 3600]
-    seen = [lease_funds(payment(lease(1)), escrow(1, {ACT: "0"}, "1"), height=100)]
-    known = {lease(1): Withdrawn(NOW, tried=NOW, failures=3)}
+    refusal = TxRefused("node", codespace="escrow", code=7, log="payment closed")
+    memory, rests = Withdrawn(NOW), []
+    for _ in range(20):
+        memory = memory.failed(refusal, NOW)
+        rests.append(memory.rests_until - NOW)
+    assert rests == [60, 120, 240, 480, 960, 1920, *[3600] * 14]
+    seen = [lease_funds(payment(lease(1)), escrow(1, {ACT: "0"}, "1"), height=101)]
+    known = {lease(1): Withdrawn(NOW, NOW + 240, 3)}
     assert not withdrawals(seen, known, now=NOW + 239, rules=RULES)
     assert withdrawals(seen, known, now=NOW + 240, rules=RULES)
     assert next_look(seen, known, now=NOW + 1, rules=RULES).at == NOW + 240
+
+
+@pytest.mark.parametrize(
+    ("problem", "rest"),
+    [
+        (ChainError("node", "connection refused"), 60),
+        (NotSent("node", "mempool is full"), 60),
+        (CatchingUp("node", "at height 5"), 60),
+        (FeesHeldBack("budget", again_at=NOW + 900), 900),
+        (FeesHeldBack("budget", again_at=NOW + 80_000), 3600),
+        (FeesHeldBack("budget", again_at=NOW - 5), 60),
+        (CannotPay(TxRefused("node", codespace="sdk", code=5, log="insufficient funds"), "send it uakt"), 300),
+    ],
+)
+def test_what_is_wrong_with_node_budget_or_wallet_is_not_counted_against_the_lease(
+    problem: ChainError, rest: float
+) -> None:
+    memory = Withdrawn(NOW - 5)
+    for _ in range(10):
+        memory = memory.failed(problem, NOW)
+    assert memory == Withdrawn(NOW - 5, NOW + rest)
+
+
+def test_an_empty_account_that_stays_open_is_settled_ever_more_rarely() -> None:
+    memory, now = Withdrawn(NOW), NOW
+    for _ in range(30):
+        memory = memory.settled(now)
+        now = memory.rests_until
+    assert now - NOW > 24 * 3600
+    assert memory.since == now - 3600
+
+
+def test_a_clock_that_was_set_back_keeps_no_lease_from_being_collected() -> None:
+    ahead = Withdrawn(NOW + 365 * DAY, NOW + 365 * DAY, 2).no_later_than(NOW)
+    assert ahead == Withdrawn(NOW, NOW + 3600, 2)
 
 
 def test_the_next_look_is_at_the_first_empty_account_or_the_first_period() -> None:
@@ -142,7 +199,7 @@ def test_the_next_look_is_at_the_first_empty_account_or_the_first_period() -> No
     ]
     known = {lease(1): Withdrawn(NOW - DAY + 5), lease(2): Withdrawn(NOW)}
     found = next_look(seen, known, now=NOW, rules=RULES)
-    assert (found.height, found.at) == (170, NOW + 5)
+    assert (found.height, found.at) == (171, NOW + 5)
     assert next_look([], {}, now=NOW, rules=RULES).height is None
 
 
@@ -174,6 +231,17 @@ def test_shares_of_days_add_up_to_exactly_what_was_earned(amount: Decimal, since
     assert abs(sum(shares.values()) - amount) <= Decimal("1e-9")
 
 
+@given(amount=st.decimals(0, 10**15, places=18), length=st.floats(0, 4000 * DAY))
+def test_what_was_earned_before_a_lease_was_ever_seen_is_a_month_of_days_at_most(
+    amount: Decimal, length: float
+) -> None:
+    shares = first_days(amount, since=NOW - length, until=NOW)
+    assert len(shares) <= 32
+    assert abs(sum(shares.values()) - amount) <= Decimal("1e-9")
+    assert max(shares) == datetime.fromtimestamp(NOW, UTC).date()
+    assert min(shares.values()) >= Decimal("-1e-9")
+
+
 WALLET = WalletRules(Coin("uakt", Decimal("0.025")), 1.5, Coin("uakt", Decimal(500_000)), minimum=1_000_000)
 
 
@@ -183,8 +251,8 @@ WALLET = WalletRules(Coin("uakt", Decimal("0.025")), 1.5, Coin("uakt", Decimal(5
         (2_000_000, 0, WalletLevel.ENOUGH),
         (1_000_000, 0, WalletLevel.ENOUGH),
         (999_999, 0, WalletLevel.LOW),
-        (593_750, 0, WalletLevel.LOW),
-        (593_749, 0, WalletLevel.STOP),
+        (650_000, 0, WalletLevel.LOW),
+        (649_999, 0, WalletLevel.STOP),
         (2_000_000, 100, WalletLevel.STOP),
         (0, 0, WalletLevel.STOP),
     ],
@@ -201,3 +269,21 @@ def test_a_deposit_of_another_denom_is_looked_for_in_that_denom() -> None:
     rules = WalletRules(WALLET.gas_price, 1.5, Coin("uact", Decimal(500_000)), minimum=0)
     assert judge_wallet({"uakt": 10**7}, engaged=0, rules=rules).level is WalletLevel.STOP
     assert judge_wallet({"uakt": 10**7, "uact": 500_000}, engaged=0, rules=rules).level is WalletLevel.ENOUGH
+
+
+@pytest.mark.parametrize(
+    ("own", "granted", "level"),
+    [
+        (500_000, 2_000_000, WalletLevel.ENOUGH),
+        (499_999, 2_000_000, WalletLevel.STOP),
+        (500_000, 999_999, WalletLevel.LOW),
+        (10**9, 149_999, WalletLevel.STOP),
+    ],
+)
+def test_where_a_granter_pays_the_fees_it_is_the_granter_who_must_have_them(
+    own: int, granted: int, level: WalletLevel
+) -> None:
+    rules = replace(WALLET, granter="akash1granter")
+    found = judge_wallet({"uakt": own}, engaged=0, rules=rules, granted={"uakt": granted})
+    assert found.level is level
+    assert ("akash1granter" in found.told) == (level is not WalletLevel.ENOUGH and own >= 500_000)

@@ -98,7 +98,7 @@ async def test_a_lease_is_collected_and_one_without_money_is_closed_by_the_chain
         assert set(escrows) == {deployment(1)}
         price = spec().units[0].price
         ends = runs_out_at(escrows[deployment(1)])
-        assert ends == escrows[deployment(1)].settled_at + int(Decimal(5_000_000) / price.amount)
+        assert ends == escrows[deployment(1)].settled_at + int(Decimal(5_000_000) / price.amount) + 1
         assert (await us.balances(US))["uakt"] > 0
 
         loop = watch(us, bus, database, threshold=int(price.amount) * 5)
