@@ -14,7 +14,7 @@ from tests.simulation.run import quiet
 
 _ORDERS = 250
 """In each run, which has a cluster of its own."""
-_RUNS, _LONG_RUNS = 6, 400
+_RUNS, _LONG_RUNS = 4, 400
 _WITHIN = 10
 """Runs within which every planted defect must be noticed."""
 
