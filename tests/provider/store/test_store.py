@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from lease.ids import OrderId
@@ -16,6 +17,7 @@ from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import decide
 from provider.store import Database, open_database
+from provider.store import database as database_module
 from provider.store.cursors import load_cursor, save_cursor
 from provider.store.decision_log import DecisionLog
 from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_outcome
@@ -120,3 +122,8 @@ async def test_a_file_that_is_no_database_is_named_with_the_remedy(tmp_path: Pat
     path.write_bytes(b"this is not a database, it is a text that is long enough" * 50)
     with pytest.raises(StoreError, match=r"x\.db.*move it away.*no lease is lost"):
         await open_database(f"sqlite+aiosqlite:///{path}")
+
+
+def test_the_number_of_the_last_migration_is_read_from_its_file() -> None:
+    script = ScriptDirectory(str(Path(database_module.__file__).parent / "migrations"))
+    assert database_module._newest() == script.get_current_head()
