@@ -48,7 +48,9 @@ class Brake:
     def may_remove(self, lease: LeaseId, *, now: float) -> bool:
         """Once allowed, a removal goes on to its end."""
         self._let = {each: at for each, at in self._let.items() if now - at < self._window}
-        if lease in self._announced or lease in self._going or lease in self._let:
+        if lease in self._let:
+            self._going.add(lease)
+        if lease in self._announced or lease in self._going:
             return True
         if self._held or len(self._let) + 1 > self._most():
             self._held.add(lease)
@@ -71,9 +73,14 @@ class Brake:
             self._announced[lease] = now
         return released
 
-    def not_ended(self, lease: LeaseId) -> None:
-        """The chain calls it alive after all."""
+    def not_ended(self, lease: LeaseId, *, now: float) -> None:
+        """The chain calls it alive after all. A word that it contradicts after the window counts no more; before, the
+        node may only be behind.
+        """
         self._held.discard(lease)
+        self._going.discard(lease)
+        if now - self._announced.get(lease, now) >= self._window:
+            del self._announced[lease]
 
     def standing(self, *, now: float, wall: float) -> list[Standing]:
         """What a restart must know; `now` is monotonic, `wall` the same moment in Unix seconds."""
@@ -94,6 +101,8 @@ class Brake:
                     self._held.add(each.lease)
                 case StandingWord.LET:
                     self._let[each.lease] = at
+                    if now - at >= self._window:
+                        self._going.add(each.lease)  # kept for so long only because its removal went on
                 case StandingWord.MAY_GO:
                     self._announced[each.lease] = at
 

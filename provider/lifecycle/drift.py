@@ -31,7 +31,7 @@ from provider.operators.objects import (
 from provider.protocols import Cluster
 from provider.units import parse_quantity
 
-__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "Drifts", "differences", "find_drift", "named"]
+__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "NETWORK_POLICY", "Drifts", "differences", "find_drift", "named"]
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")

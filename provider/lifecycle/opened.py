@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from lease.ids import LeaseId, namespace_name
 from lease.spec import ClusterFacts, LeaseSpec
-from provider.protocols import StackEngine
+from provider.lifecycle.applied import applied_name
+from provider.operators.objects import NAMESPACE, SECRET
+from provider.protocols import Cluster, StackEngine
 
 __all__ = ["BEFORE_THE_MANIFEST", "MakeOpening", "Openings", "openable", "opening_spec"]
 
@@ -31,13 +33,16 @@ def openable(spec: LeaseSpec) -> LeaseSpec:
 
 
 class Openings:
-    """Offers leases to the engine, each once: one that was not taken or was given up goes the ordinary way.
+    """Offers leases to the engine, each once: one that was not taken or was given up goes the ordinary way. One that
+    ran before (its manifest is lost, its stack perhaps too) is never offered: its stack must take over all that runs.
 
     `make` None: nothing is offered. What was given up before a restart has a stack, and the engine declines those.
     """
 
-    def __init__(self, engine: StackEngine, make: MakeOpening | None) -> None:
+    def __init__(self, engine: StackEngine, cluster: Cluster, make: MakeOpening | None, *, records: str) -> None:
         self._engine = engine
+        self._cluster = cluster
+        self._records = records
         self._make = make
         self._offered: set[LeaseId] = set()
         self._taken: set[LeaseId] = set()
@@ -46,9 +51,16 @@ class Openings:
         """It waits for its manifest."""
         if self._make is None or lease in self._offered:
             return
+        untouched = await self._untouched(lease)
         self._offered.add(lease)
-        if await self._engine.open(self._make(lease)):
+        if untouched and await self._engine.open(self._make(lease)):
             self._taken.add(lease)
+
+    async def _untouched(self, lease: LeaseId) -> bool:
+        """Nothing was ever made for it. Raises `ClusterError`; then it is asked again at the next look."""
+        if await self._cluster.get(SECRET, applied_name(lease), namespace=self._records) is not None:
+            return False
+        return await self._cluster.get(NAMESPACE, namespace_name(lease)) is None
 
     async def withdraw(self, lease: LeaseId) -> None:
         """It does not look alive any more."""

@@ -57,7 +57,7 @@ class Reconciler:
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
         self._unstable = Unstable(config.unstable_after_s)
         self._slow = SlowEnds()
-        self._openings = Openings(parts.engine, parts.opening)
+        self._openings = Openings(parts.engine, parts.cluster, parts.opening, records=config.records)
         seconds = config.volume_quarantine_s
         self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
         self._parts = replace(parts, tell=self._show)
@@ -130,7 +130,7 @@ class Reconciler:
             return kept
         match judgement.verdict:
             case Verdict.ALIVE:
-                self.brake.not_ended(lease)
+                self.brake.not_ended(lease, now=self._clock.monotonic())
                 self._cleared(lease)
                 return await self._serve(lease)
             case Verdict.ENDED:

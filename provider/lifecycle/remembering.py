@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from lease.ids import LeaseId
 from provider.lifecycle.brake import Brake
 from provider.lifecycle.standing import Memory, Standing, StandingWord
 from provider.protocols import Clock
 
 __all__ = ["Remembering"]
+
+_AGAIN_S = 10.0
+"""A store that does not answer is not asked at every look."""
 
 
 class Remembering:
@@ -19,16 +24,33 @@ class Remembering:
         self._condemned = condemned
         self._clock = clock
         self._written: frozenset[tuple[LeaseId, StandingWord]] = frozenset()
+        self._turn = asyncio.Lock()
+        self._recalled = False
+        self._not_before = 0.0
 
     async def recall(self) -> None:
-        """Once, before anything is looked at."""
-        found = tuple(await self._memory.load())
+        """Before anything is looked at. What cannot be read now is read later, and nothing is written before that."""
+        async with self._turn:
+            await self._recall()
+
+    async def _recall(self) -> None:
+        now = self._clock.monotonic()
+        if self._recalled or now < self._not_before:
+            return
+        loaded = await self._memory.load()
+        self._recalled, self._not_before = loaded is not None, now + _AGAIN_S
+        found = tuple(loaded or ())
         self._brake.restore(found, now=self._clock.monotonic(), wall=self._clock.now())
         self._condemned.update(each.lease for each in found if each.word is StandingWord.CONDEMNED)
         self._written = frozenset((each.lease, each.word) for each in found)
 
     async def remember(self) -> bool:
         """Whether everything is written down; what cannot be written is tried again at the next look."""
+        async with self._turn:  # an older picture must not be written over a newer one
+            await self._recall()
+            return self._recalled and await self._remember()
+
+    async def _remember(self) -> bool:
         standing = self._standing()
         said = frozenset((each.lease, each.word) for each in standing)
         if said == self._written:

@@ -38,7 +38,9 @@ class Standing:
 class Memory(Protocol):
     """Where it is kept. A store that fails is logged by it and loses a restart's memory, never a lease."""
 
-    async def load(self) -> Collection[Standing]: ...
+    async def load(self) -> Collection[Standing] | None:
+        """None when it cannot be read now."""
+        ...
 
     async def save(self, standing: Collection[Standing]) -> bool:
         """Replace all of it. Whether it was written."""

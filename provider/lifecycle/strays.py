@@ -1,8 +1,9 @@
 """Objects in a lease's namespace that say they are ours and that its stack does not know: what another builder made
 under another name, of which the state was lost. An old network policy would still open what a new one closes.
 
-Looked for once a namespace, after a start, and only when the stack is known to be complete. What holds volumes is
-reported and never deleted here.
+Looked for once a namespace, after a start, and only when the stack is known to be complete. Network policies alone are
+deleted: without one nothing is open that the stack does not open itself. All else is reported and stays, because it may
+serve what runs (a template that is kept as found names an older Secret, a tenant's clients an older Service).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import structlog
 
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, NETWORK_POLICY
 from provider.operators.labels import MANAGED, lease_of
 from provider.operators.objects import DEPLOYMENT, STATEFUL_SET, Kind
 from provider.protocols import Cluster
@@ -25,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool) -> tuple[str, ...]:
-    """Delete them; a text for each that stays because it holds volumes. Raises `ClusterError`."""
+    """Delete those that only open the network; a text for each other one. Raises `ClusterError`."""
     wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in lease_objects(spec)}
     left = []
     for kind in (*ALWAYS_WATCHED, DEPLOYMENT, STATEFUL_SET, *((HTTP_ROUTE,) if gateway_api else ())):
@@ -33,12 +34,10 @@ async def remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool)
             name = obj["metadata"]["name"]
             if (kind.kind, name) in wanted or not _of_this_lease(obj, spec):
                 continue
-            if kind is STATEFUL_SET:
-                left.append(
-                    f"StatefulSet {name} is no part of this lease and holds volumes: it stays until it is deleted"
-                )
-            else:
+            if kind is NETWORK_POLICY:
                 await _remove(cluster, spec, kind, name)
+            else:
+                left.append(f"{kind.kind} {name} is no part of this lease's stack: it stays until it is deleted")
     return tuple(left)
 
 
@@ -48,7 +47,9 @@ async def _remove(cluster: Cluster, spec: LeaseSpec, kind: Kind, name: str) -> N
 
 
 def _of_this_lease(obj: Mapping[str, Any], spec: LeaseSpec) -> bool:
-    """Not going already, and not labelled with another lease: that would be somebody's mistake, not a stray."""
-    if obj["metadata"].get("deletionTimestamp"):
+    """Not going already, not a controller's (which copy labels onto what they make), and not labelled with another
+    lease: that would be somebody's mistake, not a stray.
+    """
+    if obj["metadata"].get("deletionTimestamp") or obj["metadata"].get("ownerReferences"):
         return False
     return lease_of(obj) in (None, spec.lease)

@@ -43,7 +43,7 @@ async def update(look: Look, spec: LeaseSpec, *, repair: str = "") -> Outcome:
     elif look.parts.config.preview_updates and look.applied.spec is not None:
         look.parts.report(look.lease, await look.parts.engine.preview(spec))
     result = look.parts.report(look.lease, await look.parts.engine.up(spec, priority=_priority(look, repair)))
-    return await _done(look, spec) if result.ok else await _failed(look, spec, result)
+    return await _done(look, spec, opened=result.opened) if result.ok else await _failed(look, spec, result)
 
 
 async def _objection(look: Look, spec: LeaseSpec) -> str:
@@ -115,12 +115,12 @@ async def _begin(look: Look, spec: LeaseSpec) -> None:
         await look.write(replace(look.applied, attempt=attempt))
 
 
-async def _done(look: Look, spec: LeaseSpec) -> Outcome:
+async def _done(look: Look, spec: LeaseSpec, *, opened: bool) -> Outcome:
     if look.refused:
         attempt = Attempt(look.newest.spec.content_hash(), look.refused, restored=True)
         await look.write(replace(look.applied, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, look.refused, again_in=_UNREADY_S)
     await look.write(Applied(spec, look.record.content_hash(), look.newest.withheld))
-    if look.namespace is NamespaceState.ABSENT:
+    if look.namespace is NamespaceState.ABSENT or opened:
         look.parts.drifts.swept(spec.namespace)  # everything in it is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

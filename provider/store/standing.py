@@ -26,13 +26,13 @@ class StoredMemory:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load(self) -> Collection[Standing]:
+    async def load(self) -> Collection[Standing] | None:
         try:
             async with asyncio.timeout(_STORE_S):
                 return await standing_of(self._database)
         except (StoreError, TimeoutError) as error:
             _log.error("store.unreadable", problem=str(error) or "no answer", what="teardown brake, operators' words")
-            return ()
+            return None
 
     async def save(self, standing: Collection[Standing]) -> bool:
         rows = [{"lease": str(each.lease), "word": each.word.value, "at": each.at} for each in standing]

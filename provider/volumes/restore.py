@@ -93,6 +93,8 @@ async def restore(
     """What was done, in a line. `wanted`: the claims of `wish.into` (see `claims_of`), None while its manifest is not
     known. Raises `NotRestored` and `ClusterError`.
     """
+    if wish.lease.provider != wish.into.provider:
+        raise NotRestored(f"{wish.lease} is another provider's lease: its volumes are not ours to give")
     if wish.lease.owner != wish.into.owner and not wish.force_owner:
         raise NotRestored(
             f"{wish.into} is another tenant's, and the data is {wish.lease.owner}'s: --force-owner gives it away"

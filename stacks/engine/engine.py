@@ -105,7 +105,7 @@ class PulumiEngine:
             await self.start()
         except EngineError:
             return False  # whoever must have it, says so
-        return self._opened.open(opening)
+        return stack not in self._stacks and self._opened.open(opening)  # another may have asked meanwhile
 
     async def give_up(self, stack: str) -> None:
         """End an opened update that waits, if there is one."""

@@ -36,11 +36,12 @@ def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
 
 @dataclass(eq=False)
 class _Update:
-    """`word`: the spec, or cancelled when none will come."""
+    """`word`: the spec, or cancelled when none will come. `providers`: where its plugin is, as it was told."""
 
     opening: LeaseSpec
     word: asyncio.Future[LeaseSpec]
     waits: bool = False
+    providers: str | None = None
     life: asyncio.Task[StackResult | None] = field(init=False)
 
     @property
@@ -81,7 +82,7 @@ class OpenedUpdates:
         ordinary way is free, and finds what was begun. Raises `EngineError` for one that hangs.
         """
         update = self._updates.get(spec.namespace)
-        if update is None or not update.useful or not fits(update.opening, spec):
+        if update is None or not fits(update.opening, spec) or not await self._attached(update):
             await self.end(spec.namespace)
             return None
         del self._updates[spec.namespace]
@@ -93,6 +94,14 @@ class OpenedUpdates:
         if result is None or not result.opened or result.cause is FailureCause.ENGINE:
             return None
         return result
+
+    async def _attached(self, update: _Update) -> bool:
+        """Whether it waits still, and its plugin is where the next operation would find it: a shared one that was
+        replaced has left it for good.
+        """
+        if update.waits and (await self._sharing(_task(update))).providers != update.providers:
+            return False
+        return update.useful
 
     async def end(self, stack: str) -> None:
         """Give one up, and wait until nothing of it runs."""
@@ -125,8 +134,9 @@ class OpenedUpdates:
             return None
         usable = False
         try:
-            task = Task(operation=Operation.UP, stack=stack, spec=update.opening, opening=True)
-            result = await self._bounded(worker, await self._sharing(task), update=update)
+            task = await self._sharing(_task(update))
+            update.providers = task.providers
+            result = None if update.word.cancelled() else await self._bounded(worker, task, update=update)
             usable = True
             return result
         finally:
@@ -156,6 +166,10 @@ class OpenedUpdates:
             return False
         await worker.give(update.word.result())
         return True
+
+
+def _task(update: _Update) -> Task:
+    return Task(operation=Operation.UP, stack=update.opening.namespace, spec=update.opening, opening=True)
 
 
 async def _first(waited: set[asyncio.Future[StackResult] | asyncio.Future[LeaseSpec]], seconds: float) -> None:

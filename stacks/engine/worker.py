@@ -62,8 +62,6 @@ class Worker:
         self._write(Ready(pid=os.getpid()))
         while True:
             task, handover = self._tasks.get()
-            self._interrupted.clear()
-            self._running = task
             self._write(Begun())
             result = runner.run(task, handover)
             self._running = None
@@ -80,6 +78,8 @@ class Worker:
             if isinstance(frame, Task):
                 # made here, where `Give` is heard: it may come before the task is begun
                 self._handover = Handover(config, lambda: self._write(Opened())) if frame.opening else None
+                self._interrupted.clear()
+                self._running = frame  # from here on an interrupt is for it, though it is not begun yet
                 self._tasks.put((frame, self._handover))
             elif isinstance(frame, Give) and self._handover is not None:
                 self._handover.give(frame.spec)

@@ -88,7 +88,7 @@ def test_once_it_brakes_time_alone_does_not_release_it_but_an_operator_does() ->
 def test_a_lease_that_is_alive_after_all_is_held_no_more() -> None:
     made = brake(leases=3)
     let(made, LEASES[:4])
-    made.not_ended(LEASES[3])
+    made.not_ended(LEASES[3], now=0)
     assert not made.held
 
 
@@ -200,3 +200,20 @@ async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
     world.chain.broadcast = away  # type: ignore[method-assign]
     await crashing(world, looks=3)
     assert (await world.look(L)).retry and world.leftovers(L)
+
+
+def test_a_word_that_the_chain_contradicts_after_the_window_counts_no_more() -> None:
+    made = brake(leases=0, percent=0)
+    made.announced(L, now=0)
+    made.not_ended(L, now=1)
+    assert made.standing(now=1, wall=1), "the node may only be a block behind"
+    made.not_ended(L, now=700)
+    assert made.standing(now=700, wall=700) == []
+
+
+def test_a_removal_that_goes_on_longer_than_the_window_goes_on_after_a_restart() -> None:
+    before, after = brake(leases=0, percent=0), brake(leases=0, percent=0)
+    assert before.may_remove(L, now=0)
+    after.restore(before.standing(now=900, wall=900), now=900, wall=900)
+    let(after, LEASES[5:20], now=900)
+    assert after.held and after.may_remove(L, now=901)

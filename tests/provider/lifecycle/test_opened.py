@@ -17,6 +17,7 @@ from provider.lifecycle.opened import BEFORE_THE_MANIFEST, openable, opening_spe
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Phase
+from provider.operators.objects import MANIFEST
 from provider.settings import Settings
 from stacks.engine.opened import fits
 from stacks.results import Operation
@@ -175,3 +176,14 @@ def test_the_first_version_of_a_lease_is_made_so_that_it_fits(
 
     assert (first.first_resource_version, first.services[0].resource_version) == (label, "12")
     assert again.first_resource_version == "7", "what runs keeps its label"
+
+
+async def test_one_that_ran_before_is_not_offered_when_its_manifest_and_its_stack_are_lost() -> None:
+    world, lease = Opening(), a_lease()
+    await world.run(lease, a_group())
+    await world.cluster.delete(MANIFEST, namespace_name(lease), namespace=world.config.records)
+    world.engine.state.clear()
+    world.restart()
+
+    assert (await world.look(lease)).phase is Phase.WAITING_FOR_MANIFEST
+    assert world.engine.opened == {}

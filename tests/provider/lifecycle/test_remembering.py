@@ -31,9 +31,10 @@ class Kept:
     def __init__(self) -> None:
         self.standing: tuple[Standing, ...] = ()
         self.full = False
+        self.away = False
 
-    async def load(self) -> Collection[Standing]:
-        return self.standing
+    async def load(self) -> Collection[Standing] | None:
+        return None if self.away else self.standing
 
     async def save(self, standing: Collection[Standing]) -> bool:
         if not self.full:
@@ -187,5 +188,17 @@ async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> N
         await connection.exec_driver_sql("DROP TABLE standing_words")
     memory = StoredMemory(database)
     assert not await memory.save(SAID)
-    assert await memory.load() == ()
+    assert await memory.load() is None
     await database.close()
+
+
+async def test_a_store_that_is_away_at_the_start_is_read_later_and_never_overwritten_before() -> None:
+    world = await _braking()
+    said = world.memory.standing
+    world.memory.away = True
+    await world.restarted()
+    assert not await world.loop.remember() and world.memory.standing == said
+    world.memory.away = False
+    await world.clock.sleep(11)
+    assert await world.loop.remember()
+    assert len(world.loop.braked) == 2 and len(world.memory.standing) == len(said)

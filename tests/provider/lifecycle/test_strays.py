@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lease.ids import namespace_name
+from provider.lifecycle.drift import NETWORK_POLICY
 from provider.lifecycle.state import Phase
-from provider.operators.objects import DEPLOYMENT, SERVICE, STATEFUL_SET, Kind
+from provider.operators.objects import DEPLOYMENT, SECRET, SERVICE, STATEFUL_SET, Kind
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 LEASE = a_lease()
@@ -30,22 +31,22 @@ async def _with(kind: Kind, name: str = "stray", **labels: Any) -> World:
     return world
 
 
-@pytest.mark.parametrize("kind", [SERVICE, DEPLOYMENT])
-async def test_what_is_labelled_as_a_leases_and_belongs_to_no_stack_is_removed_without_the_engine(kind: Kind) -> None:
-    world = await _with(kind)
+async def test_a_network_policy_of_no_stack_is_removed_without_the_engine() -> None:
+    world = await _with(kind := NETWORK_POLICY)
     assert (await world.converge(LEASE)).phase is Phase.RUNNING
     assert world.cluster.find(kind, "stray", SPACE) is None
     assert world.cluster.find(SERVICE, "web", SPACE) is not None
     assert world.engine.calls == []
 
 
-async def test_what_may_hold_a_tenants_volumes_stays_and_is_told() -> None:
-    world = await _with(STATEFUL_SET)
+@pytest.mark.parametrize("kind", [STATEFUL_SET, SERVICE, DEPLOYMENT, SECRET], ids=lambda kind: kind.kind)
+async def test_what_may_serve_what_runs_stays_and_is_told(kind: Kind) -> None:
+    world = await _with(kind)
     for _ in range(2):
         outcome = await world.converge(LEASE)
         assert outcome.phase is Phase.RUNNING
-        assert "StatefulSet stray" in outcome.reason
-    assert world.cluster.find(STATEFUL_SET, "stray", SPACE) is not None
+        assert f"{kind.kind} stray" in outcome.reason
+    assert world.cluster.find(kind, "stray", SPACE) is not None
 
 
 @pytest.mark.parametrize(
@@ -59,14 +60,14 @@ async def test_what_an_operator_put_there_or_is_labelled_otherwise_stays(labels:
         "akash.network/lease.id.gseq": "1",
         "akash.network/lease.id.oseq": "1",
     }
-    world = await _with(SERVICE, **(complete | labels))
+    world = await _with(NETWORK_POLICY, **(complete | labels))
     await world.converge(LEASE)
-    assert world.cluster.find(SERVICE, "stray", SPACE) is not None
+    assert world.cluster.find(NETWORK_POLICY, "stray", SPACE) is not None
 
 
 async def test_where_drift_is_only_reported_nothing_is_removed() -> None:
-    world = await _with(SERVICE)
+    world = await _with(NETWORK_POLICY)
     world.config = type(world.config)(provider=world.config.provider, chain_id="akashnet-2", repair_drift=False)
     world.restart()
     await world.converge(LEASE)
-    assert world.cluster.find(SERVICE, "stray", SPACE) is not None
+    assert world.cluster.find(NETWORK_POLICY, "stray", SPACE) is not None
