@@ -36,6 +36,7 @@ from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.history import History, RecordedEngine
+from provider.inventory.cards import Cards, cards_of
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
@@ -44,6 +45,7 @@ from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.opened import openable, opening_spec
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
+from provider.lifecycle.placed import placing
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Phase
@@ -165,8 +167,9 @@ async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
     ledger = Ledger(world.address)
     funds = _funds(world, ledger)
     market = _market(world, ledger, inventory, paused=funds.paused)
-    leases = _lease_loop(world, chain_id, facts, ledger)
-    gateway = _gateway(world, market, ledger, inventory, leases)
+    cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
+    leases = _lease_loop(world, chain_id, facts, ledger, cards=cards)
+    gateway = _gateway(world, market, ledger, inventory, leases, cards=cards)
     async with asyncio.TaskGroup() as group:
         group.create_task(narrate(bus, world.database, mask=world.engine.mask), name="narrate")
         group.create_task(inventory.run(), name="inventory")
@@ -245,7 +248,7 @@ def _funds(world: _World, ledger: Ledger) -> FundsWatch:
     return FundsWatch(parts)
 
 
-def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledger) -> LeaseLoop:
+def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledger, *, cards: Cards) -> LeaseLoop:
     settings = world.settings
     config = LifecycleConfig(
         provider=world.address,
@@ -270,7 +273,7 @@ def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledge
         bus=world.bus,
         config=config,
         claims=Claims(world.cluster, config),
-        make_spec=world.engine.watching(spec_maker(settings, facts)),
+        make_spec=world.engine.watching(placing(spec_maker(settings, facts), cards)),
         release=ledger.release,
         opening=partial(opening_spec, cluster=facts) if settings.open_updates else None,
     )
@@ -312,15 +315,16 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
     return make
 
 
-def _gateway(world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop) -> Gateway:
+def _gateway(
+    world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop, *, cards: Cards
+) -> Gateway:
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
         braked = len(leases.braked)
         return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
 
     async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
-        reservation = ledger.reservation(lease.order)
-        return reservation.placements if reservation else None
+        return cards(lease)
 
     return Gateway(
         gateway_config(world.settings, world.address),

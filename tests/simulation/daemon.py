@@ -15,12 +15,14 @@ from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus import MemoryBus
 from provider.chain.pump import pump_blocks
 from provider.history import History, RecordedEngine
+from provider.inventory.cards import cards_of
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
+from provider.lifecycle.placed import placing
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.records import ManifestRecord
 from provider.market.book import Market
@@ -97,13 +99,15 @@ class Daemon:
     def _leases(self, world: Around, random: Random) -> LeaseLoop:
         config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
         config = replace(config, **world.config)  # type: ignore[arg-type]
+        cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
+        make = placing(world.make_spec, cards)
         parts = Parts(
             cluster=world.cluster,
             engine=self.engine if world.recorded else world.engine,
             bus=self.bus,
             config=config,
             claims=Claims(world.cluster, config),
-            make_spec=self.engine.watching(world.make_spec) if world.recorded else world.make_spec,
+            make_spec=self.engine.watching(make) if world.recorded else make,
             release=self.ledger.release,
         )
         reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=random)
