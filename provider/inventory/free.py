@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lease.ids import namespace_name
-from provider.inventory.capacity import Capacity
+from provider.inventory.capacity import Capacity, Card
 from provider.inventory.reservation import Replica, Reservation
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, Snapshot, take_cards
 
@@ -74,10 +74,18 @@ def _charge_replicas(rooms: dict[str, Node], replicas: Sequence[Replica], pods: 
 
 
 def _replica_of(pod: ScheduledPod, replicas: Sequence[Replica]) -> Replica | None:
-    """The promise this pod fulfils: one of its size, on its node if possible; else one that covers it."""
+    """The promise this pod fulfils: one of its size with its cards, else of its size, else one that covers it; among
+    those one on its node if possible.
+    """
     equal = [one for one in replicas if one.requests == pod.requests and len(one.cards) in (0, pod.gpu_units)]
-    covering = equal or [one for one in replicas if one.requests.holds(pod.requests)]
+    card = Card(pod.gpu_vendor, pod.gpu_model)
+    alike = [one for one in equal if one.cards and all(_of_model(mine, card) for mine in one.cards)]
+    covering = alike or equal or [one for one in replicas if one.requests.holds(pod.requests)]
     return next((one for one in covering if one.node == pod.node), covering[0] if covering else None)
+
+
+def _of_model(mine: Card, pinned: Card) -> bool:
+    return (mine.vendor, mine.model) == (pinned.vendor, pinned.model)
 
 
 def _charge(rooms: dict[str, Node], replica: Replica) -> None:
