@@ -7,9 +7,7 @@ A request is `{"word": …, "lease": "owner/dseq/gseq/oseq/provider"}`, an answe
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -19,9 +17,10 @@ import structlog
 
 from lease.ids import LeaseId
 from provider.errors import ProviderError
+from provider.local_socket import ask_provider, serve_socket
 from provider.volumes.restore import Wish
 
-__all__ = ["NotListening", "Operated", "Word", "control_path", "obey", "serve_control", "tell"]
+__all__ = ["Operated", "Word", "control_path", "obey", "serve_control", "tell"]
 
 _LONGEST = 4096
 _SECONDS = 30.0
@@ -62,27 +61,13 @@ class Operated(Protocol):
     async def restore(self, wish: Wish) -> str: ...
 
 
-class NotListening(ProviderError):
-    """No provider runs with this home, or it does not answer."""
-
-
 def control_path(home: Path) -> Path:
     return home / "control.sock"
 
 
 async def serve_control(loop: Operated, path: Path) -> None:
-    """Listen until cancelled. A socket that cannot be made is loud and stops nothing: leases go on without it."""
-    try:
-        server = await asyncio.start_unix_server(_answering(loop), path, limit=_LONGEST)
-        path.chmod(0o600)
-    except OSError as error:
-        _log.error("control.not_listening", path=str(path), problem=str(error))
-        return
-    async with server:
-        try:
-            await server.serve_forever()
-        finally:
-            path.unlink(missing_ok=True)
+    """Listen until cancelled; leases go on without it."""
+    await serve_socket(path, lambda line: obey(loop, line), longest=_LONGEST, seconds=_SECONDS)
 
 
 async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
@@ -101,36 +86,9 @@ async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
 
 
 def tell(path: Path, word: Word, lease: LeaseId | None = None, **more: object) -> dict[str, Any]:
-    """Say it and wait for the answer; `more` is what else the request says. Raises `NotListening`."""
+    """Say it and wait for the answer; `more` is what else the request says. Raises `NobodyAnswers`."""
     request = {"word": word.value} | ({"lease": str(lease)} if lease else {}) | more
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_SECONDS)
-            connection.connect(str(path))
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            answer = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
-    except (OSError, ValueError) as error:
-        raise NotListening(
-            f"no provider answers at {path} ({error}): does `lessor run` run with this AP_HOME?"
-        ) from error
-    if not isinstance(answer, dict):
-        raise NotListening(f"what answers at {path} is no provider")
-    return answer
-
-
-def _answering(loop: Operated) -> Any:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_SECONDS):
-                said = await obey(loop, await reader.readline())
-                writer.write(json.dumps(said).encode())
-                await writer.drain()
-        except (OSError, ValueError, TimeoutError):
-            pass  # who asked has gone, or says more than a request can be
-        finally:
-            writer.close()
-
-    return answer
+    return ask_provider(path, request, seconds=_SECONDS)
 
 
 async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, Any]:

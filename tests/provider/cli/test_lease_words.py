@@ -51,6 +51,9 @@ class Operated:
     async def retry(self, lease: LeaseId) -> str:
         return "nothing was refused"
 
+    async def remember(self) -> bool:
+        return True
+
     async def restore(self, wish: Wish) -> str:
         raise NotImplementedError
 

@@ -29,8 +29,9 @@ from provider.gateway.grpc.serving import grpc_address
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
+from provider.local_socket import NobodyAnswers
 from provider.market.bidding import consider
-from provider.market.question_socket import NobodyAnswers, answer, ask_market, serve_questions
+from provider.market.question_socket import answer, ask_market, serve_questions
 from provider.market.quote import Asked, Quote
 from provider.market.screening import Screening
 from provider.settings import Settings

@@ -14,8 +14,9 @@ import pytest
 from lease.ids import namespace_name
 from provider.chain.model import LeaseState
 from provider.errors import ChainError
-from provider.lifecycle.control import NotListening, Word, control_path, obey, serve_control, tell
+from provider.lifecycle.control import Word, control_path, obey, serve_control, tell
 from provider.lifecycle.state import Phase
+from provider.local_socket import NobodyAnswers
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 
 L = a_lease()
@@ -133,7 +134,7 @@ async def test_a_socket_that_a_killed_provider_left_is_taken_over(tmp_path: Path
     async with _listening(world, tmp_path) as path:
         path.rename(tmp_path / "left")
     (tmp_path / "left").rename(path)
-    with pytest.raises(NotListening, match="AP_HOME"):
+    with pytest.raises(NobodyAnswers, match="AP_HOME"):
         tell(path, Word.STANDING)
     task = asyncio.create_task(serve_control(world.loop, path))
     await asyncio.sleep(0.1)
