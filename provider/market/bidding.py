@@ -141,17 +141,16 @@ def forget(market: Market, order: OrderId) -> Placed | None:
 
 
 async def end_bid(market: Market, order: OrderId, why: str) -> None:
-    """Lost, closed or timed out: release the promise now, and take the bid back if the chain still has it open.
+    """Lost, closed or timed out: release the promise, and take the bid back if the chain still has it open.
 
-    A losing bid may stay open with its deposit locked (chain.md §14, 1), so the chain is asked rather than believed
-    to clean up.
+    The chain is asked first. A losing bid may stay open with its deposit locked (chain.md §14, 1); and an order that is
+    open no more may be so because it was given to us, of which we have heard nothing yet.
     """
     if order in market.book.busy:
         market.book.over.add(order)
         return
-    placed = forget(market, order)
     try:
-        await _close(market, order, why)
+        placed = await _close(market, order, why)
         if placed is not None and placed.decision:
             await record_outcome(market.database, placed.decision, why)
     except (ChainError, StoreError) as error:
@@ -159,12 +158,15 @@ async def end_bid(market: Market, order: OrderId, why: str) -> None:
         market.look_again.set()
 
 
-async def _close(market: Market, order: OrderId, why: str) -> None:
-    forget(market, order)
+async def _close(market: Market, order: OrderId, why: str) -> Placed | None:
     bid_id = order.bid_by(market.provider)
     found = await market.chain.bid(bid_id)
+    if found is not None and found.state is BidState.ACTIVE:
+        market.look_again.set()
+        return None
+    placed = forget(market, order)
     if found is None or found.state is not BidState.OPEN:
-        return
+        return placed
     try:
         await market.chain.broadcast([messages.close_bid(bid_id)])
     except TxRefused as refusal:
@@ -174,6 +176,7 @@ async def _close(market: Market, order: OrderId, why: str) -> None:
         _log.debug("market.bid_was_closed_already", order=str(order), log=refusal.log)
     BIDS.labels("close", "sent").inc()
     _log.info("market.bid_closed", order=str(order), why=why)
+    return placed
 
 
 async def consider_all(market: Market, orders: Sequence[Order], *, at_once: int = 32) -> None:

@@ -103,10 +103,11 @@ def _subtract(
 
 def overlapping(picture: Picture, fresh: Reservation, others: Iterable[Reservation]) -> list[str]:
     """Rule 4, at the moment of the promise: each node, and each kind of card on it, holds it beside `others`. Nothing
-    where one of those has lost its place: it was counted where there was room.
+    where one of those has lost its place: it was counted where there was room. Nor where the scheduler put one pod of
+    several equal ones elsewhere: which of them is still to come, and so where, is anybody's guess.
     """
     held = list(others)
-    if _left(picture, held)[1]:
+    if _left(picture, held)[1] or _moved(picture, held):
         return []
     after = _taken(picture, [*held, fresh])
     return [
@@ -116,6 +117,15 @@ def overlapping(picture: Picture, fresh: Reservation, others: Iterable[Reservati
         for name, amount in after[node.name].items()
         if -amount > has[name]
     ]
+
+
+def _moved(picture: Picture, promises: Iterable[Reservation]) -> bool:
+    running = {(pod.namespace, pod.name): pod.node for pod in picture.inventory.pods}
+    return any(
+        running.get((picture.namespace_of(promise.order), name), replica.node) != replica.node
+        for promise in promises
+        for name, replica in replica_names(promise)
+    )
 
 
 def _taken(picture: Picture, promises: Iterable[Reservation]) -> dict[str, Sum]:
