@@ -6,22 +6,31 @@ import asyncio
 import time
 from pathlib import Path
 
-__all__ = ["programs_started"]
+__all__ = ["programs_running", "programs_started"]
 
 _LOOK_SECONDS = 0.01
 
 
 async def programs_started(ancestor: int, *, seconds: float) -> set[str]:
-    """Names of the programs that descendants of `ancestor` ran in the next `seconds`, besides Python itself."""
-    seen: set[str] = set()
+    """Names of the programs that new descendants of `ancestor` ran in the next `seconds`, besides Python itself."""
+    there, seen = frozenset(_descendants(ancestor)), set()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        seen |= _descendants(ancestor)
+        seen |= {name for pid, name in _descendants(ancestor).items() if pid not in there}
         await asyncio.sleep(_LOOK_SECONDS)
-    return {name for name in seen if not name.startswith("python") and name != "lessor"}
+    return _besides_python(seen)
 
 
-def _descendants(ancestor: int) -> set[str]:
+def programs_running(ancestor: int) -> set[str]:
+    """Names of the programs that descendants of `ancestor` run now, besides Python itself."""
+    return _besides_python(set(_descendants(ancestor).values()))
+
+
+def _besides_python(names: set[str]) -> set[str]:
+    return {name for name in names if not name.startswith("python") and name != "lessor"}
+
+
+def _descendants(ancestor: int) -> dict[int, str]:
     parents: dict[int, tuple[int, str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -31,11 +40,7 @@ def _descendants(ancestor: int) -> set[str]:
                 continue
             name, fields = stat.partition("(")[2].rpartition(")")[::2]
             parents[int(entry.name)] = (int(fields.split()[1]), name)
-    found, names = {ancestor}, set()
-    grown = True
-    while grown:
-        new = {pid for pid, (parent, _) in parents.items() if parent in found} - found
-        names |= {parents[pid][1] for pid in new}
+    found = {ancestor}
+    while new := {pid for pid, (parent, _) in parents.items() if parent in found} - found:
         found |= new
-        grown = bool(new)
-    return names
+    return {pid: parents[pid][1] for pid in found - {ancestor}}

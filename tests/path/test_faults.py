@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from devnet.demo.leftovers import leftovers
-from devnet.demo.processes import programs_started
+from devnet.demo.processes import programs_running
 from devnet.tenant import Tenant
 from devnet.tenant.token import full_access, sign_token
 from devnet.world import ProviderProcess, World
@@ -142,8 +142,8 @@ async def test_it_refuses_to_start_with_wrong_settings_and_says_which(world: Wor
 
 
 async def _until_pulumi_runs(provider: ProviderProcess) -> None:
-    while "pulumi-resource" not in " ".join(await programs_started(provider.pid, seconds=0.1)):
-        pass
+    while "pulumi" not in programs_running(provider.pid):
+        await asyncio.sleep(0.01)
 
 
 def _everything(world: World) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from devnet.demo.leftovers import leftovers
-from devnet.demo.processes import programs_started
+from devnet.demo.processes import programs_running
 from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
 from lease.manifest import Group
@@ -109,8 +109,9 @@ async def _kill(world: World, provider: ProviderProcess, *, with_workers: bool) 
 
 async def _until_pulumi_runs(provider: ProviderProcess) -> None:
     deadline = time.monotonic() + 60
-    while "pulumi-resource" not in " ".join(await programs_started(provider.pid, seconds=0.1)):
+    while "pulumi" not in programs_running(provider.pid):
         assert time.monotonic() < deadline, "no engine run began"
+        await asyncio.sleep(0.01)
 
 
 async def _until_nothing_is_left(world: World, rented: Rented) -> None:
