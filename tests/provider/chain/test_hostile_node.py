@@ -97,7 +97,7 @@ async def test_a_node_that_lost_its_mempool_is_given_the_same_bytes_again() -> N
         world.chain._mempool.clear()  # as a restart does
         world.chain._seen.clear()
         world.chain.app._pending = world.chain.app._context(world.chain.app.store)
-        async with ticking(world.chain):
+        async with ticking(world.chain, every=0.1):  # its bytes hold for twenty blocks
             found = await sending
             await world.us.broadcast([bid_on(2)])
         block = world.chain.blocks.get(found.height)
