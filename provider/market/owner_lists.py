@@ -9,15 +9,13 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import structlog
-
 from provider.errors import SettingsError
 from provider.market.terms import OwnerRules
 from provider.settings import Settings
+from provider.watched_file import watched
 
 __all__ = ["owner_rules", "read_owners"]
 
-_log = structlog.get_logger(__name__)
 _ADDRESS = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _BYTES = 8 << 20
 _NOBODY: frozenset[str] = frozenset()
@@ -80,26 +78,4 @@ def _list(variable: str, items: tuple[str, ...]) -> Callable[[], frozenset[str] 
 
 
 def _watched(variable: str, path: Path) -> Callable[[], frozenset[str]]:
-    current, seen = read_owners(path, variable), _mark(path)
-
-    def owners() -> frozenset[str]:
-        nonlocal current, seen
-        mark = _mark(path)
-        if mark != seen:
-            seen = mark
-            try:
-                current = read_owners(path, variable)
-                _log.info("market.owners_read", variable=variable, count=len(current))
-            except SettingsError as error:
-                _log.error("market.owners_wrong", problem=str(error), kept="the last good list")
-        return current
-
-    return owners
-
-
-def _mark(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return watched(path, lambda: read_owners(path, variable), what="owners")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from provider.errors import PricingError, SettingsError
 from provider.market.price_table import PriceTable, load_price_table
 from provider.market.pricing import PriceLine
@@ -16,10 +14,9 @@ from provider.market.rates import Rates, file_source
 from provider.market.script import script_pricing
 from provider.market.table_price import convert, table_lines
 from provider.settings import Settings
+from provider.watched_file import file_mark, watched
 
 __all__ = ["pricing_from", "pricing_mark", "table_pricing", "watched_table"]
-
-_log = structlog.get_logger(__name__)
 
 
 def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | None:
@@ -47,7 +44,7 @@ def pricing_mark(settings: Settings) -> Callable[[], object]:
     """
     if settings.bid_price_strategy != "shellScript":
         return object
-    return lambda: _mark(Path(settings.price_script))
+    return lambda: file_mark(Path(settings.price_script))
 
 
 def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
@@ -70,27 +67,4 @@ def watched_table(path: Path) -> Callable[[], PriceTable]:
 
     Raises `SettingsError` when it cannot be read to begin with.
     """
-    current, seen = load_price_table(path), _mark(path)
-
-    def table() -> PriceTable:
-        nonlocal current, seen
-        mark = _mark(path)
-        if mark != seen:
-            seen = mark
-            try:
-                current = load_price_table(path)
-                _log.info("market.price_table_read", path=str(path))
-            except SettingsError as error:
-                _log.error("market.price_table_wrong", problem=str(error), kept="the last good table")
-        return current
-
-    return table
-
-
-def _mark(path: Path) -> tuple[int, ...]:
-    """What changes when the file does; empty while it is away."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return watched(path, lambda: load_price_table(path), what="price_table")
