@@ -106,11 +106,6 @@ def test_a_balancer_waits_for_its_pool_and_goes_before_its_namespace(objects):
     assert {urn.split("::")[-2].split(":")[-1] for urn in waits} == {"Namespace", "IPAddressPool", "L2Advertisement"}
 
 
-def test_the_secret_is_registered_first_of_all_that_waits_for_the_namespace(objects):
-    waiting = [item["object"]["kind"] for item in objects if item.get("dependencies")]
-    assert waiting[0] == "Secret"
-
-
 def test_no_secret_text_travels_in_the_clear(objects):
     assert named(objects, "Secret")["additionalSecretOutputs"] == ["data", "stringData"]
     assert all(SIGNATURE in value for value in named(objects, "Secret")["object"]["data"].values())
