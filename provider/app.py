@@ -183,7 +183,8 @@ async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
         group.create_task(_stop_at_end(gateway), name="gateway")
         screening = Screening(market)
         group.create_task(serve_questions(screening, market_socket(settings.home)), name="questions")
-        group.create_task(serve_grpc(screening, settings, gateway.certificate.path), name="grpc gateway")
+        grpc = serve_grpc(screening, settings, certificate=gateway.certificate.path, cluster=world.cluster)
+        group.create_task(grpc, name="grpc gateway")
         group.create_task(pump_blocks(world.chain, bus, database=world.database, clock=clock), name="chain")
         host, port = gateway.address
         _log.info("provider.ready", provider=world.address, gateway=f"{host}:{port}")

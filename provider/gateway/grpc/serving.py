@@ -12,9 +12,11 @@ import structlog
 from lease.groups import GroupSpec
 from provider.errors import SettingsError
 from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.grpc.screened_hostnames import screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, provider_methods
 from provider.market.explain import Explained
 from provider.market.screening import Screening
+from provider.protocols import Cluster
 from provider.settings import Settings
 
 __all__ = ["grpc_address", "serve_grpc"]
@@ -22,14 +24,16 @@ __all__ = ["grpc_address", "serve_grpc"]
 _log = structlog.get_logger(__name__)
 
 
-async def serve_grpc(screening: Screening, settings: Settings, certificate: Path) -> None:
+async def serve_grpc(screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster) -> None:
     """Listen until cancelled."""
 
     async def screen(spec: GroupSpec) -> Explained:
         return (await screening.screen(spec))[1]
 
     host, port = grpc_address(settings)
-    server = GrpcServer(provider_methods(BidScreening(screen)), host=host, port=port, certificate=certificate)
+    names = screened_hostnames(cluster, namespace=settings.manifest_namespace, blocked=settings.blocked_hostnames)
+    methods = provider_methods(BidScreening(screen, hostnames=names))
+    server = GrpcServer(methods, host=host, port=port, certificate=certificate)
     try:
         await server.start()
     except SettingsError as error:

@@ -20,10 +20,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from lease.groups import GroupSpec
+from lease.ids import LeaseId
 from lease.resources import Attribute
+from lease.spec import HostnameSpec
 from provider.chain import codec
 from provider.errors import ChainError, MarketError
 from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.grpc.screened_hostnames import screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, provider_methods
 from provider.gateway.grpc.serving import grpc_address
 from provider.gateway.tls import ensure_certificate
@@ -34,8 +37,10 @@ from provider.market.bidding import consider
 from provider.market.question_socket import answer, ask_market, serve_questions
 from provider.market.quote import Asked, Quote
 from provider.market.screening import Screening
+from provider.operators.hostname.claims import host_object
 from provider.settings import Settings
 from provider.store import open_database
+from tests.fakes.cluster import FakeCluster, unreachable
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
 
 GPUS = (Card("nvidia", "a100", "24Gi", "pcie"),)
@@ -160,6 +165,65 @@ async def test_many_questions_at_once_and_a_dead_chain_are_told_without_a_word_o
     assert {str(one) for one in results} == {"UNAVAILABLE this provider cannot tell now; try again"}
     with pytest.raises(RuntimeError, match="UNAVAILABLE"):
         await screening.answer(request(make_spec()), Context())
+
+
+HELD = HostnameSpec.model_construct(hostname="held.example.com", service="web", external_port=80)
+
+
+def screening_names(cluster: FakeCluster, screen) -> BidScreening:
+    blocked = ("blocked.example.com", ".blocked.example.org")
+    return BidScreening(screen, hostnames=screened_hostnames(cluster, namespace="lease", blocked=blocked))
+
+
+@pytest.mark.parametrize(
+    ("hostnames", "reasons"),
+    [
+        ((), ()),
+        (("free.example.com", "sub.blocked.example.com"), ()),
+        (("HELD.example.com", "held.example.com"), ('hostname not allowed: host "held.example.com" in use',)),
+        (("Blocked.example.com",), ('hostname not allowed: "blocked.example.com" is blocked by this provider',)),
+        (
+            ("free.example.com", "a.blocked.example.org", "held.example.com"),
+            (
+                'hostname not allowed: domain "a.blocked.example.org" is blocked by this provider',
+                'hostname not allowed: host "held.example.com" in use',
+            ),
+        ),
+        (("no host",), ('invalid hostname "no host"',)),
+        (("x" * 10_000,), ('invalid hostname "' + "x" * 382,)),
+    ],
+)
+async def test_hostnames_that_a_manifest_could_not_have_are_refused_beforehand(
+    world: World, hostnames, reasons
+) -> None:
+    cluster, screening = FakeCluster(), Screening(world.market)
+    cluster.put(host_object(LeaseId("akash1other", 1, 1, 1, US), HELD, namespace="lease"))
+
+    async def screen(spec: GroupSpec):
+        return (await screening.screen(spec))[1]
+
+    answers = screening_names(cluster, screen)
+    told = await answers.answer(request(make_spec(), hostnames=hostnames), Context())
+    assert (told.passed, tuple(told.reasons)) == (not reasons, reasons)
+    assert told.price.denom == "uact"
+    both = await answers.answer(request(make_spec(price="1"), hostnames=hostnames), Context())
+    assert tuple(both.reasons)[1:] == reasons
+
+
+async def test_without_an_api_server_only_a_question_about_hostnames_is_put_off(world: World) -> None:
+    cluster, screening = FakeCluster(), Screening(world.market)
+
+    def away(operation: str, kind: str, name: str) -> None:
+        raise unreachable()
+
+    async def screen(spec: GroupSpec):
+        return (await screening.screen(spec))[1]
+
+    cluster.before = away
+    answers = screening_names(cluster, screen)
+    assert (await answers.answer(request(make_spec()), Context())).passed
+    with pytest.raises(RuntimeError, match="UNAVAILABLE this provider cannot tell now"):
+        await answers.answer(request(make_spec(), hostnames=["free.example.com"]), Context())
 
 
 async def test_the_answer_is_what_the_market_does_with_the_order(world: World) -> None:
