@@ -68,6 +68,10 @@ class Chain(Protocol):
 
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]: ...
 
+    async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
+        """Who has ever bid on an order: provider to the state of its bid."""
+        ...
+
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         """The lease, and where that was read; `lease` None when the node does not know it, which proves nothing."""
         ...

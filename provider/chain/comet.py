@@ -121,6 +121,9 @@ class CometChain:
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]:
         return await queries.bids(self._rpc, provider, state)
 
+    async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
+        return await queries.bidders(self._rpc, order)
+
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         """Asks the node for its chain first, and then the same node: only one of ours proves anything
         (docs/architecture.md §2).

@@ -4,7 +4,7 @@ end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from akash.audit.v1 import query_pb2 as audit_query
@@ -38,7 +38,7 @@ from provider.chain.model import (
 from provider.errors import ChainError
 
 __all__ = [
-    "account", "ask", "audited_attributes", "bid", "bids", "convert", "deployment", "group", "lease",
+    "account", "ask", "audited_attributes", "bid", "bidders", "bids", "convert", "deployment", "group", "lease",
     "lease_from_pb", "leases", "market_params", "open_orders", "order", "pages", "provider",
 ]  # fmt: skip
 
@@ -108,6 +108,24 @@ async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
         return (await ask(rpc, _MARKET + "Bids", request, market_query.QueryBidsResponse))[0]
 
     return [convert(rpc, _bid, item.bid) for item in await pages(rpc, page, "bids")]
+
+
+async def bidders(rpc: Asked, item: OrderId) -> Mapping[str, BidState]:
+    """All states: without one in the filter the node goes through each of them (chain.md §5). What strangers wrote into
+    their bids is not looked at.
+    """
+    filters = market_query.BidFilters(owner=item.owner, dseq=item.dseq, gseq=item.gseq, oseq=item.oseq)
+
+    async def page(pagination: Any) -> Any:
+        request = market_query.QueryBidsRequest(filters=filters, pagination=pagination)
+        return (await ask(rpc, _MARKET + "Bids", request, market_query.QueryBidsResponse))[0]
+
+    found = [each.bid for each in await pages(rpc, page, "bids")]
+    return {each.id.provider: convert(rpc, BidState, each.state) for each in found if _is_of(each.id, item)}
+
+
+def _is_of(bid: Any, order: OrderId) -> bool:
+    return (bid.owner, bid.dseq, bid.gseq, bid.oseq) == (order.owner, order.dseq, order.gseq, order.oseq)
 
 
 async def lease(rpc: Asked, item: LeaseId) -> tuple[Lease | None, int]:
@@ -251,6 +269,7 @@ def lease_from_pb(item: Any) -> Lease:
         price=codec.price_from_pb(item.price),
         created_at=item.created_at,
         closed_on=item.closed_on,
+        close_reason=int(item.reason),
         reclamation_ns=_ns(item.reclamation.window) if item.HasField("reclamation") else None,
         reclaim_deadline=item.reclamation.deadline,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import structlog
@@ -15,6 +15,7 @@ from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRef
 from provider.market.book import Hold, Market, Placed
 from provider.market.considering import current_record, made_up_mind, reach_decision, record_decision
 from provider.market.decision import Bid
+from provider.market.limits import full_reason
 from provider.market.offer import bid_message
 from provider.observe.metrics import BIDS
 from provider.store.decisions import Recorded, record_outcome
@@ -58,23 +59,41 @@ async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) ->
         return
     inputs, decision, mark = await reach_decision(market, order, record)
     try:
-        if isinstance(decision, Bid) and await _had_our_bid(market, order_id):
+        bidders = await _bidders(market, item) if isinstance(decision, Bid) else {}
+        if market.provider in bidders:
+            market.book.held[order_id] = Hold(inf)
             market.ledger.release(order_id)
             return
         recorded = await record_decision(market, inputs, decision, mark)
     except BaseException:
         market.ledger.release(order_id)
         raise
-    if isinstance(decision, Bid) and recorded is not None:
+    if recorded is None or not isinstance(decision, Bid):
+        return
+    if full := full_reason(bidders.values(), market.book.params):
+        await _leave_full(market, recorded, full)
+    else:
         await _send(market, recorded)
 
 
-async def _had_our_bid(market: Market, order: OrderId) -> bool:
-    """One bid an order for ever, also when it is closed (recordings/chain README §4)."""
-    if await market.chain.bid(order.bid_by(market.provider)) is None:
-        return False
-    market.book.held[order] = Hold(inf)
-    return True
+async def _bidders(market: Market, item: OrderId | Order) -> Mapping[str, BidState]:
+    """One bid an order for ever, also when it is closed (recordings/chain README §4). Of an order that this block made
+    only our own is asked for: nobody can have filled it.
+    """
+    if isinstance(item, Order):
+        return await market.chain.bidders(item.id)
+    ours = await market.chain.bid(item.bid_by(market.provider))
+    return {} if ours is None else {market.provider: ours.state}
+
+
+async def _leave_full(market: Market, recorded: Recorded, why: str) -> None:
+    """Bids that were closed count too, so it is looked at again only lest the parameter was raised."""
+    order = recorded.order
+    BIDS.labels("open", "not sent").inc()
+    _log.info("market.order_full", order=str(order), problem=why)
+    market.book.held[order] = Hold(market.clock.now() + _LONGEST_HOLD)
+    market.ledger.release(order)
+    await record_outcome(market.database, recorded.number, f"not sent: {why}")
 
 
 async def _send(market: Market, recorded: Recorded) -> None:

@@ -17,6 +17,7 @@ from provider.inventory.snapshot import Snapshot
 from provider.market.book import Declination, Market, Quoted
 from provider.market.decision import Audits, Bid, Decision, Declined, decide, lines_of
 from provider.market.eligibility import MAX_AUDITORS, auditors_of
+from provider.market.limits import deposit_reason
 from provider.market.pricing import maximum_price
 from provider.market.quote import Asked, Quote
 from provider.market.terms import Rules
@@ -46,9 +47,9 @@ async def current_record(market: Market) -> ProviderRecord | None:
 
 
 def current_rules(market: Market) -> Rules:
-    """With the lists of tenants and the wallet as they are now, and the chain's bounds of a reclamation window."""
+    """With the lists of tenants, the wallet and the chain's parameters as they are now."""
     rules, params = market.rules, market.book.params
-    if paused := market.paused():
+    if paused := market.paused() or deposit_reason(market.deposit, params):
         rules = replace(rules, paused=paused)
     if market.owners is not None and market.owners() != rules.owners:
         rules = replace(rules, owners=market.owners())

@@ -15,6 +15,7 @@ from provider.bus import LEASE_CHANGED
 from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
+from provider.market.limits import deposit_reason
 from provider.store.decisions import orders_decided, record_outcome
 
 __all__ = ["adopt", "adopt_lease", "full_pass", "look_at_orders", "time_out"]
@@ -58,6 +59,8 @@ async def adopt(market: Market) -> bool:
         return False
     market.book.record, market.book.record_at = await market.chain.provider(market.provider), market.clock.now()
     market.book.params = await market.chain.market_params()
+    if problem := deposit_reason(market.deposit, market.book.params):
+        _log.error("market.deposit_not_taken", problem=problem)
     if market.book.record is None:
         _log.error(
             "market.not_registered", provider=market.provider, remedy="create the provider on chain; no bids until then"

@@ -68,6 +68,7 @@ class FakeChain:
         self.public_keys: dict[str, bytes] = {}
         self.payments: dict[LeaseId, Payment] = {}
         self.accounts: dict[DeploymentId, Escrow] = {}
+        self.params = MarketParams({"uakt": 500000, "uact": 500000}, 20)
         self.wallet: dict[str, int] = {"uakt": 10**9, "uact": 10**9}
         self.sent: list[Message] = []
         self.calls: list[str] = []
@@ -152,6 +153,10 @@ class FakeChain:
         self._called("bids")
         return [bid for bid in self.bid_states.values() if bid.id.provider == provider and bid.state is state]
 
+    async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
+        self._called("bidders")
+        return {bid.id.provider: bid.state for bid in self.bid_states.values() if bid.id.order == order}
+
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         self._called("lease")
         return LeaseAnswer(self.lease_states.get(lease), self.height, self.chain_id)
@@ -176,7 +181,7 @@ class FakeChain:
 
     async def market_params(self) -> MarketParams:
         self._called("market_params")
-        return MarketParams({"uakt": 500000, "uact": 500000}, 20)
+        return self.params
 
     async def account_public_key(self, address: str) -> bytes | None:
         self._called("account_public_key")

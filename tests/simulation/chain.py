@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -70,6 +70,10 @@ class SimulatedChain(FakeChain):
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]:
         await self._ask()
         return [] if self._faults.hit("empty pages") else await super().bids(provider, state)
+
+    async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
+        await self._ask()
+        return await super().bidders(order)
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         self._seen(lease)

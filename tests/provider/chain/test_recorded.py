@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,24 @@ async def test_a_recorded_unknown_provider_is_none(recorded: Recorded) -> None:
     assert any(record is not None and record.host_uri.startswith("https://") for record in seen)
 
 
+async def test_who_has_bid_on_a_recorded_order_is_told_of_that_order_alone(recorded: Recorded) -> None:
+    """Its chain takes three bids an order, and one more."""
+    most, seen = 0, set()
+    for entry in entries(recorded, "/akash.market.v1beta5.Query/Bids"):
+        if entry.get("code"):
+            continue
+        reply = market_query.QueryBidsResponse.FromString(base64.b64decode(entry["response"]))
+        reply.pagination.Clear()
+        whole = {**entry, "response": base64.b64encode(reply.SerializeToString())}
+        for order in {codec.lease_id_from_pb(item.bid.id).order for item in reply.bids}:
+            found = await queries.bidders(Replay(whole), order)
+            listed = [item.bid for item in reply.bids if codec.lease_id_from_pb(item.bid.id).order == order]
+            assert found == {bid.id.provider: bid.state for bid in listed}
+            most, seen = max(most, len(found)), seen | set(found.values())
+    assert most == 4
+    assert seen == set(BidState)
+
+
 async def test_recorded_accounts_are_read(recorded: Recorded) -> None:
     accounts = [
         await queries.account(Replay(entry), "akash1x")
@@ -124,7 +143,8 @@ def test_every_recorded_block_gives_its_events_in_order_and_none_of_failed_trans
     kinds: dict[str, int] = {}
     for block in recorded("blocks.jsonl"):
         result = {"txs_results": block["txs"], "finalize_block_events": block.get("finalize_block_events")}
-        found = events.block_from_results(block["height"], result)
+        answer = {"result": {"height": str(block["height"]), **result}}
+        found = events.block_from_answer(block["height"], json.dumps(answer).encode())
         expected = [
             event["type"]
             for tx in block["txs"]

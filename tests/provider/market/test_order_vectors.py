@@ -174,7 +174,7 @@ async def test_vector_24_a_bid_that_has_ended_is_neither_made_again_nor_closed(t
             await full_pass(world.market)
         assert world.chain.sent == []
         assert not held(world)
-        assert world.chain.calls.count("bid") == 1
+        assert world.chain.calls.count("bidders") == 1
 
 
 async def test_vector_27_the_price_is_the_strategys_exactly(tmp_path: Path) -> None:
