@@ -22,6 +22,7 @@ __all__ = [
     "decision_inputs",
     "decisions",
     "earnings",
+    "fees",
     "lease_money",
     "leases",
     "metadata",
@@ -187,3 +188,12 @@ earnings = Table(
     Column("amount", Text, nullable=False),
 )
 """What a lease earned on a UTC day, in micro-units."""
+
+fees = Table(
+    "fees",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("denom", String(128), primary_key=True),
+    Column("amount", Text, nullable=False),
+)
+"""Fees of a UTC day, in micro-units, of transactions that are not kept any more."""

@@ -10,16 +10,17 @@ from sqlalchemy import delete, insert, select, update
 from provider.chain.tx.budget import DAY_SECONDS
 from provider.chain.tx.journal import Fate, SentTx
 from provider.store.database import Database
+from provider.store.fees import PAID_FATES, keep_fees
 from provider.store.tables import transactions
 
 __all__ = ["StoredJournal"]
 
 _KEEP_SECONDS = 7 * DAY_SECONDS
-_PAID = [fate.value for fate in Fate if fate.paid]
+_FEE = (transactions.c.sent_at, transactions.c.fee, transactions.c.denom, transactions.c.fate)
 
 
 class StoredJournal:
-    """Rows stay a week, those of unknown fate until it is known. Raises `StoreError`."""
+    """Rows stay a week, those of unknown fate until it is known; their fees stay by day. Raises `StoreError`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +40,8 @@ class StoredJournal:
             "height": tx.height,
         }
         async with self._database.writing() as connection:
-            await connection.execute(delete(transactions).where(old))
+            gone = await connection.execute(delete(transactions).where(old).returning(*_FEE))
+            await keep_fees(connection, gone.all())
             await connection.execute(insert(transactions).values(row))
 
     async def end(self, hash_: str, fate: Fate, *, height: int = 0) -> None:
@@ -73,7 +75,7 @@ class StoredJournal:
         query = (
             select(transactions.c.sent_at, transactions.c.fee)
             .where(transactions.c.account == account, transactions.c.denom == denom)
-            .where(transactions.c.sent_at > since, transactions.c.fate.in_(_PAID))
+            .where(transactions.c.sent_at > since, transactions.c.fate.in_(PAID_FATES))
             .order_by(transactions.c.sent_at)
         )
         async with self._database.reading() as connection:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,11 +16,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from lease.ids import LeaseId
+from provider.chain.tx.journal import Fate, SentTx
 from provider.cli import earnings as command
 from provider.store import open_database
 from provider.store.money import Earned, LeaseMoney, save_money
+from provider.store.transactions import StoredJournal
 
 TODAY = datetime.now(UTC).date()
+NOON = datetime.combine(TODAY, time(12), UTC).timestamp()
 A, B = LeaseId("akash1owner", 7, 1, 1, "akash1us"), LeaseId("akash1owner", 8, 1, 1, "akash1us")
 
 
@@ -34,6 +39,22 @@ def lessor(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
+def sent(number: int, days_ago: float, fee: int, denom: str = "uakt") -> SentTx:
+    return SentTx(f"HASH{number}", "sim-1/akash1us", (), (), fee, denom, 100, NOON - days_ago * 86400)
+
+
+async def pay(journal: StoredJournal) -> None:
+    """What is older than a week is dropped when the next transaction is written down."""
+    fates = [(41, Fate.DONE), (20, Fate.DONE), (20, Fate.FAILED), (20, Fate.LAPSED), (20, Fate.SENT), (1, Fate.DONE)]
+    for number, (days_ago, fate) in enumerate(fates):
+        await journal.begin(sent(number, days_ago, 2500))
+        if fate is not Fate.SENT:
+            await journal.end(f"HASH{number}", fate, height=9)
+    await journal.begin(sent(98, 0, 300_000, "uact"))
+    await journal.begin(sent(99, 0, 2500))
+    await journal.end("HASH99", Fate.REFUSED)
+
+
 def fill(home: Path) -> None:
     async def work() -> None:
         database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
@@ -46,34 +67,64 @@ def fill(home: Path) -> None:
         ]
         await save_money(database, rows, shares)
         await save_money(database, rows, [Earned(TODAY, A, "uact", Decimal(1_000_000))])
+        await pay(StoredJournal(database))
         await database.close()
 
     asyncio.run(work())
 
 
-def test_a_line_a_day_and_the_sum_of_each_denom(home: Path) -> None:
+def test_a_line_a_day_and_the_sum_of_each_denom_with_what_fees_left_of_it(home: Path) -> None:
     fill(home)
     found = lessor()
     assert found.exit_code == 0
+    yesterday, long_ago = ((TODAY - timedelta(days=days)).isoformat() for days in (1, 20))
     assert [line.split() for line in found.output.splitlines()] == [
-        [(TODAY - timedelta(days=1)).isoformat(), "1.500000", "ACT"],
-        [TODAY.isoformat(), "12", "ibc/12C6"],
-        [TODAY.isoformat(), "1.000000", "ACT"],
-        ["in", "all", "12", "ibc/12C6"],
-        ["in", "all", "2.500001", "ACT"],
+        ["earned", "fees", "left"],
+        [long_ago, "0.000000", "0.007500", "-0.007500", "AKT"],
+        [yesterday, "1.500000", "0.000000", "1.500000", "ACT"],
+        [yesterday, "0.000000", "0.002500", "-0.002500", "AKT"],
+        [TODAY.isoformat(), "12", "0", "12", "ibc/12C6"],
+        [TODAY.isoformat(), "1.000000", "0.300000", "0.700000", "ACT"],
+        ["in", "all", "12", "0", "12", "ibc/12C6"],
+        ["in", "all", "2.500001", "0.300000", "2.200001", "ACT"],
+        ["in", "all", "0.000000", "0.010000", "-0.010000", "AKT"],
     ]
+
+
+def test_fees_stay_by_day_when_their_transactions_are_dropped(home: Path) -> None:
+    """Those whose fate is not known stay themselves; what was in no block cost nothing."""
+    fill(home)
+    with closing(sqlite3.connect(home / "lessor.db")) as database:
+        kept = database.execute("SELECT hash FROM transactions ORDER BY hash").fetchall()
+        days = database.execute("SELECT day, denom, amount FROM fees ORDER BY day").fetchall()
+    assert [hash_ for (hash_,) in kept] == ["HASH4", "HASH5", "HASH98", "HASH99"]
+    early, late = ((TODAY - timedelta(days=ago)).isoformat() for ago in (41, 20))
+    assert days == [(early, "uakt", "2500"), (late, "uakt", "5000")]
+
+
+def test_fees_without_earnings_are_told_too(home: Path) -> None:
+    async def work() -> None:
+        database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
+        await StoredJournal(database).begin(sent(1, 0, 2500))
+        await database.close()
+
+    asyncio.run(work())
+    lines = lessor("--by", "lease").output.splitlines()
+    assert lines[1].split() == ["in", "all", "0.000000", "0.002500", "-0.002500", "AKT"]
 
 
 def test_a_line_a_lease_over_more_days(home: Path) -> None:
     fill(home)
     lines = lessor("--by", "lease", "--days", "60").output.splitlines()
-    assert lines[0].split() == [str(A), "2.500100", "ACT"]
+    assert lines[1].split() == [str(A), "2.500100", "ACT"]
+    assert lines[-1].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
 
 
 def test_json_has_exact_micro_units(home: Path) -> None:
     fill(home)
     found = json.loads(lessor("--json", "--days", "1").output)
-    assert {(item["lease"], item["amount"]) for item in found} == {(str(A), "1000000.25"), (str(B), "12")}
+    assert {(item["lease"], item["amount"]) for item in found["earned"]} == {(str(A), "1000000.25"), (str(B), "12")}
+    assert found["fees"] == [{"day": TODAY.isoformat(), "denom": "uact", "amount": "300000"}]
 
 
 @pytest.mark.parametrize(
