@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 from pydantic_core import from_json
@@ -24,6 +25,7 @@ _MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _MAX_FRAME_BYTES = 4 * 1024 * 1024
 _LATER = frozenset({429, 502, 503, 504})
 _LONGEST_LATER_SECONDS = 60.0
+_T = TypeVar("_T")
 
 
 class RpcError(ChainError):
@@ -90,21 +92,38 @@ class Connection:
 
     async def call(self, method: str, params: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
         """The `result` object, asked for once. Integer parameters must be given as text (recording, §8)."""
+        name = _named(method, params)
+        return self._result(name, *await self._answer(name, method, params, seconds=seconds or self.timeout))
+
+    async def read(self, method: str, params: dict[str, Any], decode: Callable[[bytes], _T]) -> _T:
+        """As `call`, for an answer too large to be built whole: `decode` has the body as it came.
+
+        Raises ValueError when `decode` does so for what `call` would have taken for an answer.
+        """
+        name = _named(method, params)
+        status, text = await self._answer(name, method, params, seconds=self.timeout)
+        try:
+            return decode(text)
+        except ValueError:
+            self._result(name, status, text)
+            raise
+
+    async def _answer(self, name: str, method: str, params: dict[str, Any], *, seconds: float) -> tuple[int, bytes]:
+        """HTTP status and body of one question."""
         self._next_id += 1
         body = {"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}
-        limit = seconds or self.timeout
-        name = _named(method, params)
         try:
             async with (
-                asyncio.timeout(limit),
+                asyncio.timeout(seconds),
                 self._open().post(self._url, json=body, ssl=self._ssl(), allow_redirects=False) as response,
             ):
                 text = await self._read(name, response)
         except TimeoutError as error:
-            raise ChainError(self.address, f"{name}: no answer within {limit:g} s") from error
+            raise ChainError(self.address, f"{name}: no answer within {seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise ChainError(self.address, f"{name}: {_without_url(error)}") from error
-        return self._result(name, response, text)
+        self._refuse_other(name, response)
+        return response.status, text
 
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer:
         """`abci_query` with a gRPC method path; `height` 0 means the latest."""
@@ -136,7 +155,8 @@ class Connection:
                 raise ChainError(self.address, f"{name}: the answer is larger than {_MAX_ANSWER_BYTES} bytes")
         return bytes(text)
 
-    def _result(self, name: str, response: aiohttp.ClientResponse, text: bytes) -> dict[str, Any]:
+    def _refuse_other(self, name: str, response: aiohttp.ClientResponse) -> None:
+        """What a proxy says in place of the node."""
         status = response.status
         if status in _LATER:
             seconds = _seconds(response.headers.get("Retry-After", ""))
@@ -146,6 +166,8 @@ class Connection:
             raise ChainError(
                 self.address, f"{name}: HTTP {status}, sent to {place!r}: set AP_NODE to the right address"
             )
+
+    def _result(self, name: str, status: int, text: bytes) -> dict[str, Any]:
         try:
             answer = from_json(text)
         except ValueError as error:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import structlog
 
 from provider.chain.connection import Connection
-from provider.chain.events import block_from_results
+from provider.chain.events import block_from_answer
 from provider.chain.model import Block, Head
 from provider.chain.rpc import PartlyRefused, RpcClient, RpcError, jittered
 from provider.chain.websocket import Headers
@@ -205,11 +205,10 @@ class _Follower:
 
 
 async def _read(connection: Connection, height: int) -> Block:
-    result = await connection.call("block_results", {"height": str(height)})
     try:
-        if int(result.get("height") or 0) != height:
-            raise ValueError(f"it is for height {result.get('height')!r}")
-        return block_from_results(height, result)
-    except (ValueError, TypeError) as error:
+        return await connection.read(
+            "block_results", {"height": str(height)}, lambda text: block_from_answer(height, text)
+        )
+    except ValueError as error:
         text = f"block_results at height {height}: the answer cannot be read: {error}"
         raise _Unreadable(connection.address, text) from error

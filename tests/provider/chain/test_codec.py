@@ -89,29 +89,57 @@ def test_an_event_without_a_sensible_id_has_none(fields: dict[str, object]) -> N
     assert events.lease_id(event) is None
 
 
+def answer(result: object, **more: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result, **more}).encode()
+
+
+def event(*attributes: object, kind: object = "akash.x") -> dict[str, object]:
+    return {"type": kind, "attributes": list(attributes)}
+
+
 @pytest.mark.parametrize(
-    "result",
+    "text",
     [
-        {"txs_results": "x"},
-        {"txs_results": [1]},
-        {"txs_results": [{"code": 0, "events": [{"type": "akash.x", "attributes": [{"key": "id", "value": "{"}]}]}]},
-        {"txs_results": [{"code": 0, "events": {"type": "akash.x"}}]},
+        answer({"height": "5", "txs_results": "x"}),
+        answer({"height": "5", "txs_results": [1]}),
+        answer({"height": "5", "txs_results": [{"code": 0, "events": [event({"key": "id", "value": "{"})]}]}),
+        answer({"height": "5", "txs_results": [{"code": 0, "events": event()}]}),
+        answer({"height": "5", "txs_results": [{"code": "0"}]}),
+        answer({"height": "5", "finalize_block_events": [event(kind=7)]}),
+        answer({"height": "5", "finalize_block_events": [event("id")]}),
+        answer({"height": "5", "finalize_block_events": [event({"value": "1"})]}),
+        answer({"height": "5"}, error={"code": -32603}),
+        answer({"height": "6"}),
+        answer({"height": "9" * 5000}),
+        answer({"height": None}),
+        answer({}),
+        answer(None),
+        answer({"height": "5", "txs_results": None})[:-1],
+        answer({"height": "5"}) + b"}",
+        b'{"result":{"height":"5","x":' + b"[" * 100_000,
+        b'{"result":{"height":"5","finalize_block_events":[{"type":"akash.x\xff"}]}}',
+        b"",
     ],
+    ids=lambda text: repr(text)[30:80],
 )
-def test_results_that_cannot_be_read_are_refused(result: dict[str, object]) -> None:
+def test_results_that_cannot_be_read_are_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        events.block_from_results(5, result)
+        events.block_from_answer(5, text)
 
 
 def test_index_and_mode_are_not_fields() -> None:
     attributes = [
-        {"key": "id", "value": json.dumps({"owner": "a"})},
+        {"key": "id", "value": json.dumps({"owner": "a"}), "index": True},
         {"key": "msg_index", "value": "0"},
         {"key": "mode", "value": "EndBlock"},
         {"key": "empty", "value": None},
     ]
-    result = {
-        "txs_results": None,
-        "finalize_block_events": [{"type": "akash.x", "attributes": attributes}, {"type": "tx"}],
-    }
-    assert events.block_from_results(5, result).events == (Event("akash.x", {"id": {"owner": "a"}, "empty": None}),)
+    text = answer({"height": "5", "txs_results": None, "finalize_block_events": [event(*attributes), {"type": "tx"}]})
+    assert events.block_from_answer(5, text).events == (Event("akash.x", {"id": {"owner": "a"}, "empty": None}),)
+
+
+def test_an_event_of_another_module_is_not_looked_into() -> None:
+    """It may be what it likes, as long as the answer is JSON."""
+    found = [event("x", 7, kind="tx"), {"type": "transfer", "attributes": "none"}, event(kind="akash.y")]
+    text = answer({"height": "5", "txs_results": [{"code": 0, "events": found}], "validator_updates": [[]]})
+    assert events.block_from_answer(5, text).events == (Event("akash.y", {}),)
