@@ -58,6 +58,7 @@ from provider.market.rules import rules_from
 from provider.market.screening import Screening
 from provider.market.strategy import pricing_from, pricing_mark
 from provider.observe.narrate import narrate
+from provider.observe.operator_status import Observed, day_fees, serve_status, status_socket
 from provider.observe.provider_status import provider_status
 from provider.observe.queue import show_load, tell_plugin
 from provider.protocols import Clock
@@ -179,6 +180,8 @@ async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
         await _look_again(world, leases)
         group.create_task(funds.run(), name="funds")
         group.create_task(serve_control(leases, control_path(settings.home)), name="control")
+        observed = _observed(world, chain_id, market, funds=funds, leases=leases)
+        group.create_task(serve_status(observed, status_socket(settings.home)), name="status")
         await gateway.start()
         group.create_task(_stop_at_end(gateway), name="gateway")
         screening = Screening(market)
@@ -247,6 +250,22 @@ def _funds(world: _World, ledger: Ledger) -> FundsWatch:
         engaged=lambda: len(ledger.orders()),
     )
     return FundsWatch(parts)
+
+
+def _observed(world: _World, chain_id: str, market: Market, *, funds: FundsWatch, leases: LeaseLoop) -> Observed:
+    settings, denom = world.settings, world.settings.gas_prices.denom
+    return Observed(
+        chain_id=chain_id,
+        fee_denom=denom,
+        budget=settings.fee_budget,
+        granter=settings.fee_granter,
+        market=market,
+        paid=day_fees(StoredJournal(world.database), chain_id=chain_id, address=world.address, denom=denom),
+        nodes=world.chain.nodes,
+        wallet=lambda: funds.wallet,
+        leases=lambda: leases.statuses,
+        braked=lambda: len(leases.braked),
+    )
 
 
 def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledger, *, cards: Cards) -> LeaseLoop:

@@ -8,7 +8,9 @@ import typer
 
 __all__ = ["main"]
 
-_COMMANDS = ("doctor", "sdl", "render", "diff", "lease", "bid", "keys", "earnings", "pulumi", "run", "devnet", "demo")
+_COMMANDS = (
+    "doctor", "sdl", "render", "diff", "status", "lease", "bid", "keys", "earnings", "pulumi", "run", "devnet", "demo"
+)  # fmt: skip
 """Modules of this package with a `register(app)`; imported only when the command line starts, none imports Pulumi."""
 
 

@@ -1,0 +1,192 @@
+"""What `lessor status` is told over its socket, and how it says it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from lease.ids import LeaseId
+from provider.chain.nodes import NodeView
+from provider.chain.tx.journal import Fate, MemoryJournal, SentTx
+from provider.cli import build_app
+from provider.errors import StoreError
+from provider.funds.wallet import Wallet, WalletLevel
+from provider.lifecycle.state import LeaseStatus, Phase
+from provider.market.book import Placed
+from provider.observe.metrics import CHAIN_HEIGHT, CHAIN_TIME
+from provider.observe.operator_status import Observed, day_fees, operator_status, serve_status, status_socket
+from provider.store import Database, open_database
+from tests.provider.market.world import RECORD, US, World, make_world, order_id
+
+NODES = (
+    NodeView("http://127.0.0.1:26657", True, 500, 1, False, ""),
+    NodeView("https://far.example", False, 480, 300, True, "behind by 20 blocks"),
+    NodeView("https://away.example", False, 0, 1, False, "connection refused"),
+    NodeView("https://next.example", False, 0, 1, False, ""),
+)
+
+
+@dataclass
+class Daemon:
+    world: World
+    journal: MemoryJournal
+    observed: Observed
+
+
+async def make_daemon(database: Database) -> Daemon:
+    world, journal = make_world(database), MemoryJournal()
+    now = world.clock.now()
+    for number, (ago, fee, fate) in enumerate(
+        [(90_000, 900, Fate.DONE), (80_000, 2500, Fate.DONE), (60, 500, Fate.SENT), (50, 7, Fate.LAPSED)]
+    ):
+        await journal.begin(SentTx(f"H{number}", f"sim-1/{US}", (), (), fee, "uakt", 9, now - ago))
+        await journal.end(f"H{number}", fate)
+    world.market.book.record = RECORD
+    world.market.book.placed = {order_id(7): Placed(now), order_id(8): Placed(now)}
+    world.market.book.leased = {order_id(8)}
+    leases = {
+        LeaseId("akash1tenant", dseq, 1, 1, US): LeaseStatus(LeaseId("akash1tenant", dseq, 1, 1, US), phase, "", 0.0)
+        for dseq, phase in ((8, Phase.RUNNING), (9, Phase.RUNNING), (10, Phase.FAILED))
+    }
+    CHAIN_HEIGHT.set(501)
+    CHAIN_TIME.set(now - 3)
+    observed = Observed(
+        chain_id="sim-1",
+        fee_denom="uakt",
+        budget=10_000,
+        granter="",
+        market=world.market,
+        paid=day_fees(journal, chain_id="sim-1", address=US, denom="uakt"),
+        nodes=lambda: NODES,
+        wallet=lambda: Wallet({"uakt": 5, "uact": 7}, WalletLevel.ENOUGH),
+        leases=lambda: leases,
+        braked=lambda: 0,
+    )
+    return Daemon(world, journal, observed)
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path):
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    yield await make_daemon(database)
+    await database.close()
+
+
+async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: Daemon) -> None:
+    told = await operator_status(daemon.observed)
+    assert told["chain"]["height"] == 501
+    assert told["chain"]["seconds_ago"] == 3
+    assert [node["address"] for node in told["chain"]["nodes"]] == [node.address for node in NODES]
+    assert told["keys"] == [US]
+    assert told["fees"] == {
+        "denom": "uakt",
+        "budget": 10_000,
+        "paid_by": "",
+        "spent": 3000,
+        "left": {"bids": 4000, "withdrawals": 6000, "closing": 7000},
+    }
+    assert told["bids"] == {"open": 1, "under_way": 0, "registered": True, "paused": ""}
+    assert told["leases"] == {"running": 2, "failed": 1}
+    assert json.loads(json.dumps(told)) == told
+
+
+async def test_a_store_that_fails_costs_the_fees_and_a_wallet_not_seen_yet_is_told_so(daemon: Daemon) -> None:
+    async def fails(since: float):
+        raise StoreError("the database cannot be read: disk I/O error")
+
+    told = await operator_status(replace(daemon.observed, paid=fails, wallet=lambda: None))
+    assert told["fees"]["problem"] == "the database cannot be read: disk I/O error"
+    assert told["wallet"] is None
+    assert told["bids"]["open"] == 1
+
+
+@contextmanager
+def answering(home: Path, **changes: object) -> Iterator[None]:
+    """A daemon in a thread of its own, as the command is a process of its own."""
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
+        made = await make_daemon(database)
+        task = asyncio.create_task(serve_status(replace(made.observed, **changes), status_socket(home)))
+        while not status_socket(home).exists():
+            await asyncio.sleep(0.01)
+        ready.set()
+        await asyncio.to_thread(stop.wait)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await database.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AP_HOME", str(tmp_path))
+    return tmp_path
+
+
+def status(*arguments: str) -> Result:
+    return CliRunner().invoke(build_app(), ["status", *arguments])
+
+
+def test_lessor_status_says_it_line_by_line(home: Path) -> None:
+    with answering(home):
+        found, document = status(), json.loads(status("--json").output)
+    assert found.exit_code == 0
+    assert found.output.splitlines() == [
+        "provider  akash1provider on sim-1",
+        "blocks    height 501, 3 s ago",
+        "node      http://127.0.0.1:26657: in use, height 500, 1 blocks behind us",
+        "node      https://far.example: height 480, catching up, 21 blocks behind us, has blocks from 300 on, "
+        "behind by 20 blocks",
+        "node      https://away.example: connection refused",
+        "node      https://next.example: not asked yet",
+        "fees      3000uakt in the last 24 hours of 10000uakt; left: 4000 for bids, 6000 for withdrawals, "
+        "7000 for closing",
+        "wallet    7uact, 5uakt: enough",
+        "bids      1 open, 0 under way",
+        "leases    1 failed, 2 running",
+    ]
+    assert (document["ok"], document["provider"]) == (True, US)
+
+
+def test_what_is_wrong_is_said_and_nothing_of_it_steers_the_terminal(home: Path) -> None:
+    stopped = Wallet({}, WalletLevel.STOP, "the wallet has 0uakt: no more bids until it is topped up")
+    evil = (replace(NODES[2], problem="\x1b[31mred"),)
+    changes = {"budget": 0, "granter": "akash1granter", "wallet": lambda: stopped, "braked": lambda: 2}
+    with answering(home, nodes=lambda: evil, leases=dict, **changes):
+        output = status().output
+    assert "\x1b" not in output
+    for words in (
+        "fees      3000uakt in the last 24 hours, no budget (LESSOR_FEE_BUDGET)",
+        "fees      paid by akash1granter",
+        "wallet    nothing: the wallet has 0uakt: no more bids until it is topped up",
+        "leases    none",
+        "brake     2 leases are held: `lessor lease release-brake` removes them",
+    ):
+        assert words in output
+
+
+@pytest.mark.usefixtures("home")
+def test_without_a_provider_it_is_said_in_one_line() -> None:
+    found = status()
+    assert found.exit_code == 1
+    assert "does `lessor run` run with this AP_HOME?" in found.output
+    assert "Traceback" not in found.output
