@@ -2,7 +2,8 @@
 
 Each run carries a name in its environment, which children inherit; what carries it is found in /proc. While the script
 itself still runs its descendants are found by parentage too. Only a child that is both orphaned and has dropped its
-environment is not known as ours, which takes intent, and a script is the operator's own.
+environment is not known as ours, which takes intent, and a script is the operator's own. To be its reaper each script
+would need a call between fork and exec, which may block a process with threads, and this daemon with it.
 """
 
 from __future__ import annotations

@@ -149,15 +149,15 @@ async def test_vector_12_a_decision_that_is_cancelled_kills_its_script(tmp_path:
 async def test_a_decision_that_is_cancelled_while_its_script_starts_waits_for_none_of_its_children(
     tmp_path: Path,
 ) -> None:
-    begun = time.monotonic()
     for turns in range(12):
+        begun = time.monotonic()
         task = asyncio.create_task(said(tmp_path, "sleep 60 & sleep 60", timeout_s=20.0))
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled()
-    assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 18
 
 
 async def gone(pid: int) -> None:
