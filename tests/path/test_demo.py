@@ -13,7 +13,8 @@ import pytest
 
 from devnet.tools import Toolbox
 
-pytestmark = [pytest.mark.xdist_group("path"), pytest.mark.devnet]
+# each has a world of its own: no reason to wait for those who share one
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.devnet]
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 TWO_GROUPS = """
@@ -94,6 +95,7 @@ def test_whatever_ends_the_demo_leaves_no_process(
     wait_for_no_process(data, seconds=30)
 
 
+@pytest.mark.long  # an order without a bid is told the same way, and the words are those of tests/devnet/test_tenant.py
 def test_a_price_the_chain_does_not_take_is_told_in_its_words_with_a_remedy(toolbox: Toolbox, tmp_path: Path) -> None:
     sdl = tmp_path / "uakt.yaml"
     sdl.write_text((CHECKOUT / "examples" / "web.yaml").read_text().replace("uact", "uakt"))

@@ -27,7 +27,13 @@ pytestmark = MARKS
 NEW_IMAGE = "docker.io/library/nginx:1.28"
 
 
-@pytest.mark.parametrize("with_workers", [False, True], ids=["daemon", "daemon and workers"])
+@pytest.mark.parametrize(
+    "with_workers",
+    [
+        pytest.param(False, id="daemon"),  # its workers are left behind: the harder of the two
+        pytest.param(True, id="daemon and workers", marks=pytest.mark.long),
+    ],
+)
 async def test_killed_in_an_update_and_again_in_the_destroy_it_converges_and_leaves_nothing(
     world: World, with_workers: bool
 ) -> None:
