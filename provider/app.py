@@ -282,6 +282,7 @@ def _lease_loop(world: _World, chain_id: str, facts: ClusterFacts, ledger: Ledge
         repair_drift=settings.drift == "repair",
         gateway_api=settings.ingress_mode is IngressMode.GATEWAY_API,
         unstable_after_s=settings.unstable_after,
+        manifest_timeout_s=settings.manifest_timeout,
         brake_leases=settings.brake_leases,
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,

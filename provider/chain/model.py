@@ -120,7 +120,8 @@ class Bid:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """`reclamation_ns`: the notice that was promised, None for none. `reclaim_deadline`: Unix seconds until which a
-    lease whose end was announced runs on; 0 before that.
+    lease whose end was announced runs on; 0 before that. `close_reason`: the chain's number of why it ended
+    (chain.md §3), 0 before that.
     """
 
     id: LeaseId
@@ -130,6 +131,7 @@ class Lease:
     closed_on: int = 0
     reclamation_ns: int | None = None
     reclaim_deadline: int = 0
+    close_reason: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class LeaseLoop:
 
     async def remember(self) -> bool:
         """Whether operators' words and the brake would outlive a restart now."""
-        return await self._reconciler.memory.remember()
+        return await self._reconciler.memory.remember(insist=True)
 
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""
@@ -206,6 +206,8 @@ class LeaseLoop:
             self._look(lease, 0.0, happened=False)
         self._unknown_stacks = found.unknown_stacks
         self._reconciler.brake.knows(len(found.leases) - found.only_volumes)
+        if not found.problems:
+            self._reconciler.waits.only(found.leases)
         if found.problems or found.unknown_stacks:
             _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems

@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lease.ids import LeaseId
+from provider.chain.messages import CloseReason
 from provider.chain.model import LeaseAnswer
 
 __all__ = ["Judgement", "Proofs", "Verdict"]
+
+_BY_OWNER = 1
+_WHY = {_BY_OWNER: "owner"} | {reason: reason.name.lower().replace("_", " ") for reason in CloseReason}
+"""The chain's numbers, chain.md §3; insufficient funds are a state of their own."""
 
 
 class Verdict(StrEnum):
@@ -72,7 +77,8 @@ class Proofs:
             return Judgement(Verdict.ALIVE)
         heights = self._heights.setdefault(lease, set())
         heights.add(answer.height)
-        word = f"the chain says {answer.lease.state.name.lower()} at height {answer.height}"
+        why = _WHY.get(answer.lease.close_reason, "")
+        word = f"the chain says {answer.lease.state.name.lower()}{why and f' ({why})'} at height {answer.height}"
         if len(heights) >= self._needed:
             return Judgement(Verdict.ENDED, word)
         more = f"{word}; {self._needed - len(heights)} more at another height is needed"

@@ -20,6 +20,7 @@ from provider.errors import ChainError, ClusterError
 from provider.lifecycle.applied import applied_name, read_applied
 from provider.lifecycle.brake import Brake
 from provider.lifecycle.ending import end, only_volumes
+from provider.lifecycle.manifest_wait import ManifestWaits, traces_of_a_manifest
 from provider.lifecycle.opened import Openings
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.proof import Judgement, Proofs, Verdict
@@ -57,6 +58,7 @@ class Reconciler:
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
         self._unstable = Unstable(config.unstable_after_s)
         self._slow = SlowEnds()
+        self.waits = ManifestWaits(config.manifest_timeout_s)
         self._openings = Openings(parts.engine, parts.cluster, parts.opening, records=config.records)
         seconds = config.volume_quarantine_s
         self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
@@ -70,7 +72,9 @@ class Reconciler:
         """Used for leases that nothing has happened to since it was taken."""
         self._suspects: dict[LeaseId, str] = {}
         self._condemned: set[LeaseId] = set()
-        self.memory = Remembering(memory or Forgetful(), self.brake, condemned=self._condemned, clock=clock)
+        self.memory = Remembering(
+            memory or Forgetful(), self.brake, condemned=self._condemned, waits=self.waits, clock=clock
+        )
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
@@ -94,8 +98,10 @@ class Reconciler:
             outcome = await self._look(lease)
         except (ChainError, ClusterError) as error:
             self._unstable.saw_nothing(lease, now=self._clock.monotonic())
+            self.waits.saw_nothing(lease)
             outcome = Outcome(self._phase(lease), str(error), retry=True)
         except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
+            self.waits.forget(lease)  # there is a manifest, good or bad
             outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
         except Exception as error:
             # a defect of ours in one lease must not stop the others; it is loud, and the lease is left as it is
@@ -139,6 +145,7 @@ class Reconciler:
             case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
                 if judgement.verdict is Verdict.LOOKS_ENDED:
                     await self._openings.withdraw(lease)
+                self.waits.saw_nothing(lease)
                 if judgement.suspect:
                     self._suspects[lease] = judgement.reason
                     if lease in self._condemned:
@@ -158,27 +165,51 @@ class Reconciler:
         outcome = await self.survey.look(self._parts, lease) if self.survey is not None else None
         outcome = outcome or await serve(self._parts, lease)
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
-            await self._openings.offer(lease)
+            return await self._wait(lease, outcome)
+        self.waits.forget(lease)
         seen = self._unstable.saw(lease, unstable=outcome.of_the_tenant, now=self._clock.monotonic())
         if self._unstable.over(lease):
-            return await self._give_up(lease, replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s"))
+            outcome = replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s")
+            return await self._give_up(lease, outcome, CloseReason.UNSTABLE)
         if outcome.of_the_tenant and outcome.again_in is None:
             outcome = replace(outcome, again_in=self._unstable.look_again_s)
         return self._ready_once(lease, outcome)
 
-    async def _give_up(self, lease: LeaseId, outcome: Outcome) -> Outcome:
-        """Ask the chain to end a lease whose application does not run (kubernetes-objects.md §4.4). Only when the chain
-        then says that it has ended is anything removed.
+    async def _wait(self, lease: LeaseId, outcome: Outcome) -> Outcome:
+        """Its manifest is to come: the engine may begin before it; when it does not come in time the room is wanted."""
+        left = self.waits.left(lease, now=self._clock.monotonic())
+        if left is None or left > 0:
+            await self._openings.offer(lease)
+        if left is None:
+            return outcome
+        limit, again_in = f"{self.waits.limit_s:g} s", self.waits.next_look(left)
+        if left > 0:
+            reason = f"{outcome.reason}; the lease is given up {limit} after it was won"
+            return replace(outcome, reason=reason, again_in=again_in)
+        if trace := await traces_of_a_manifest(self._parts.cluster, lease, records=self._parts.config.records):
+            return replace(outcome, reason=f"{outcome.reason}; it had one and is not given up: {trace}")
+        await self._openings.withdraw(lease)
+        outcome = replace(outcome, reason=f"no manifest has come within {limit}")
+        return replace(await self._give_up(lease, outcome, CloseReason.MANIFEST_TIMEOUT), again_in=again_in)
+
+    async def _give_up(self, lease: LeaseId, outcome: Outcome, reason: CloseReason) -> Outcome:
+        """Ask the chain to end a lease whose application does not run (kubernetes-objects.md §4.4), or has never been
+        sent. Only when the chain then says that it has ended is anything removed.
         """
         found = (await self._chain.lease(lease)).lease
         if found is None:
             return outcome
-        message = ending_message(found, reason=CloseReason.UNSTABLE, now=self._clock.now())
+        message = ending_message(found, reason=reason, now=self._clock.now())
         if message is None:
             return replace(outcome, reason=f"the provider gives this lease up after its notice: {outcome.reason}")
-        await self._chain.broadcast([message])
-        _log.warning("lease.unstable", lease=str(lease), reason=outcome.reason)
+        try:
+            await self._chain.broadcast([message])
+        except ChainError as error:
+            waits = f"the provider gives this lease up and the chain does not know yet: {outcome.reason}; {error}"
+            return replace(outcome, reason=waits, retry=True)
+        _log.warning(f"lease.{reason.name.lower()}", lease=str(lease), reason=outcome.reason)
         self._unstable.forget(lease)
+        self.waits.asked(lease, now=self._clock.monotonic())
         return replace(outcome, reason=f"the provider gives this lease up: {outcome.reason}")
 
     async def _end(self, lease: LeaseId, judgement: Judgement) -> Outcome:
@@ -243,6 +274,7 @@ class Reconciler:
     def _forget(self, lease: LeaseId) -> None:
         self._statuses.pop(lease)
         self._unstable.forget(lease)
+        self.waits.forget(lease)
         self._openings.forget(lease)
         self._cleared(lease)
         self.brake.done(lease)

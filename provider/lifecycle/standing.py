@@ -1,6 +1,7 @@
-"""What a restart must not forget of removals: what the teardown brake holds and has let go, and operators' words.
+"""What a restart must not forget: what the teardown brake holds and has let go, operators' words, who waits since when.
 
-Without it every restart would grant the brake's allowance anew, and an operator who has decided would be asked again.
+Without it every restart would grant the brake's allowance anew, ask an operator again who has decided, and give every
+lease without a manifest its whole time once more.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class StandingWord(StrEnum):
     """The chain's event or an operator's word has come; the brake is not asked."""
     CONDEMNED = "condemned"
     """An operator says that it has ended; counts until the chain calls it alive."""
+    AWAITED = "awaited"
+    """Its first manifest, since `at`: when we first knew of the lease."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -22,6 +22,11 @@ class LeaseSettings(BaseModel):
         validation_alias=ours("DRIFT"),
         description="repair or report objects that were changed by hand",
     )
+    manifest_timeout: Duration = Field(
+        300,
+        validation_alias=ap("MANIFEST_TIMEOUT"),
+        description="how long a won lease may wait for its first manifest before it is given up; 0: for ever",
+    )
     monitor_max_retries: int = Field(
         -1,
         ge=-1,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from akash.market.v1 import types_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provider.chain.codec import lease_id_to_pb
 from provider.chain.model import LeaseAnswer, LeaseState
+from provider.chain.queries import lease_from_pb
 from provider.lifecycle.proof import Proofs, Verdict
 from tests.provider.lifecycle.world import a_lease, closed, on_chain, unknown
 
@@ -65,6 +68,17 @@ def test_a_node_that_is_a_block_behind_may_say_alive_but_takes_nothing_back() ->
     assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
     assert proofs.weigh(L, said(LeaseState.ACTIVE, 99)).verdict is Verdict.NO_WORD
     assert proofs.weigh(L, closed(L, 101)).verdict is Verdict.ENDED
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [(1, "closed (owner) at"), (10003, "closed (manifest timeout) at"), (0, "closed at"), (77, "closed at")],
+)
+def test_the_proof_says_in_words_why_the_chain_closed_it(reason: int, told: str) -> None:
+    ended = lease_from_pb(
+        pb.Lease(id=lease_id_to_pb(L), state=LeaseState.CLOSED, price={"denom": "uakt"}, reason=reason)
+    )
+    assert told in Proofs().weigh(L, LeaseAnswer(ended, 5, "akashnet-2")).reason
 
 
 def test_an_unset_chain_id_is_fixed_by_the_first_answer() -> None:

@@ -45,7 +45,7 @@ class Kept:
 class Remembering(World):
     def __init__(self, memory: Kept) -> None:
         self.memory = memory
-        super().__init__(brake_leases=0, brake_percent=0)
+        super().__init__(brake_leases=0, brake_percent=0, speed=100)  # the window must outlast a slow machine
 
     def restart(self) -> None:
         super().restart()

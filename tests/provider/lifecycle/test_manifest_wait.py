@@ -1,0 +1,329 @@
+"""A lease that was won and whose tenant sends no manifest is given up: once, in time, and never one that has run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from structlog.testing import capture_logs
+
+from lease.ids import LeaseId, namespace_name
+from lease.spec import ClusterFacts
+from provider.chain.messages import CloseReason
+from provider.chain.model import Lease, LeaseAnswer, LeaseState, Message
+from provider.cli.lease_text import show_lines
+from provider.errors import ChainError, ClusterError
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.manifest_wait import ManifestWaits
+from provider.lifecycle.opened import opening_spec
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.standing import Standing, StandingWord
+from provider.lifecycle.state import Outcome, Phase
+from provider.operators.objects import MANIFEST, SECRET
+from provider.settings import Settings
+from tests.fakes.clock import FakeClock
+from tests.provider.lifecycle.test_remembering import Kept
+from tests.provider.lifecycle.world import ScriptedChain, World, a_group, a_lease, on_chain
+
+L, OTHER = a_lease(), a_lease(2)
+LIMIT = 300.0
+
+
+class Chain(ScriptedChain):
+    """One that does as it is told; `window`: the notice every lease was promised. `deaf`: no message reaches it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.window: int | None = None
+        self.deadline = 0
+        self.deaf = False
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer:
+        answer = await super().lease(lease)
+        return replace(answer, lease=answer.lease and self._told(answer.lease))
+
+    async def broadcast(self, messages: Sequence[Message]) -> None:
+        if self.deaf:
+            raise ChainError("http://node", "no answer")
+        await super().broadcast(messages)
+
+    def _told(self, lease: Lease) -> Lease:
+        reason = CloseReason.MANIFEST_TIMEOUT if lease.state.ended else 0
+        return replace(lease, reclamation_ns=self.window, reclaim_deadline=self.deadline, close_reason=reason)
+
+
+class Waiting(World):
+    """Time is the test's own, and a restart keeps what the store has."""
+
+    def __init__(self, limit_s: float = LIMIT) -> None:
+        self.time = FakeClock()
+        self.memory = Kept()
+        self.told = Chain()
+        super().__init__(manifest_timeout_s=limit_s)
+
+    def restart(self) -> None:
+        self.chain = self.told
+        super().restart()
+        opening = partial(opening_spec, cluster=ClusterFacts(network_policies=False))
+        self.parts = replace(self.parts, opening=opening)
+        self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.time, memory=self.memory)  # type: ignore[arg-type]
+        self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.time)  # type: ignore[arg-type]
+
+    async def restarted(self) -> None:
+        self.restart()
+        await self.reconciler.memory.recall()
+
+    async def after(self, seconds: float, lease: LeaseId = L) -> Outcome:
+        """A look that much later; nothing is looked at in between."""
+        await self.time.advance(seconds)
+        return await self.look(lease)
+
+    @property
+    def said(self) -> list[tuple[str, int]]:
+        return [(each.DESCRIPTOR.name, each.reason) for each in self.chain.sent]  # type: ignore[attr-defined]
+
+
+CLOSE = ("MsgCloseBid", 10003)
+NOTICE = ("MsgLeaseStartReclaim", 10003)
+
+
+async def won(world: Waiting, *leases: LeaseId) -> Waiting:
+    for lease in leases or (L,):
+        await world.win(lease)
+        await world.look(lease)
+    return world
+
+
+def test_the_time_is_the_go_providers_and_0_is_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().manifest_timeout == 300
+    monkeypatch.setenv("AP_MANIFEST_TIMEOUT", "0")
+    assert Settings().manifest_timeout == 0
+
+
+async def test_a_lease_without_a_manifest_is_given_up_once_when_its_time_is_over() -> None:
+    world = await won(Waiting())
+    assert (await world.after(LIMIT - 1)).phase is Phase.WAITING_FOR_MANIFEST and world.said == []
+    with capture_logs() as logs:
+        outcome = await world.after(1)
+    assert world.said == [CLOSE] and [log["event"] for log in logs] == ["lease.manifest_timeout"]
+    assert "gives this lease up: no manifest has come within 300 s" in outcome.reason
+    await world.after(1)
+    assert world.said == [CLOSE], "the node may be behind"
+
+
+async def test_the_looks_come_by_themselves_until_the_time_is_over() -> None:
+    world = await won(Waiting())
+    waited = 0.0
+    while not world.said:
+        outcome = await world.look(L)
+        assert outcome.again_in is not None and 0 < outcome.again_in <= 60
+        if not world.said:
+            waited += outcome.again_in
+            await world.time.advance(outcome.again_in)
+    assert waited == LIMIT
+
+
+async def test_an_operator_reads_when_it_will_be_given_up_and_why_it_was() -> None:
+    world = await won(Waiting())
+    shown = "\n".join(show_lines(world.reconciler.statuses[L], ()))
+    assert "has not sent a manifest" in shown and "given up 300 s after it was won" in shown
+    await world.after(LIMIT)
+    world.chain.states[L] = LeaseState.CLOSED
+    states = world.bus.subscribe("lease.state")
+    async with states as events:
+        await world.converge(L)
+        closed = await anext(aiter(events))
+        while closed.phase is not Phase.CLOSED:  # type: ignore[attr-defined]
+            closed = await anext(aiter(events))
+    assert "the chain says closed (manifest timeout)" in closed.reason  # type: ignore[attr-defined]
+    assert world.leftovers(L) == []
+    assert [each.word for each in world.memory.standing] == [StandingWord.LET], "it waits no more"
+
+
+async def test_its_opened_update_is_ended_before_the_chain_is_asked() -> None:
+    world = await won(Waiting(limit_s=20))
+    assert list(world.engine.opened) == [namespace_name(L)]
+    await world.after(20)
+    assert world.said == [CLOSE] and world.engine.opened == {}
+
+
+async def test_switched_off_nothing_is_counted_written_or_given_up() -> None:
+    world = await won(Waiting(limit_s=0))
+    outcome = await world.after(10**9)
+    assert outcome.again_in is None and "given up" not in outcome.reason
+    assert world.said == [] and world.memory.standing == ()
+
+
+async def test_a_failed_message_is_not_the_last_word() -> None:
+    world = await won(Waiting())
+    world.told.deaf = True
+    outcome = await world.after(LIMIT)
+    assert outcome.retry and "no answer" in outcome.reason and outcome.phase is Phase.WAITING_FOR_MANIFEST
+    world.told.deaf = False
+    await world.after(1)
+    assert world.said == [CLOSE]
+
+
+async def test_a_manifest_that_comes_while_the_chain_is_deaf_is_run() -> None:
+    world = await won(Waiting())
+    world.told.deaf = True
+    await world.after(LIMIT)
+    await world.send(L, a_group())
+    world.told.deaf = False
+    assert (await world.converge(L)).phase is Phase.RUNNING and world.said == []
+
+
+async def test_a_second_lease_of_the_deployment_neither_starts_the_first_ones_time_again_nor_stops_it() -> None:
+    second = replace(L, gseq=2)
+    world = await won(Waiting())
+    await world.time.advance(200)
+    await world.win(second)
+    await world.look(second)
+    await world.after(100)
+    assert [message.id.gseq for message in world.chain.sent] == [1]  # type: ignore[attr-defined]
+    await world.after(200, second)
+    assert [message.id.gseq for message in world.chain.sent] == [1, 2]  # type: ignore[attr-defined]
+
+
+async def test_a_restart_goes_on_counting_and_leaves_the_tenant_a_minute() -> None:
+    world = await won(Waiting())
+    for _ in range(4):
+        await world.time.advance(70)
+        await world.restarted()
+        await world.look(L)
+    assert world.said == []
+    await world.after(59)
+    assert world.said == [], "280 s and 59"
+    await world.after(1)
+    assert world.said == [CLOSE]
+
+
+async def test_after_a_long_downtime_a_minute_is_left() -> None:
+    world = await won(Waiting())
+    await world.time.advance(10_000)
+    await world.restarted()
+    assert "given up" in (await world.look(L)).reason and world.said == []
+    await world.after(60)
+    assert world.said == [CLOSE]
+
+
+async def test_a_lease_that_was_won_while_we_were_down_has_all_its_time_from_when_we_know_of_it() -> None:
+    world = Waiting()
+    await world.win(L)
+    await world.time.advance(10_000)
+    await won(world)
+    await world.after(LIMIT - 1)
+    assert world.said == []
+
+
+async def test_a_wait_whose_lease_ended_while_we_were_down_is_forgotten() -> None:
+    world = await won(Waiting(), L, OTHER)
+    del world.chain.states[L]
+    await world.restarted()
+    task = asyncio.create_task(world.loop.run())
+    async with asyncio.timeout(10):
+        while [each.lease for each in world.memory.standing] != [OTHER]:
+            await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("error", [ChainError("http://node", "away"), ClusterError("https://api", "away")])
+async def test_time_in_which_nobody_could_be_asked_is_not_held_against_the_tenant(error: Exception) -> None:
+    world = await won(Waiting())
+    world.chain.lies.append(error)
+    await world.after(LIMIT - 1)
+    await world.after(100)
+    assert world.said == [], "the minute counts from the first look that sees again"
+    await world.after(60)
+    assert world.said == [CLOSE]
+
+
+async def test_a_lease_with_a_manifest_is_never_touched_however_long_it_waited_before() -> None:
+    world = await won(Waiting())
+    await world.time.advance(LIMIT - 1)
+    await world.send(L, a_group())
+    await world.converge(L)
+    for _ in range(5):
+        await world.after(LIMIT)
+    assert world.said == [] and world.memory.standing == ()
+
+
+@pytest.mark.parametrize("lost", [(MANIFEST,), (MANIFEST, SECRET)], ids=["manifest", "manifest and record"])
+async def test_what_runs_without_its_records_is_never_given_up(lost: Sequence[object]) -> None:
+    world = Waiting()
+    await world.run(L, a_group())
+    names = {MANIFEST: namespace_name(L), SECRET: f"applied-{namespace_name(L)}"}
+    for kind in lost:
+        await world.cluster.delete(kind, names[kind], namespace="lease")  # type: ignore[arg-type,index]
+    world.engine.lose_state()
+    await world.restarted()
+    await world.look(L)
+    outcome = await world.after(LIMIT)
+    assert outcome.phase is Phase.WAITING_FOR_MANIFEST and "had one and is not given up" in outcome.reason
+    assert world.said == []
+
+
+async def test_a_manifest_that_an_old_list_does_not_show_counts() -> None:
+    world = await won(Waiting())
+    outcome = Outcome(Phase.WAITING_FOR_MANIFEST, "so the list said")
+    await world.send(L, a_group())
+    await world.time.advance(LIMIT)
+    assert "not given up" in (await world.reconciler._wait(L, outcome)).reason
+    assert world.said == []
+
+
+async def test_a_lease_with_a_window_is_given_notice_and_closed_when_it_is_over() -> None:
+    world = Waiting()
+    world.told.window = 3600 * 10**9
+    await won(world)
+    await world.after(LIMIT)
+    assert world.said == [NOTICE]
+    world.chain.states[L] = LeaseState.RECLAIMING
+    world.told.deadline = int(world.time.now()) + 3600
+    outcome = await world.after(3600)
+    assert world.said == [NOTICE] and "after its notice" in outcome.reason
+    await world.after(1)
+    assert world.said == [NOTICE, CLOSE]
+
+
+async def test_a_lease_whose_notice_runs_and_that_gets_its_manifest_is_served_and_not_closed() -> None:
+    world = Waiting()
+    world.told.window = 3600 * 10**9
+    await won(world)
+    await world.after(LIMIT)
+    world.chain.states[L] = LeaseState.RECLAIMING
+    world.told.deadline = int(world.time.now()) + 3600
+    await world.send(L, a_group())
+    await world.converge(L)
+    await world.after(4000)
+    assert world.said == [NOTICE] and world.image(L) == "nginx:1"
+
+
+async def test_one_that_ended_while_it_was_to_be_given_up_is_asked_nothing() -> None:
+    world = await won(Waiting())
+    alive = LeaseAnswer(on_chain(L, LeaseState.ACTIVE), world.chain.height + 1, "akashnet-2")
+    world.chain.lies.append(alive)
+    world.chain.states[L] = LeaseState.CLOSED
+    await world.after(LIMIT)
+    assert world.said == []
+
+
+def test_a_jump_of_the_wall_clock_ends_nothing_while_we_run() -> None:
+    waits = ManifestWaits(LIMIT)
+    waits.left(L, now=10)
+    assert waits.standing(now=10, wall=10**9) == [Standing(L, StandingWord.AWAITED, 10**9)]
+    assert waits.left(L, now=20) == LIMIT - 10
+
+
+@pytest.mark.parametrize(("wall", "left"), [(1000.0, 60.0), (130.0, 270.0), (0.0, LIMIT)])
+def test_what_a_restart_knows_is_never_longer_ago_than_the_clocks_say_nor_in_the_future(
+    wall: float, left: float
+) -> None:
+    waits = ManifestWaits(LIMIT)
+    waits.restore([Standing(L, StandingWord.AWAITED, 100.0), Standing(OTHER, StandingWord.HELD, 0.0)], now=5, wall=wall)
+    assert waits.left(L, now=5) == left
+    assert waits.left(OTHER, now=5) == LIMIT
