@@ -29,6 +29,8 @@ _FEWER_FILLS = 100
 """The same for the second and third order of units, which rarely help."""
 _MAX_STEPS = 1500
 """Choices that the careful search makes: all there are with a few nodes and replicas."""
+_MAX_CAREFUL_UNITS = 100
+"""Units beyond which it is not begun: each is a call within the last."""
 _MAX_SPOTS = 64
 """Nodes with room beyond which it is not begun: there, going through all ways would be hopeless."""
 
@@ -147,6 +149,8 @@ def _fill(found: Survey, kind: Kind, spots: Spots, plan: _Plan) -> _Plan | None:
 
 def _careful(search: _Search) -> _Plan | None:
     """Every way to spread the replicas over the nodes, as long as the steps last: in a small cluster all of them."""
+    if len(search.surveys) > _MAX_CAREFUL_UNITS:
+        return None
     if any(len(spots) > _MAX_SPOTS for options in search.options for spots in options.values()):
         return None
     return _try_all(search, _largest_first(search), _Plan())

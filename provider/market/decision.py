@@ -66,10 +66,10 @@ def verdict(
     order: Order, record: ProviderRecord, *, snapshot: Snapshot, rules: Rules, audits: Audits, tenant: Tenant
 ) -> tuple[Decision, list[Check]]:
     """The decision, and each check on the way to it. A tenant who is not served, or a wallet that cannot pay, costs no
-    search for room, and a group that is none is not placed.
+    search for room, and a group that is none or too large is not placed.
     """
     checks = eligibility(order, record, rules=rules, audits=audits, tenant=tenant)
-    if any(not check.passed for check in checks if check.name in ("wallet", "tenant", "group")):
+    if any(not check.passed for check in checks if check.name in ("wallet", "tenant", "size", "group")):
         return Declined(_reasons(checks)), checks
     found = place(order.id, order.spec, snapshot=snapshot, overcommit=rules.overcommit)
     price, why = _price(order, rules)

@@ -10,6 +10,7 @@ from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Attribute
 from lease.validation import group_problems
 from provider.chain.model import Order, OrderState, ProviderRecord
+from provider.market.size import size_reasons
 from provider.market.terms import Audits, Notice, OwnerRules, Rules, Tenant
 
 __all__ = ["MAX_AUDITORS", "Check", "auditors_of", "eligibility", "owner_reasons"]
@@ -34,13 +35,19 @@ class Check:
 
 
 def eligibility(order: Order, record: ProviderRecord, *, rules: Rules, audits: Audits, tenant: Tenant) -> list[Check]:
-    """All of them, whatever fails: an operator wants to see every reason."""
+    """All of them, whatever fails: an operator wants to see every reason. Of an order that is too large the first."""
     spec, wanted = order.spec, order.spec.requirements.attributes or ()
     units = spec.units
-    return [
+    first = [
         _check("wallet", (rules.paused,) if rules.paused else ()),
         _check("order", _order_reasons(order, record)),
         _check("tenant", owner_reasons(order.id.owner, rules.owners, tenant)),
+        _check("size", size_reasons(spec)),
+    ]
+    if not first[-1].passed:
+        return first
+    return [
+        *first,
         _check("attributes", _missing(wanted, record.attributes)),
         _check("order filter", _filter_reasons(wanted, rules.order_filter)),
         _check("capabilities", (reason for unit in units for reason in _capability_reasons(unit, record))),

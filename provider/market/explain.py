@@ -48,6 +48,6 @@ def explain(
         lines = lines_of(order.spec, prices)
     except PricingError:
         lines = ()
-    valid = all(check.passed for check in checks if check.name == "group")
+    valid = all(check.passed for check in checks if check.name in ("size", "group"))
     nodes = lacking(order.spec, snapshot, overcommit=rules.overcommit) if valid else {}
     return Explained(decision, tuple(checks), nodes, lines, quote.unit, quote.given, quote.said)
