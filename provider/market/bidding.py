@@ -18,7 +18,7 @@ from provider.market.decision import Bid
 from provider.market.limits import full_reason
 from provider.market.offer import bid_message
 from provider.observe.metrics import BIDS
-from provider.store.decisions import Recorded, record_outcome
+from provider.store.decisions import Recorded
 
 __all__ = ["consider", "consider_all", "end_bid", "forget"]
 
@@ -28,11 +28,13 @@ _NEVER = frozenset({13, 15, 20, 21, 23, 24})
 _FIRST_HOLD, _LONGEST_HOLD = 60.0, 3600.0
 _SHORT_HOLD = 1.0
 """After nothing was sent: shorter than the pause before a full pass, so that the first one tries again."""
+_SOON_AGAIN = 3
+"""How often an order that fails has the full pass come early."""
 
 
 async def consider(market: Market, item: OrderId | Order) -> None:
     """Decide about an order and bid if it fits, once. A chain or store that fails is logged; the next full pass
-    comes back to it.
+    comes back to it. So is a defect of ours: what one tenant wrote ends no other's business.
     """
     order_id = item.id if isinstance(item, Order) else item
     book = market.book
@@ -43,10 +45,22 @@ async def consider(market: Market, item: OrderId | Order) -> None:
         await _consider(market, item, order_id)
     except (ChainError, StoreError) as error:
         _log.warning("market.order_postponed", order=str(order_id), problem=str(error))
-        market.look_again.set()
+        _postpone(market, order_id)
+    except Exception:
+        _log.exception("market.order_not_decided", order=str(order_id))
+        book.held[order_id] = Hold(market.clock.now() + _LONGEST_HOLD)
     finally:
         book.busy.discard(order_id)
         book.over.discard(order_id)
+
+
+def _postpone(market: Market, order: OrderId) -> None:
+    """Soon again, and later each time: an order that always fails does not keep all others being compared."""
+    now, held = market.clock.now(), market.book.held.get(order)
+    times = held.times + 1 if held is not None else 1
+    market.book.held[order] = Hold(now + min(_SHORT_HOLD * 2 ** min(times - 1, 9), _FIRST_HOLD), times)
+    if times <= _SOON_AGAIN:
+        market.look_again.set()
 
 
 async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) -> None:
@@ -55,7 +69,10 @@ async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) ->
         return
     order = item if isinstance(item, Order) else await market.chain.order(item)
     record = await current_record(market)
-    if order is None or order.state is not OrderState.OPEN or record is None:
+    if order is None:
+        market.look_again.set()  # told of by a node that is ahead of the one that was asked
+        return
+    if order.state is not OrderState.OPEN or record is None:
         return
     inputs, decision, mark = await reach_decision(market, order, record)
     try:
@@ -93,7 +110,7 @@ async def _leave_full(market: Market, recorded: Recorded, why: str) -> None:
     _log.info("market.order_full", order=str(order), problem=why)
     market.book.held[order] = Hold(market.clock.now() + _LONGEST_HOLD)
     market.ledger.release(order)
-    await record_outcome(market.database, recorded.number, f"not sent: {why}")
+    await market.outcomes.record(recorded.number, f"not sent: {why}")
 
 
 async def _send(market: Market, recorded: Recorded) -> None:
@@ -101,7 +118,7 @@ async def _send(market: Market, recorded: Recorded) -> None:
     order, number, book = recorded.order, recorded.number, market.book
     if order in book.over:
         market.ledger.release(order)
-        await record_outcome(market.database, number, "not sent: the order ended first")
+        await market.outcomes.record(number, "not sent: the order ended first")
         return
     message = bid_message(recorded, provider=market.provider, deposit=market.deposit)
     book.placed[order] = Placed(since=market.clock.now(), decision=number)
@@ -116,7 +133,7 @@ async def _send(market: Market, recorded: Recorded) -> None:
         return
     BIDS.labels("open", "sent").inc()
     _log.info("market.bid", order=str(order), height=result.height, hash=result.hash, fee=result.fee)
-    await record_outcome(market.database, number, f"sent {result.hash} at {result.height}")
+    await market.outcomes.record(number, f"sent {result.hash} at {result.height}")
     if order in book.over:
         await _close(market, order, "the order ended while the bid was on its way")
 
@@ -133,7 +150,7 @@ async def _not_sent(market: Market, recorded: Recorded, problem: NotSent) -> Non
     else:
         book.held[order] = Hold(now + min(_SHORT_HOLD * 2 ** min(times - 1, 9), _LONGEST_HOLD), times)
         market.look_again.set()
-    await record_outcome(market.database, recorded.number, f"not sent: {str(problem)[:500]}")
+    await market.outcomes.record(recorded.number, f"not sent: {str(problem)[:500]}")
 
 
 async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> None:
@@ -148,7 +165,7 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     pause = inf if refusal.codespace == "market" and refusal.code in _NEVER else _FIRST_HOLD * 2 ** min(times - 1, 9)
     book.held[order] = Hold(market.clock.now() + (pause if pause == inf else min(pause, _LONGEST_HOLD)), times)
     words = f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}"
-    await record_outcome(market.database, recorded.number, words)
+    await market.outcomes.record(recorded.number, words)
 
 
 def forget(market: Market, order: OrderId) -> Placed | None:
@@ -171,7 +188,7 @@ async def end_bid(market: Market, order: OrderId, why: str) -> None:
     try:
         placed = await _close(market, order, why)
         if placed is not None and placed.decision:
-            await record_outcome(market.database, placed.decision, why)
+            await market.outcomes.record(placed.decision, why)
     except (ChainError, StoreError) as error:
         _log.warning("market.bid_not_closed", order=str(order), problem=str(error))
         market.look_again.set()

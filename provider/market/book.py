@@ -19,6 +19,7 @@ from provider.market.terms import OwnerRules, Rules, Tenant
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 from provider.store.decision_log import DecisionLog
+from provider.store.decisions import OutcomeLog
 from provider.units import Coin
 
 __all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted"]
@@ -128,6 +129,10 @@ class Market:
     @cached_property
     def log(self) -> DecisionLog:
         return DecisionLog(self.database)
+
+    @cached_property
+    def outcomes(self) -> OutcomeLog:
+        return OutcomeLog(self.database)
 
     @cached_property
     def audits(self) -> AuditCache:

@@ -16,7 +16,7 @@ from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
 from provider.market.limits import deposit_reason
-from provider.store.decisions import orders_decided, record_outcome
+from provider.store.decisions import orders_decided
 
 __all__ = ["adopt", "adopt_lease", "full_pass", "look_at_orders", "time_out"]
 
@@ -92,7 +92,7 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
     placed = market.book.placed.pop(order, None)
     market.bus.publish(LEASE_CHANGED, lease.id)
     if placed is not None and placed.decision:
-        await record_outcome(market.database, placed.decision, "lease")
+        await market.outcomes.record(placed.decision, "lease")
 
 
 async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Decision
 from provider.market.quote import Quote
@@ -19,6 +17,7 @@ from provider.store import capacity_log as entries
 from provider.store.database import Database
 from provider.store.decision_inputs import InputStore
 from provider.store.decisions import DecisionInputs, Recorded, _sealed_record, decision_row
+from provider.store.shared_commit import SharedCommit
 from provider.store.tables import capacity_log, decision_inputs, decisions
 
 __all__ = ["DecisionLog"]
@@ -32,7 +31,6 @@ class _Pending:
     inputs: DecisionInputs
     decision: Decision
     now: float
-    done: asyncio.Future[Recorded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +51,25 @@ class DecisionLog:
         self._position: _Position | None = None
         self._next: tuple[int, int] | None = None
         self._base: tuple[Rules, Rules] | None = None
-        self._pending: list[_Pending] = []
-        self._turn = asyncio.Lock()
+        self._shared = SharedCommit(self._write)
 
     async def record(self, inputs: DecisionInputs, decision: Decision, *, now: float) -> Recorded:
         """Store it. Raises `StoreError`, and then nothing is stored."""
-        item = _Pending(inputs, decision, now, asyncio.get_running_loop().create_future())
-        self._pending.append(item)
-        async with self._turn:
-            await asyncio.sleep(0)  # whoever decides at this very moment comes along
-            if not item.done.done():
-                await self._write()
-        return item.done.result()
+        return await self._shared.add(_Pending(inputs, decision, now))
 
-    async def _write(self) -> None:
-        """All that wait, in one transaction. When it fails, what was free is written in full the next time."""
-        batch, self._pending = self._pending, []
-        numbers: list[int] = []
-        problem: Exception = StoreError("the provider stopped while a decision was being written")
+    async def _write(self, batch: Sequence[_Pending]) -> Sequence[Recorded]:
+        """All in one transaction. When it fails, what was free is written in full the next time."""
         try:
             async with self._database.writing() as connection:
                 numbers = await self._insert(connection, batch)
-        except Exception as error:  # told to each that waits
-            problem = error
-        finally:  # also when this very task is cancelled: nobody waits for ever
-            self._settle(batch, numbers, problem)
-
-    def _settle(self, batch: list[_Pending], numbers: list[int], problem: Exception) -> None:
-        if not numbers:
+        except BaseException:
             self._position = self._next = None
             self._inputs.forget()
-        for item, number in itertools.zip_longest(batch, numbers):
-            if item.done.done():
-                continue
-            if number is None:
-                item.done.set_exception(problem)
-                item.done.exception()  # whoever waited may be gone
-            else:
-                item.done.set_result(_sealed_record(number, item.inputs.order.id, item.decision))
+            raise
+        pairs = zip(numbers, batch, strict=True)
+        return [_sealed_record(number, item.inputs.order.id, item.decision) for number, item in pairs]
 
-    async def _insert(self, connection: AsyncConnection, batch: list[_Pending]) -> list[int]:
+    async def _insert(self, connection: AsyncConnection, batch: Sequence[_Pending]) -> list[int]:
         """One statement a table, however many decisions: statements are what a commit costs. Nobody else inserts here,
         so their numbers are counted on.
         """
@@ -146,7 +123,7 @@ class DecisionLog:
         """Remove what is older than `age_s` and all but the newest `keep` decisions, with the inputs that nothing looks
         at any more. Returns how many decisions went.
         """
-        async with self._turn, self._database.writing() as connection:
+        async with self._shared.turn, self._database.writing() as connection:
             newest = (await connection.execute(select(func.max(decisions.c.id)))).scalar_one_or_none() or 0
             old = (decisions.c.id <= newest - keep) | (decisions.c.decided_at < now - age_s)
             gone = (await connection.execute(delete(decisions).where(old))).rowcount

@@ -8,7 +8,7 @@ from dataclasses import InitVar, asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from lease.ids import OrderId
 from lease.resources import Price
@@ -21,17 +21,18 @@ from provider.market.terms import Audits, Rules, Tenant
 from provider.store.capacity_log import from_entries
 from provider.store.database import Database
 from provider.store.decision_inputs import read_input
+from provider.store.shared_commit import SharedCommit
 from provider.store.tables import capacity_log, decisions
 
 __all__ = [
     "DecisionInputs",
+    "OutcomeLog",
     "Recorded",
     "StoredDecision",
     "decision_row",
     "load_inputs",
     "orders_decided",
     "recent_decisions",
-    "record_outcome",
     "short_reasons",
 ]
 
@@ -111,11 +112,24 @@ def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> d
     }
 
 
-async def record_outcome(database: Database, decision: int, outcome: str) -> None:
-    """What became of the bid: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
-    async with database.writing() as connection:
-        row = update(decisions).where(decisions.c.id == decision).values(outcome=outcome[:_OUTCOME])
-        await connection.execute(row)
+class OutcomeLog:
+    """What became of bids, stored with their decisions: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._shared = SharedCommit(self._write)
+
+    async def record(self, decision: int, outcome: str) -> None:
+        """Bids of one block end together, when the next block's orders are decided: they share a commit. Raises
+        `StoreError`.
+        """
+        await self._shared.add({"number": decision, "words": outcome[:_OUTCOME]})
+
+    async def _write(self, batch: Sequence[dict[str, Any]]) -> Sequence[None]:
+        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("words"))
+        async with self._database.writing() as connection:
+            await connection.execute(row, list(batch))
+        return [None] * len(batch)
 
 
 async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredDecision]:

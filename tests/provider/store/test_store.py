@@ -20,7 +20,7 @@ from provider.store import Database, open_database
 from provider.store import database as database_module
 from provider.store.cursors import load_cursor, save_cursor
 from provider.store.decision_log import DecisionLog
-from provider.store.decisions import DecisionInputs, load_inputs, orders_decided, record_outcome
+from provider.store.decisions import DecisionInputs, OutcomeLog, load_inputs, orders_decided
 from provider.store.tables import metadata
 from tests.provider.market.world import RECORD, RULES, make_order
 
@@ -76,7 +76,7 @@ async def test_decisions_come_back_with_what_they_were_made_from(database: Datab
     decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
     log = DecisionLog(database)
     numbers = [(await log.record(inputs, decision, now=float(index))).number for index in range(3)]
-    await record_outcome(database, numbers[-1], "lost")
+    await OutcomeLog(database).record(numbers[-1], "lost")
     newest, *_ = found = await orders_decided(database, order.id)
     assert len(found) == 3
     assert (newest.id, newest.outcome, newest.reasons) == (numbers[-1], "lost", decision.reasons)  # type: ignore[union-attr]
