@@ -125,6 +125,7 @@ async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, sett
     ring = await open_ring(database, settings.store_key)
     history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
     recorded = RecordedEngine(engine, history)
+    engine.tell_given_up(recorded.gave_up)
     await recorded.start()
     return recorded
 

@@ -77,6 +77,7 @@ class RecordedEngine:
         self._engine = engine
         self._history = history
         self._seen: dict[str, _Seen] = {}
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Before any run: what a daemon that ended in the middle left as running is interrupted; old history goes."""
@@ -123,6 +124,29 @@ class RecordedEngine:
 
     async def give_up(self, stack: str) -> None:
         await self._engine.give_up(stack)
+
+    def gave_up(self, result: StackResult, why: str) -> None:
+        """An update that was opened for a won lease and that no `up` has used; written down beside what goes on."""
+        ended = self._history.clock.now()
+        run = self._run(Operation.UP, result.stack, reason=RunReason.OPENED)
+        outcome = RunOutcome.GIVEN_UP if why else RunOutcome.FAILED
+        if why:
+            result = replace(result, ok=True, error="", cause=None)
+        cause = why or (result.cause.value if result.cause else "")
+        run = replace(
+            run, started_at=ended - result.seconds, ended_at=ended, outcome=outcome, cause=cause, error=result.error,
+            summary=result.summary, result=result,
+        )  # fmt: skip
+        task = asyncio.create_task(self._write(run))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write(self, run: StoredRun) -> None:
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await end_run(self._history.database, self._history.ring, run)
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
 
     async def refresh(self, stack: str) -> StackResult:
         run = self._run(Operation.REFRESH, stack, reason=RunReason.DRIFT_REPAIR)

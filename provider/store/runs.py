@@ -51,6 +51,8 @@ class RunReason(StrEnum):
     """An operator wants what another Lessor made to be made anew."""
     DRIFT_REPAIR = "drift repair"
     ROLLBACK = "rollback"
+    OPENED = "before the manifest"
+    """A lease was won, and the engine began with what needs no manifest; written down only when no run used it."""
     CLOSE = "close"
     OPERATOR = "operator"
     NOT_KEPT = "not kept"
@@ -61,6 +63,8 @@ class RunOutcome(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    GIVEN_UP = "given up"
+    """It waited for a manifest, and `cause` says why it waits no more: no failure, and what it made is used later."""
     INTERRUPTED = "interrupted"
     """The daemon ended in the middle: what the operation did is seen by the next one."""
 
@@ -69,8 +73,8 @@ class RunOutcome(StrEnum):
 class StoredRun:
     """Times in Unix seconds, `ended_at` None while it runs or when nobody saw its end.
 
-    `cause` is a `FailureCause` or empty. `result` is what the engine gave, masked and without outputs; None while there
-    is none, or without its key.
+    `cause` is a `FailureCause`, why it was given up, or empty. `result` is what the engine gave, masked and without
+    outputs; None while there is none, or without its key.
     """
 
     stack: str
@@ -126,8 +130,9 @@ async def keep_newest_runs(database: Database, stack: str, *, keep: int) -> None
 
 
 async def last_run(database: Database, stack: str) -> StoredRun | None:
-    """The newest run that applies (`up`), sealed parts left out."""
-    query = select(runs).where(runs.c.stack == stack, runs.c.operation == Operation.UP.value)
+    """The newest run that applies a version (`up`), sealed parts left out."""
+    applies = (runs.c.operation == Operation.UP.value, runs.c.reason != RunReason.OPENED.value)
+    query = select(runs).where(runs.c.stack == stack, *applies)
     async with database.reading() as connection:
         found = (await connection.execute(query.order_by(runs.c.id.desc()).limit(1))).mappings().one_or_none()
     return None if found is None else _run(found, ring=None)

@@ -14,7 +14,7 @@ from stacks.engine.causes import cause_of
 from stacks.engine.config import PROJECT, EngineConfig
 from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
 from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
-from stacks.engine.opened import OpenedUpdates
+from stacks.engine.opened import GivenUpTold, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.processes import end, survivors
 from stacks.engine.shared import SharedPlugin
@@ -109,7 +109,13 @@ class PulumiEngine:
 
     async def give_up(self, stack: str) -> None:
         """End an opened update that waits, if there is one."""
-        await self._opened.end(stack)
+        await self._opened.end(stack, why="no manifest is expected any more")
+
+    def tell_given_up(self, told: GivenUpTold) -> None:
+        """`told` hears what each opened update had done that no `up` has used, and why; those that `close` ends are not
+        told.
+        """
+        self._opened.told = told
 
     @property
     def opened(self) -> tuple[str, ...]:

@@ -19,7 +19,10 @@ from stacks.engine.pool import Pool, WorkerProcess
 from stacks.engine.wire import Task
 from stacks.results import FailureCause, Operation, StackResult
 
-__all__ = ["OpenedUpdates", "PutBack", "fits"]
+__all__ = ["GivenUpTold", "OpenedUpdates", "PutBack", "fits"]
+
+GivenUpTold = Callable[[StackResult, str], None]
+"""What an update had done that got no spec, and why it got none; empty when it failed by itself."""
 
 
 class PutBack(Protocol):
@@ -36,10 +39,13 @@ def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
 
 @dataclass(eq=False)
 class _Update:
-    """`word`: the spec, or cancelled when none will come. `providers`: where its plugin is, as it was told."""
+    """`word`: the spec, or cancelled when none will come, and then `why`. `providers`: where its plugin is, as it was
+    told.
+    """
 
     opening: LeaseSpec
     word: asyncio.Future[LeaseSpec]
+    why: str = ""
     waits: bool = False
     providers: str | None = None
     life: asyncio.Task[StackResult | None] = field(init=False)
@@ -50,7 +56,11 @@ class _Update:
 
 
 class OpenedUpdates:
-    """Those of one engine, at most `config.open_updates` that wait. `sharing` completes a task before it runs."""
+    """Those of one engine, at most `config.open_updates` that wait. `sharing` completes a task before it runs. `told`
+    hears of each that was begun and got no spec, except at the end of the engine.
+    """
+
+    told: GivenUpTold | None = None
 
     def __init__(
         self, config: EngineConfig, pool: Pool, *, sharing: Callable[[Task], Awaitable[Task]], put_back: PutBack
@@ -83,7 +93,7 @@ class OpenedUpdates:
         """
         update = self._updates.get(spec.namespace)
         if update is None or not fits(update.opening, spec) or not await self._attached(update):
-            await self.end(spec.namespace)
+            await self.end(spec.namespace, why="it did not fit what came")
             return None
         del self._updates[spec.namespace]
         update.word.set_result(spec)
@@ -103,22 +113,23 @@ class OpenedUpdates:
             return False
         return update.useful
 
-    async def end(self, stack: str) -> None:
+    async def end(self, stack: str, *, why: str = "its stack was wanted") -> None:
         """Give one up, and wait until nothing of it runs."""
         update = self._updates.pop(stack, None)
         if update is not None:
-            update.word.cancel()
+            _give_up(update, why)
             await asyncio.wait({update.life})
 
     async def close(self) -> None:
-        """Give all up."""
+        """Give all up, without a word: whatever would hear it ends as well."""
+        self.told = None
         await asyncio.gather(*(self.end(stack) for stack in list(self._updates)))
 
     def make_room(self) -> None:
         """Give up the one that waits longest: its worker is wanted."""
         for update in self._updates.values():
             if update.useful:
-                update.word.cancel()
+                _give_up(update, "its worker was wanted")
                 return
 
     def _ended(self, stack: str, update: _Update) -> None:
@@ -138,9 +149,19 @@ class OpenedUpdates:
             update.providers = task.providers
             result = None if update.word.cancelled() else await self._bounded(worker, task, update=update)
             usable = True
+            self._tell(update, result)
             return result
+        except EngineError as error:
+            self._tell(update, StackResult(Operation.UP, stack, ok=False, seconds=0, error=str(error)))
+            raise
         finally:
             await asyncio.shield(self._put_back(worker, stack, usable=usable))
+
+    def _tell(self, update: _Update, result: StackResult | None) -> None:
+        """What got its spec is an operation like any other, and told by whoever asked for it."""
+        given = update.word.done() and not update.word.cancelled()
+        if result is not None and not given and self.told is not None:
+            self.told(result, update.why)
 
     async def _bounded(self, worker: WorkerProcess, task: Task, *, update: _Update) -> StackResult:
         """Until a spec comes or the time is over; from then on with the limits of any other operation."""
@@ -162,10 +183,17 @@ class OpenedUpdates:
 
     async def _given(self, worker: WorkerProcess, update: _Update) -> bool:
         """Whether there was a spec, which the worker has now. From here on none comes any more."""
-        if update.word.cancel() or update.word.cancelled():
+        if _give_up(update, f"no manifest came within {self._config.open_seconds:g} s") or update.word.cancelled():
             return False
         await worker.give(update.word.result())
         return True
+
+
+def _give_up(update: _Update, why: str) -> bool:
+    """Whether this is the first word about it."""
+    if first := update.word.cancel():
+        update.why = why
+    return first
 
 
 def _task(update: _Update) -> Task:

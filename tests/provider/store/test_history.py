@@ -16,11 +16,12 @@ from lease.ids import namespace_name
 from lease.manifest import Group
 from lease.spec import BUILDER_VERSION, LeaseSpec
 from provider.chain.model import LeaseState
+from provider.cli.lease_text import history_lines
 from provider.errors import StoreError
 from provider.history import History, RecordedEngine
 from provider.lifecycle.state import Phase
 from provider.store import Database, open_database
-from provider.store.runs import RunOutcome, RunReason, StoredRun, runs_of
+from provider.store.runs import RunOutcome, RunReason, StoredRun, last_run, runs_of
 from provider.store.sealing import KeyRing
 from provider.store.versions import versions_of
 from stacks.results import Operation, StackResult
@@ -246,3 +247,46 @@ def _break(database: Database) -> None:
         async def __aexit__(self, *_: object) -> None: ...
 
     object.__setattr__(database, "turn", Refusing())
+
+
+GIVEN_UP = StackResult(
+    Operation.UP, STACK, ok=False, seconds=30.0, summary={"create": 2}, error="ended before a manifest"
+)
+
+
+async def _written(recorded: Recorded) -> StoredRun:
+    async with asyncio.timeout(10):
+        while not (found := await recorded.runs()):
+            await asyncio.sleep(0.001)
+    return found[0]
+
+
+async def test_an_opened_update_that_was_given_up_is_one_line_that_says_why(recorded: Recorded) -> None:
+    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
+    run = await _written(recorded)
+    line, *_ = history_lines([run])
+    assert "up (before the manifest): given up (no manifest came within 30 s) in 30.00 s; 2 create" in line
+    assert run.error == "" and run.result is not None and not run.result.error, "nothing has failed"
+
+
+async def test_one_that_failed_by_itself_is_a_failure(recorded: Recorded) -> None:
+    recorded.engine.gave_up(GIVEN_UP, "")
+    run = await _written(recorded)
+    assert (run.outcome, run.error) == (RunOutcome.FAILED, "ended before a manifest")
+
+
+async def test_it_explains_no_later_run(recorded: Recorded) -> None:
+    await recorded.world.run(L, a_group())
+    before = len(await recorded.runs())
+    recorded.engine.gave_up(GIVEN_UP, "")
+    async with asyncio.timeout(10):
+        while len(await recorded.runs()) == before:
+            await asyncio.sleep(0.001)
+    latest = await last_run(recorded.database, STACK)
+    assert latest is not None and latest.reason is RunReason.FIRST_DEPLOYMENT
+
+
+async def test_a_store_that_is_away_costs_only_the_line(recorded: Recorded) -> None:
+    await recorded.database.close()
+    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
+    await asyncio.gather(*recorded.engine._writing)
