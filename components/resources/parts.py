@@ -1,4 +1,7 @@
-"""Component resources of a lease, one for each question an operator asks: how isolated, what runs, how reached."""
+"""Component resources of a lease, one for each question an operator asks: how isolated, what runs, how reached.
+
+None registers outputs: they would be empty, and each costs a call to the engine and an event.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ class Namespace(pulumi.ComponentResource):
     def __init__(self, name: str, manifest: Object, opts: pulumi.ResourceOptions) -> None:
         super().__init__("lessor:lease:Namespace", name, None, opts)
         self.resource = ManifestResource(manifest, pulumi.ResourceOptions(parent=self))
-        self.register_outputs({})
 
 
 class Isolation(pulumi.ComponentResource):
@@ -32,7 +34,6 @@ class Isolation(pulumi.ComponentResource):
         self._made: dict[tuple[str, str], ManifestResource] = {}
         self.resources: list[ManifestResource] = []
         self.add(manifests, home=home)
-        self.register_outputs({})
 
     def add(self, manifests: Sequence[Object], *, home: Namespace) -> None:
         """Have all of `manifests`, in their order; what was registered before is not registered again."""
@@ -52,7 +53,6 @@ class Workload(pulumi.ComponentResource):
         super().__init__("lessor:lease:Workload", part.name, None, opts)
         access = [ManifestResource(manifest, _inside(home, self)) for manifest in part.access]
         self.resource = ManifestResource(part.workload, _inside(home, self, (*after, *access)))
-        self.register_outputs({})
 
 
 class Service(pulumi.ComponentResource):
@@ -61,7 +61,6 @@ class Service(pulumi.ComponentResource):
     def __init__(self, part: ServicePart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
         super().__init__("lessor:lease:Service", part.name, None, opts)
         self.resources = [ManifestResource(manifest, _inside(home, self)) for manifest in part.services]
-        self.register_outputs({})
 
 
 class Hostname(pulumi.ComponentResource):
@@ -71,7 +70,6 @@ class Hostname(pulumi.ComponentResource):
         name = manifest["metadata"]["name"]
         super().__init__("lessor:lease:Hostname", name, None, opts)
         self.resource = ManifestResource(manifest, _inside(home, self))
-        self.register_outputs({})
 
 
 class LeasedIp(pulumi.ComponentResource):
@@ -87,7 +85,6 @@ class LeasedIp(pulumi.ComponentResource):
         shared = [ManifestResource(manifest, kept) for manifest in part.shared]
         own = pulumi.ResourceOptions(parent=self, depends_on=[home.resource, *shared])
         self.resources = [ManifestResource(manifest, own) for manifest in part.services]
-        self.register_outputs({})
 
 
 def _inside(home: Namespace, parent: pulumi.Resource, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:

@@ -74,11 +74,15 @@ class Fleet:
     def slot(self, key: bytes) -> Slot | None:
         return self._slots.get(key)
 
+    def ready(self, slot: Slot) -> Plugin | None:
+        """The plugin of a configuration, if there is a usable one already."""
+        slot.used_at = time.monotonic()
+        return slot.plugin if slot.plugin is not None and slot.plugin.usable else None
+
     async def plugin(self, slot: Slot) -> Plugin:
         """The usable plugin of a configuration; started if there is none."""
-        slot.used_at = time.monotonic()
-        if slot.plugin is not None and slot.plugin.usable:
-            return slot.plugin
+        if (ready := self.ready(slot)) is not None:
+            return ready
         async with slot.lock:
             if slot.plugin is not None and not slot.plugin.usable:
                 self._drop(slot.plugin)

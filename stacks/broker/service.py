@@ -140,7 +140,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
 
     async def _resource(self, method: str, request: bytes, context: Context) -> bytes:
         slot = await self._slot(context)
-        plugin = await _to_its_end(self._fleet.plugin(slot))
+        plugin = await self._plugin(slot)
         metadata = _metadata(context)
         try:
             if method in _WRITES:
@@ -149,7 +149,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
         except PluginLost:  # a question can be asked again
             if method in _WRITES:
                 raise
-            plugin = await _to_its_end(self._fleet.plugin(slot))
+            plugin = await self._plugin(slot)
             response = await plugin.call(method, request, metadata=metadata, seconds=context.time_remaining())
         except grpc.aio.AioRpcError as error:
             plugin.doubt = next((text for text in _LOST_SIGHT if text in (error.details() or "")), plugin.doubt)
@@ -198,12 +198,16 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
             )
         return slot
 
+    async def _plugin(self, slot: Slot) -> Plugin:
+        ready = self._fleet.ready(slot)
+        return ready if ready is not None else await _to_its_end(self._fleet.plugin(slot))
+
     async def _list(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         await self._refuse_strangers(context)
         self.calls["List"] += 1
         slot = await self._slot(context)
         try:
-            plugin = await _to_its_end(self._fleet.plugin(slot))
+            plugin = await self._plugin(slot)
             async for message in plugin.stream("List", request, metadata=_metadata(context)):
                 yield message
         except grpc.aio.AioRpcError as error:
