@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ hypothesis.settings.register_profile("lessor", deadline=None)  # a noisy machine
 hypothesis.settings.load_profile("lessor")
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
+
+# Hundreds of children (daemons, workers, commands) would each compile the whole checkout again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @dataclass(frozen=True)
