@@ -121,13 +121,20 @@ class Money:
 
     def _row(self, item: LeaseFunds, *, now: float, ended: bool) -> LeaseMoney:
         """Earnings never go down: a node that is behind must not take back what another told."""
-        lease, before = item.payment.lease, self._seen.get(item.payment.lease)
-        earned = item.earned if before is None or ended else max(item.earned, before.earned)
+        lease, denom = item.payment.lease, item.payment.rate.denom
+        earned, before = item.earned, self._seen.get(lease)
+        if before is not None and before.denom == denom and not ended:
+            earned = max(earned, before.earned)
         since = self.withdrawn[lease].since if lease in self.withdrawn else now
-        return LeaseMoney(lease, item.payment.rate.denom, earned, now, since, ended)
+        return LeaseMoney(lease, denom, earned, now, since, ended)
 
     def _shares(self, row: LeaseMoney, began: Mapping[LeaseId, float]) -> list[Earned]:
+        """A chain that was upgraded may pay in another coin from some block on, and tell of all the past in it (field
+        problem F11). The past was counted: only what comes from this look on counts in the new coin.
+        """
         before = self._seen.get(row.lease)
+        if before is not None and before.denom != row.denom:
+            return []
         if before is not None:
             shares = by_day(row.earned - before.earned, since=before.seen_at, until=row.seen_at)
         else:

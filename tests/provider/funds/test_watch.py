@@ -372,6 +372,40 @@ async def test_a_lease_listed_twice_while_its_state_changes_is_one_lease(world: 
     assert sum((await world.earned()).values()) == 100
 
 
+@pytest.mark.parametrize(("rate", "past"), [(25, "250"), (1, "10")], ids=["dearer", "cheaper"])
+async def test_a_chain_that_pays_in_another_coin_from_a_block_on_is_followed_without_an_event(
+    world: World, rate: int, past: str
+) -> None:
+    """All the past is told in the new coin too, and is not earned again (field problem F11)."""
+    for lease in (L1, L2):
+        world.lease(lease, funds=10**6)
+    async with world.running():
+        await world.blocks(10)
+        await world.advance(601)
+        assert await earned_in(world) == {"uact": 200}
+        price = Price("ucoin", Decimal(rate))
+        for lease in (L1, L2):
+            world.chain.payments[lease] = Payment(lease, EscrowState.OPEN, price, Decimal(past), Decimal(0), Decimal(0))
+            world.chain.accounts[lease.deployment] = Escrow(
+                lease.deployment, EscrowState.OPEN, world.chain.height, {"ucoin": Decimal(10**6)}, (price,)
+            )
+        await world.advance(601)
+        await world.blocks(10)
+        await world.advance(601)
+        assert await earned_in(world) == {"uact": 200, "ucoin": 2 * 10 * rate}
+    async with world.running():
+        await world.advance(601)
+        assert await earned_in(world) == {"uact": 200, "ucoin": 2 * 10 * rate}
+
+
+async def earned_in(world: World) -> dict[str, Decimal]:
+    """All that was ever earned, by denom."""
+    found: dict[str, Decimal] = {}
+    for item in await earned_between(world.database, date(2023, 1, 1), date(2030, 1, 1)):
+        found[item.denom] = found.get(item.denom, Decimal(0)) + item.amount
+    return found
+
+
 async def test_another_providers_lease_of_our_deployment_is_noticed_since_it_draws_on_the_same_money(
     world: World,
 ) -> None:
