@@ -34,9 +34,10 @@ async def update(look: Look, spec: LeaseSpec, *, repair: str = "") -> Outcome:
         return await _refuse(look, spec, reason, untouched=look.known)
     if recalled := await _recall(look, spec):
         return recalled
+    begun = look.applied.spec is not None or look.applied.attempt is not None
     await _begin(look, spec)
     look.parts.tell(look.lease, Outcome(Phase.APPLYING, _doing(look, repair)))
-    if repair or (look.applied.spec is not None and look.namespace is NamespaceState.ABSENT):
+    if repair or (begun and look.namespace is NamespaceState.ABSENT):
         refreshed = await _refresh(look, spec)
         if refreshed is not None and not refreshed.ok:
             return Outcome(Phase.APPLYING, mask(refreshed.error, spec), retry=True)

@@ -64,6 +64,7 @@ _OTHERS = (
     ("signal:", FailureCause.ENGINE),
     ("plugin has crashed", FailureCause.ENGINE),
     ("is forbidden:", FailureCause.FORBIDDEN),
+    ('namespaces "', FailureCause.TERMINATING),  # "… not found": it went behind the stack's back
 )
 
 

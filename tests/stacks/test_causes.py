@@ -21,6 +21,7 @@ TEXTS = {
     "updates to statefulset spec for fields other than 'replicas' are forbidden": FailureCause.IMMUTABLE,
     'deployments.apps is forbidden: User "p" cannot create resource': FailureCause.FORBIDDEN,
     "namespace n is still terminating; it can be used again when it is gone": FailureCause.TERMINATING,
+    'server-side apply failed: namespaces "n" not found': FailureCause.TERMINATING,
     "unable to create new content in namespace n because it is being terminated": FailureCause.TERMINATING,
     "the stack is currently locked by 1 lock(s)": FailureCause.LOCKED,
     "write /x: no space left on device": FailureCause.NO_ROOM,

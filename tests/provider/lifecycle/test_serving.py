@@ -86,6 +86,19 @@ async def test_a_crash_in_the_middle_of_the_first_update_converges_after_a_resta
     assert (await world.converge(L)).phase is Phase.RUNNING
 
 
+async def test_a_namespace_that_went_before_the_first_version_was_complete_is_made_anew() -> None:
+    """The stack believes that it is there; nothing was ever complete that a record would name."""
+    world = World()
+    await world.win(L, a_group())
+    world.engine.faults.append(Fault(error="connection refused", objects=1))
+    await world.look(L)
+    world.cluster.remove(("v1", "Namespace", "", namespace_name(L)))
+    world.cluster.settle()
+    assert (await world.look(L)).phase is Phase.APPLYING
+    assert Operation.REFRESH in [operation for operation, _ in world.engine.calls]
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
 async def test_a_crash_in_the_middle_of_an_update_that_is_then_withdrawn_restores_the_old_version() -> None:
     """Same hash as last applied is not enough: the stack may be half-way to something else."""
     world = World()
