@@ -2,8 +2,8 @@
 
 `app` is the state machine (transactions in, results and state out), `node` makes blocks, `rpc`, `websocket` and
 `grpc_server` are the transports. Transactions are real, with real signatures. What it does follows the recorded node
-2.1.0-rc12; certificates, reclamation, fee grants, BME and the oracle are not there yet. It is one process without
-consensus, and keeps everything in memory.
+2.1.0-rc12; of BME and the oracle it does what was recorded and no more. It is one process without consensus, and
+keeps everything in memory.
 """
 
 from __future__ import annotations

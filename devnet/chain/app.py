@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on s
 from cosmos.base.abci.v1beta1.abci_pb2 import TxMsgData
 from google.protobuf.any_pb2 import Any as Packed
 
-from devnet.chain import ante, bank
+from devnet.chain import ante, bank, bme, epochs, oracle
 from devnet.chain.ante import Mode
 from devnet.chain.context import Context
 from devnet.chain.errors import Refused
@@ -19,6 +19,7 @@ from devnet.chain.genesis import Genesis
 from devnet.chain.messages import MESSAGES, signer_of
 from devnet.chain.store import Branch, Store
 from devnet.chain.tx import Tx, decode
+from devnet.chain.wire import fill
 
 __all__ = ["App", "TxResult"]
 
@@ -80,15 +81,19 @@ class App:
         result = self._execute(ctx, tx)
         return TxResult(data=result.data, gas_wanted=_UNLIMITED, gas_used=result.gas_used, events=result.events)
 
-    def commit_block(self, height: int, time_ns: int, txs: Sequence[bytes]) -> list[TxResult]:
-        """Run the transactions in order and commit. Afterwards nothing is pending."""
+    def commit_block(self, height: int, time_ns: int, txs: Sequence[bytes]) -> tuple[list[TxResult], list[Event]]:
+        """Run the transactions in order and commit; their results and the block's own events. Afterwards nothing is
+        pending.
+        """
         self.store.height = height
         block = self._context(self.store, height, time_ns)
+        events = _own(block, "BeginBlock", epochs.begin_block)
         results = [self._deliver(block, data) for data in txs]
+        events += _own(block, "EndBlock", bme.end_block, oracle.end_block)
         block.state.commit()
         self.height, self.time_ns = height, time_ns
         self._pending = self._context(self.store)
-        return results
+        return results, events
 
     def _deliver(self, block: Context, data: bytes) -> TxResult:
         outer = block.branch()
@@ -114,9 +119,10 @@ class App:
         """All messages or none. Raises `Refused`, of which the first message that fails is the reason."""
         inner, responses = ctx.branch(), TxMsgData()
         for index, message in enumerate(tx.messages):
-            inner.events += _handle(inner.branch(), message, index)
+            happened, response = _handle(inner.branch(), message, index)
+            inner.events += happened
             name = f"/{message.DESCRIPTOR.full_name}Response"
-            responses.msg_responses.append(Packed(type_url=name))
+            responses.msg_responses.append(Packed(type_url=name, value=response))
         used = ante.ante_gas(tx) + _MESSAGE_GAS * len(tx.messages) + _EVENT_GAS * len(inner.events)
         if used > limit:
             raise ante.OUT_OF_GAS(f"out of gas in location: WriteFlat; gasWanted: {limit}, gasUsed: {used}")
@@ -125,15 +131,26 @@ class App:
         return TxResult(data=data, gas_wanted=limit, gas_used=used, events=(*ctx.events, *inner.events))
 
 
-def _handle(ctx: Context, message: Any, index: int) -> list[Event]:
+def _own(block: Context, mode: str, *steps: Callable[[Context], None]) -> list[Event]:
+    """What modules do at one end of a block, whatever is in it."""
+    ctx = block.branch()
+    for step in steps:
+        step(ctx)
+    ctx.state.commit()
+    return [event.with_attribute("mode", mode) for event in ctx.events]
+
+
+def _handle(ctx: Context, message: Any, index: int) -> tuple[list[Event], bytes]:
+    """The events of one message, and its response."""
     type_url = f"/{message.DESCRIPTOR.full_name}"
     try:
-        MESSAGES[type_url].handle(ctx, message)
+        response = MESSAGES[type_url].handle(ctx, message)
     except Refused as refused:
         raise refused.in_message(index) from None
     ctx.state.commit()
     heading = message_event(type_url, signer_of(message))
-    return [event.with_attribute("msg_index", str(index)) for event in (heading, *ctx.events)]
+    events = [event.with_attribute("msg_index", str(index)) for event in (heading, *ctx.events)]
+    return events, b"" if response is None else fill(response).SerializeToString()
 
 
 def _check_before(tx: Tx) -> None:

@@ -1,6 +1,6 @@
 """`akash.audit.v1`: attributes of providers that an auditor signs, for orders with `signed_by` (chain.md §4.5).
 
-Two of the module's four queries answer with garbage on a real node (store keys read as records); they are not served.
+Two of the module's four queries answer with garbage, as on a real node (`query.akash.all_audited`).
 """
 
 from __future__ import annotations

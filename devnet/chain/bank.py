@@ -19,10 +19,12 @@ __all__ = [
     "account",
     "balance",
     "balances",
+    "burn",
     "coins_text",
     "ensure_account",
     "handle_send",
     "load_genesis",
+    "mint",
     "save_account",
     "send",
 ]
@@ -106,6 +108,17 @@ def send(ctx: Context, sender: str, recipient: str, coins: Mapping[str, int]) ->
 
 def _add(ctx: Context, address: str, denom: str, amount: int) -> None:
     ctx.put("balance", address, denom, value=balance(ctx.state, address, denom) + amount)
+
+
+def burn(ctx: Context, address: str, denom: str, amount: int) -> None:
+    """Coins that an address has are no more."""
+    _add(ctx, address, denom, -amount)
+
+
+def mint(ctx: Context, address: str, denom: str, amount: int) -> None:
+    """New coins for an address."""
+    _add(ctx, address, denom, amount)
+    ensure_account(ctx, address)
 
 
 def handle_send(ctx: Context, msg: Message) -> None:

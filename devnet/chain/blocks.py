@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from devnet.chain.app import TxResult
+from devnet.chain.events import Event
 
 __all__ = ["EMPTY_HASH", "NODE_VERSION", "VALIDATOR", "Block", "BlockStore", "result_json", "time_text", "tx_hash"]
 
@@ -42,7 +43,9 @@ def time_text(time_ns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`previous` is the hash of the block before, empty for the first; `app_hash` is of the state before this block."""
+    """`previous` is the hash of the block before, empty for the first; `app_hash` is of the state before this block;
+    `events` are the block's own, of no transaction.
+    """
 
     chain_id: str
     height: int
@@ -51,6 +54,7 @@ class Block:
     results: tuple[TxResult, ...]
     previous: str
     app_hash: str
+    events: tuple[Event, ...] = ()
 
     @property
     def data_hash(self) -> str:

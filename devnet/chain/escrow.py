@@ -13,6 +13,7 @@ from akash.escrow.id.v1 import types_pb2 as ids
 from akash.escrow.types.v1 import types_pb2 as types
 from cosmos.base.v1beta1.coin_pb2 import Coin, DecCoin
 
+from devnet.chain import oracle
 from devnet.chain.bank import send
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind, Refused, panicked
@@ -194,8 +195,27 @@ def _overdraw(ctx: Context, settled: Settled) -> None:
     settled.account.state.state = OVERDRAWN
     for payment in settled.payments:
         payment.state.state = OVERDRAWN
+        _pay_in_akt(ctx, settled.account, payment)
         _pay_out(ctx, payment)
     _refund(ctx, settled.account)
+
+
+def _pay_in_akt(ctx: Context, account: Message, payment: Message) -> None:
+    """What is owed in uact out of deposits of uakt, as far as they go, when there is a price (recorded correction 12).
+
+    Whether an account whose uakt would pay all of it ends too was not recorded; here it does, and the rest goes back.
+    """
+    price, debt = oracle.price(ctx), whole(payment.state.unsettled.amount)
+    if not price or payment.state.unsettled.denom != "uact":
+        return
+    paid = min(_available(account, "uakt"), -(-debt * PRECISION // price))
+    if not paid:
+        return
+    send(ctx, ESCROW, payment.state.owner, {"uakt": paid})
+    _spend(account, "uakt", paid)
+    _funds(account, "uakt", -paid)
+    _transferred(account, "uakt", paid)
+    payment.state.unsettled.amount = str(max(0, debt - paid * price // PRECISION) * PRECISION)
 
 
 def _pay_out(ctx: Context, payment: Message) -> None:

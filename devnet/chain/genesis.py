@@ -69,6 +69,9 @@ class Genesis:
     next_account_number: int = _RESERVED_NUMBERS
     gas_price_milli_uakt: int = 25
     """The node's minimum gas price in thousandths of uakt."""
+    oracle_sources: tuple[str, ...] = ()
+    """Addresses that may say what AKT costs."""
+    price_staleness_seconds: int = 30
 
 
 def devnet_genesis(
@@ -80,21 +83,28 @@ def devnet_genesis(
     """
     wanted = accounts if accounts is not None else dict.fromkeys(ROLES, ACCOUNT_FUNDS)
     rows = (GenesisAccount(derive_key(name).address if name in ROLES else name, held) for name, held in wanted.items())
-    return Genesis(tuple(rows), chain_id, **changes)
+    found = tuple(rows)
+    sources = tuple(row.address for name, row in zip(wanted, found, strict=True) if name == "oracle")
+    return Genesis(found, chain_id, **{"oracle_sources": sources, **changes})
 
 
 def recorded_genesis(path: Path) -> Genesis:
     """The genesis of a recorded chain (`genesis.json` of the recording), with the balances its first block leaves."""
     raw = json.loads(path.read_text())
     rows = [_recorded_account(row, raw) for row in raw["accounts"] if row["in_genesis"]]
-    rows += [GenesisAccount(row["address"], number=int(row["account_number"])) for row in raw["module_accounts"]]
+    later = int(raw["account_created_later"]["account_number"])
+    modules = {row["address"]: int(row["account_number"]) for row in raw["module_accounts"]}
+    rows += [GenesisAccount(address, number=number) for address, number in modules.items() if number < later]
     params = raw["params_by_query"]
+    oracle = params["oracle"]["params"]
     return Genesis(
         tuple(rows),
         raw["chain_id"],
         market=_recorded_market(params["market"]["params"]),
         min_deposits={coin["denom"]: int(coin["amount"]) for coin in params["deployment"]["params"]["min_deposits"]},
-        next_account_number=int(raw["account_created_later"]["account_number"]),
+        next_account_number=later,
+        oracle_sources=tuple(oracle["sources"]),
+        price_staleness_seconds=int(oracle["max_price_staleness_period"].removesuffix("s")),
     )
 
 

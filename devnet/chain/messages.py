@@ -7,24 +7,37 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from akash.audit.v1 import msg_pb2 as audit_pb
-from akash.bme.v1 import msg_pb2 as bme
+from akash.bme.v1 import msg_pb2 as bme_pb
 from akash.cert.v1 import msg_pb2 as cert
 from akash.deployment.v1beta4 import msg_pb2 as dm
 from akash.escrow.v1 import msg_pb2 as em
 from akash.market.v1beta5 import msg_pb2 as mm
-from akash.oracle.v2 import msg_pb2 as oracle
+from akash.oracle.v2 import msg_pb2 as oracle_pb
 from akash.provider.v1beta4 import msg_pb2 as pm
 from cosmos.bank.v1beta1.tx_pb2 import MsgSend
 from cosmos.feegrant.v1beta1 import tx_pb2 as feegrant
 
-from devnet.chain import audit, bank, certificates, deployment, deposits, endings, feegrants, market, provider
+from devnet.chain import (
+    audit,
+    bank,
+    bme,
+    certificates,
+    deployment,
+    deposits,
+    endings,
+    feegrants,
+    market,
+    oracle,
+    provider,
+)
 from devnet.chain.context import Context
 from devnet.chain.errors import Kind
 from devnet.chain.wire import Message
 
 __all__ = ["MESSAGES", "Row", "signer_of"]
 
-Handler: TypeAlias = Callable[[Context, Message], None]
+Handler: TypeAlias = Callable[[Context, Message], Message | None]
+"""What it returns goes into the transaction's data; None is an empty response."""
 _UNKNOWN = Kind("sdk", 6, "unknown request")
 
 
@@ -70,11 +83,11 @@ _ROWS = (
     Row(cert.MsgRevokeCertificate, "id.owner", certificates.check_revoke, certificates.handle_revoke),
     Row(feegrant.MsgGrantAllowance, "granter", feegrants.check_grant, feegrants.handle_grant),
     Row(feegrant.MsgRevokeAllowance, "granter", feegrants.check_revoke, feegrants.handle_revoke),
-    # Known to the node, not yet to this simulation: signature, sequence and fee are handled, the message is refused.
-    Row(oracle.MsgAddPriceEntry, "signer", _pass, _not_served),
-    Row(bme.MsgBurnACT, "owner", _pass, _not_served),
-    Row(bme.MsgMintACT, "owner", _pass, _not_served),
-    Row(bme.MsgBurnMint, "owner", _pass, _not_served),
+    Row(oracle_pb.MsgAddPriceEntry, "signer", _pass, oracle.handle_add_price),
+    Row(bme_pb.MsgBurnACT, "owner", _pass, bme.handle_burn),
+    Row(bme_pb.MsgMintACT, "owner", _pass, bme.handle_mint),
+    # Known to the node, not to this simulation: signature, sequence and fee are handled, the message is refused.
+    Row(bme_pb.MsgBurnMint, "owner", _pass, _not_served),
 )
 
 MESSAGES: dict[str, Row] = {f"/{row.kind.DESCRIPTOR.full_name}": row for row in _ROWS}

@@ -91,7 +91,7 @@ class Node:
     def replay(self, height: int, time_ns: int, txs: list[bytes]) -> Block:
         """Commit this very block, without telling anybody."""
         last = self.blocks.last
-        results = self.app.commit_block(height, time_ns, txs)
+        results, events = self.app.commit_block(height, time_ns, txs)
         block = Block(
             chain_id=self.genesis.chain_id,
             height=height,
@@ -100,6 +100,7 @@ class Node:
             results=tuple(results),
             previous=last.hash if last else "",
             app_hash=last.next_app_hash if last else EMPTY_HASH,
+            events=tuple(events),
         )
         self._seen.update(tx_hash(tx) for tx in txs)
         self.blocks.add(block)

@@ -112,7 +112,7 @@ async def _block_results(node: Node, params: Mapping[str, Any]) -> dict[str, Any
     return {
         "height": str(block.height),
         "txs_results": [result_json(result) for result in block.results] or None,
-        "finalize_block_events": [],
+        "finalize_block_events": [event.to_json() for event in block.events],
         "validator_updates": None,
         "consensus_param_updates": None,
         "app_hash": base64.b64encode(bytes.fromhex(block.next_app_hash)).decode(),

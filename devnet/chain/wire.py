@@ -10,7 +10,18 @@ import cosmpy.protos  # noqa: F401 - puts the folder with gogoproto on sys.path
 from gogoproto import gogo_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-__all__ = ["PRECISION", "Message", "changed", "copied", "dec_text", "dec_wire", "event_json", "fill", "whole"]
+__all__ = [
+    "PRECISION",
+    "Message",
+    "changed",
+    "copied",
+    "dec_text",
+    "dec_wire",
+    "event_json",
+    "fill",
+    "positive",
+    "whole",
+]
 
 Message: TypeAlias = Any
 """A generated protobuf message; the generated packages carry no types that mypy follows."""
@@ -19,6 +30,8 @@ PRECISION = 10**18
 """A LegacyDec is the value times this, as text without a point."""
 
 _INT, _DEC = "cosmossdk.io/math.Int", "cosmossdk.io/math.LegacyDec"
+_DIGITS = 77
+_TIMESTAMP = "google.protobuf.Timestamp"
 _QUOTED = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
 _required: dict[Descriptor, list[FieldDescriptor]] = {}
 
@@ -94,8 +107,15 @@ def dec_text(dec: str) -> str:
     return f"{sign}{abs(value) // PRECISION}.{abs(value) % PRECISION:018d}"
 
 
+def positive(text: str) -> bool:
+    """Whether a client's text is a whole number above 0 that an `Int` or a `LegacyDec` of the node can hold."""
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) > 0
+
+
 def event_json(message: Message, field: FieldDescriptor) -> str:
-    """The JSON text of one top-level field, as a typed event carries it (chain.md §8)."""
+    """The JSON text of one top-level field, as a typed event carries it (chain.md §8): null for a message not set."""
+    if field.type == FieldDescriptor.TYPE_MESSAGE and not _repeated(field) and not message.HasField(field.name):
+        return "{}" if _is_needed(field) else "null"
     return json.dumps(_plain(field, getattr(message, field.name)), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -106,6 +126,8 @@ def _plain(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _single(field: FieldDescriptor, value: Any) -> Any:
+    if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.full_name == _TIMESTAMP:
+        return value.ToJsonString()
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         return {inner.name: _plain(inner, getattr(value, inner.name)) for inner in field.message_type.fields}
     if field.type == FieldDescriptor.TYPE_ENUM:

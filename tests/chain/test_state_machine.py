@@ -115,7 +115,7 @@ def _hash(tx: bytes) -> str:
 def test_bytes_that_are_no_transaction_are_refused_with_a_code(data: bytes) -> None:
     node = Node(GENESIS)
     assert node.app.check(data).code != 0
-    assert node.app.commit_block(1, 1, [data])[0].code != 0
+    assert node.app.commit_block(1, 1, [data])[0][0].code != 0
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 from akash.audit.v1 import query_pb2 as apb
+from akash.audit.v1.types_pb2 import AuditedProvider
 from akash.deployment.v1.types_pb2 import Deployment
 from akash.deployment.v1beta4 import query_pb2 as dpb
 from akash.deployment.v1beta4.types_pb2 import Params
@@ -22,12 +23,24 @@ from devnet.chain import ids
 from devnet.chain.blocks import NODE_VERSION
 from devnet.chain.errors import Kind, QueryRefused
 from devnet.chain.keys import raw_address, valid_address
-from devnet.chain.query.paging import Page, Row, Start, binary_key, decode_key, encode_key, page, states_of, visit
+from devnet.chain.query.paging import (
+    Page,
+    Row,
+    Start,
+    binary_key,
+    decode_key,
+    encode_key,
+    page,
+    sdk_page,
+    states_of,
+    visit,
+)
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message
 
 __all__ = [
     "accounts",
+    "all_audited",
     "audited",
     "audited_by",
     "deployment",
@@ -155,18 +168,9 @@ def provider(query: Query, request: Message) -> Message:
 
 
 def providers(query: Query, request: Message) -> Message:
-    """The SDK's own paging: offset or key, and on request (or without a limit) the total of the whole set."""
-    asked = request.pagination
-    found = (value for _, value in query.state.items("provider"))
-    rows = sorted(found, key=_provider_key, reverse=asked.reverse)
-    start = asked.offset
-    if asked.key:
-        start = next((index for index, row in enumerate(rows) if _provider_key(row) == asked.key), len(rows))
-    counted = not asked.key and (asked.count_total or not asked.limit)
-    end = start + (asked.limit or _LIMIT)
-    next_key = _provider_key(rows[end]) if end < len(rows) else b""
-    pagination = {"next_key": next_key, "total": len(rows) if counted else 0}
-    return ppb.QueryProvidersResponse(providers=rows[start:end], pagination=pagination)
+    found = [value for _, value in query.state.items("provider")]
+    rows, pagination = sdk_page(found, request, _provider_key)
+    return ppb.QueryProvidersResponse(providers=rows, pagination=pagination)
 
 
 def _provider_key(row: Message) -> bytes:
@@ -193,6 +197,26 @@ def audited_by(query: Query, request: Message) -> Message:
     if found is None:
         raise _NO_AUDIT.in_query()
     return apb.QueryProvidersResponse(providers=[found])
+
+
+def all_audited(query: Query, request: Message) -> Message:
+    """`AllProvidersAttributes` and `AuditorAttributes`, which heeds no auditor: the node takes what it stored, a list
+    of attributes, for the record of a provider, so the last attribute's bytes stand where the owner should.
+    """
+    found = [value for _, value in query.state.items("audit")]
+    rows, pagination = sdk_page(found, request, _audit_key)
+    shown = [AuditedProvider(owner=_last_attribute(row)) for row in rows]
+    return apb.QueryProvidersResponse(providers=shown, pagination=pagination)
+
+
+def _last_attribute(row: Message) -> str:
+    encoded: bytes = row.attributes[-1].SerializeToString() if row.attributes else b""
+    return encoded.decode(errors="replace")
+
+
+def _audit_key(row: Message) -> bytes:
+    owner, auditor = raw_address(row.owner) or b"", raw_address(row.auditor) or b""
+    return b"".join((b"\1", bytes([len(owner)]), owner, bytes([len(auditor)]), auditor))
 
 
 def discovery_info(chain_id: str) -> Message:

@@ -26,6 +26,7 @@ from devnet.chain.blocks import NODE_VERSION, Block, tx_hash
 from devnet.chain.errors import QueryRefused, Refused
 from devnet.chain.events import Event
 from devnet.chain.keys import bech32_complaint, valid_address
+from devnet.chain.query.paging import sdk_page
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message
 
@@ -82,7 +83,8 @@ def balance(query: Query, request: Message) -> Message:
 def all_balances(query: Query, request: Message) -> Message:
     held = bank.balances(query.state, _checked(request.address))
     coins = [Coin(denom=denom, amount=str(amount)) for denom, amount in held.items()]
-    return bank_pb.QueryAllBalancesResponse(balances=coins, pagination={"total": len(coins)})
+    rows, pagination = sdk_page(coins, request, lambda coin: str(coin.denom).encode())
+    return bank_pb.QueryAllBalancesResponse(balances=rows, pagination=pagination)
 
 
 def simulate(query: Query, request: Message) -> Message:

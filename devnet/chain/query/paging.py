@@ -9,17 +9,18 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from devnet.chain.errors import QueryRefused
 from devnet.chain.wire import Message
 
-__all__ = ["Page", "Row", "Start", "binary_key", "decode_key", "encode_key", "page", "states_of", "visit"]
+__all__ = ["Page", "Row", "Start", "binary_key", "decode_key", "encode_key", "page", "sdk_page", "states_of", "visit"]
 
 _DEFAULT_LIMIT = 100
 _SMALLEST_KEY = 5
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +140,18 @@ def decode_key(key: bytes, *, prefix: bytes = b"") -> Start:
 
 def _invalid(reason: str) -> QueryRefused:
     return QueryRefused(grpc.StatusCode.INVALID_ARGUMENT, f"pagination: invalid key: {reason}")
+
+
+def sdk_page(rows: Sequence[_T], request: Message, key: Callable[[_T], bytes]) -> tuple[list[_T], dict[str, Any]]:
+    """The SDK's own paging of rows in the order of their keys: offset or key, and on request (or without a limit) the
+    total of the whole set.
+    """
+    asked = request.pagination
+    ordered = sorted(rows, key=key, reverse=asked.reverse)
+    start = asked.offset
+    if asked.key:
+        start = next((index for index, row in enumerate(ordered) if key(row) == asked.key), len(ordered))
+    counted = not asked.key and (asked.count_total or not asked.limit)
+    end = start + (asked.limit or _DEFAULT_LIMIT)
+    next_key = key(ordered[end]) if end < len(ordered) else b""
+    return list(ordered[start:end]), {"next_key": next_key, "total": len(ordered) if counted else 0}

@@ -9,11 +9,13 @@ from enum import Flag, auto
 import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
 import grpc
 from akash.audit.v1 import query_pb2 as apb
+from akash.bme.v1 import query_pb2 as bpb
 from akash.cert.v1 import query_pb2 as cpb
 from akash.deployment.v1beta4 import query_pb2 as dpb
 from akash.discovery.v1 import service_pb2 as discovery
 from akash.escrow.v1 import query_pb2 as epb
 from akash.market.v1beta5 import query_pb2 as mpb
+from akash.oracle.v2 import query_pb2 as opb
 from akash.provider.v1beta4 import query_pb2 as ppb
 from cosmos.auth.v1beta1 import query_pb2 as auth
 from cosmos.bank.v1beta1 import query_pb2 as bank
@@ -23,7 +25,7 @@ from cosmos.tx.v1beta1 import service_pb2 as txs
 from google.protobuf.message import DecodeError
 
 from devnet.chain.errors import QueryRefused
-from devnet.chain.query import akash, certificates, cosmos, market
+from devnet.chain.query import akash, certificates, cosmos, market, money
 from devnet.chain.query.view import Query
 from devnet.chain.wire import Message, fill
 
@@ -65,7 +67,16 @@ METHODS: dict[str, Method] = {
     "/akash.provider.v1beta4.Query/Provider": Method(ppb.QueryProviderRequest, akash.provider),
     "/akash.audit.v1.Query/ProviderAttributes": Method(apb.QueryProviderAttributesRequest, akash.audited),
     "/akash.audit.v1.Query/ProviderAuditorAttributes": Method(apb.QueryProviderAuditorRequest, akash.audited_by),
+    "/akash.audit.v1.Query/AuditorAttributes": Method(apb.QueryAuditorAttributesRequest, akash.all_audited),
+    "/akash.audit.v1.Query/AllProvidersAttributes": Method(apb.QueryAllProvidersAttributesRequest, akash.all_audited),
     "/akash.cert.v1.Query/Certificates": Method(cpb.QueryCertificatesRequest, certificates.certificates),
+    "/akash.bme.v1.Query/Params": Method(bpb.QueryParamsRequest, money.bme_params),
+    "/akash.bme.v1.Query/Status": Method(bpb.QueryStatusRequest, money.mint_status),
+    "/akash.bme.v1.Query/VaultState": Method(bpb.QueryVaultStateRequest, money.vault_state),
+    "/akash.bme.v1.Query/LedgerRecords": Method(bpb.QueryLedgerRecordsRequest, money.ledger_records),
+    "/akash.oracle.v2.Query/Params": Method(opb.QueryParamsRequest, money.oracle_params),
+    "/akash.oracle.v2.Query/AggregatedPrice": Method(opb.QueryAggregatedPriceRequest, money.aggregated_price),
+    "/akash.oracle.v2.Query/Prices": Method(opb.QueryPricesRequest, money.prices),
     "/akash.discovery.v1.Discovery/GetInfo": Method(discovery.GetInfoRequest, akash.discovery, Transport.GRPC),
     "/cosmos.auth.v1beta1.Query/Account": Method(auth.QueryAccountRequest, cosmos.account),
     "/cosmos.bank.v1beta1.Query/Balance": Method(bank.QueryBalanceRequest, cosmos.balance),

@@ -7,6 +7,7 @@ import json
 from contextlib import aclosing
 from typing import Any
 
+from devnet.chain import SimulatedChain
 from provider.chain import events
 from provider.chain.model import Block
 from tests.provider.chain.world import client, order, scripted_node, status
@@ -52,3 +53,18 @@ async def test_a_block_that_no_node_tells_readably_becomes_a_gap_and_the_next_on
     blocks = await followed({"6": {"txs_results": None, "finalize_block_events": [closed("{")]}}, 3)
     assert [(block.height, block.missed_from) for block in blocks] == [(5, 0), (6, 6), (7, 0)]
     assert blocks[1].events == ()
+
+
+async def test_the_simulated_chain_says_of_its_blocks_what_a_real_node_says(node: SimulatedChain) -> None:
+    """Epochs and the state of burning and minting, at the first block (recordings/chain README §15)."""
+    async with (
+        client(node.rpc_address, poll_interval=0.01) as chain,
+        aclosing(chain.follow(after=0)) as blocks,  # type: ignore[type-var]
+        asyncio.timeout(30),
+    ):
+        first = await anext(blocks)
+    assert [event.type for event in first.events] == [
+        *["akash.epochs.v1beta1.EventEpochStart"] * 4,
+        "akash.bme.v1.EventMintStatusChange",
+    ]
+    assert first.events[-1].fields["new_status"] == "mint_status_halt_oracle"
