@@ -51,15 +51,44 @@ async def carried(cluster: Cluster, newest: LeaseSpec, *, applied: LeaseSpec | N
     if not again and not any(service.persistent for service in newest.services):
         return newest
     live = await _workloads(cluster, newest)
-    if again and (applied is not None or _made_from(newest, live.values())):
+    if again and applied is not None:
         return _as_found(newest, live)
+    if again and (same := _made_from(newest, live)):
+        kept = _as_found(newest, same).kept
+        fixed = _fixed_parts(newest, {key: workload for key, workload in live.items() if key not in same})
+        return newest.model_copy(update={"builder_version": BUILDER_VERSION, "kept": (*kept, *fixed)})
     return newest.model_copy(update={"kept": tuple(_fixed_parts(newest, live))})
 
 
-def _made_from(spec: LeaseSpec, live: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether what runs says that it was made from the manifest of `spec`; nobody kept a record."""
+def _made_from(spec: LeaseSpec, live: _Workloads) -> _Workloads:
+    """What of that which runs was made from the manifest of `spec`, as far as it says so itself; nobody kept a record.
+
+    One workload with the manifest's version says that this manifest was applied, perhaps not to its end. One with an
+    older version beside it is either a service that did not change, or one that the update had not come to: then it
+    runs something else, and that must not stay.
+    """
     versions = {service.resource_version for service in spec.services}
-    return any((obj["metadata"].get("labels") or {}).get(RESOURCE_VERSION) in versions for obj in live)
+    current = {key for key, workload in live.items() if _version(workload) in versions}
+    wanted = {(_kind(service), service.name): service for service in spec.services} if current else {}
+    return {
+        key: live[key]
+        for key, service in wanted.items()
+        if key in live and (key in current or _runs(service, live[key]))
+    }
+
+
+def _version(workload: Mapping[str, Any]) -> str | None:
+    found: str | None = (workload["metadata"].get("labels") or {}).get(RESOURCE_VERSION)
+    return found
+
+
+def _runs(service: ServiceSpec, live: Mapping[str, Any]) -> bool:
+    """Whether it runs this service's image and command: every builder has written these the same."""
+    for container in live["spec"]["template"]["spec"]["containers"]:
+        if container["name"] == service.name:
+            said = (container.get(part) or [] for part in ("command", "args"))
+            return [container["image"], *said] == [service.image, list(service.command), list(service.args)]
+    return False
 
 
 def _kind(service: ServiceSpec) -> str:

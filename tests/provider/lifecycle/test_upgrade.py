@@ -256,3 +256,51 @@ async def test_what_a_stateful_set_cannot_change_refuses_no_manifest_after_an_up
         assert (found["spec"]["serviceName"], found["spec"]["revisionHistoryLimit"]) == ("old", 3)
     assert outcome.reason == ""
     assert "OLD" not in _template(world)
+
+
+def _two(first: str, second: str) -> Group:
+    web = a_group(first).services or ()
+    other = a_group(second, name="zzz").services or ()
+    return Group("west", (*web, *other))
+
+
+def _as_an_older_builder_had_it(world: World, name: str) -> dict[str, Any]:
+    workload = world.cluster.find(DEPLOYMENT, name, SPACE)
+    assert workload is not None
+    workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 5
+    world.cluster.put(workload)
+    return json.loads(json.dumps(workload))  # type: ignore[no-any-return]
+
+
+async def _without_a_record(world: World) -> dict[str, Any]:
+    """Templates by name after nobody knows any more what was applied."""
+    world.cluster.remove((SECRET.api_version, SECRET.kind, "lease", applied_name(LEASE)))
+    world.engine.lose_state()
+    world.restart()
+    assert (await world.converge(LEASE)).phase is Phase.RUNNING
+    found = {name: world.cluster.find(DEPLOYMENT, name, SPACE) for name in ("web", "zzz")}
+    return {name: workload and workload["spec"]["template"]["spec"] for name, workload in found.items()}
+
+
+async def test_with_the_record_lost_a_service_that_the_newest_manifest_left_alone_is_not_replaced_either() -> None:
+    world = World()
+    await world.run(LEASE, _two("nginx:1", "redis:1"))
+    await world.send(LEASE, _two("nginx:2", "redis:1"))
+    await world.converge(LEASE)
+    before = {name: _as_an_older_builder_had_it(world, name)["spec"]["template"]["spec"] for name in ("web", "zzz")}
+    assert await _without_a_record(world) == before
+
+
+async def test_with_the_record_lost_in_the_middle_of_an_update_its_other_half_is_done() -> None:
+    world = World()
+    await world.run(LEASE, _two("nginx:1", "redis:1"))
+    behind = _as_an_older_builder_had_it(world, "zzz")
+    await world.send(LEASE, _two("nginx:2", "redis:2"))
+    await world.converge(LEASE)
+    done = _as_an_older_builder_had_it(world, "web")["spec"]["template"]["spec"]
+    del behind["metadata"]["resourceVersion"]
+    world.cluster.put(behind)
+    after = await _without_a_record(world)
+    assert after["web"] == done, "what has come to the manifest is as it was found"
+    assert after["zzz"]["containers"][0]["image"] == "redis:2"
+    assert "terminationGracePeriodSeconds" not in after["zzz"] or after["zzz"]["terminationGracePeriodSeconds"] != 5
