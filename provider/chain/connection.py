@@ -221,7 +221,7 @@ def _abci_answer(address: str, path: str, result: dict[str, Any]) -> AbciAnswer:
             log, codespace = str(response.get("log", "")), str(response.get("codespace", ""))
             raise QueryError(address, path, codespace=codespace, code=code, log=log)
         return AbciAnswer(base64.b64decode(response.get("value") or "", validate=True), height)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:  # JSON knows numbers that are none: 1e999
         text = f"query {path}: the answer is not base64 with a code and a height: {error}"
         raise ChainError(address, text) from error
 

@@ -38,6 +38,7 @@ AUDITOR_DELETED = "akash.audit.v1.EventTrustedAuditorDeleted"
 
 _NOT_FIELDS = frozenset({"msg_index", "mode"})
 """Added by the SDK; `mode` is not even JSON."""
+_BELOW = {"dseq": 2**64, "gseq": 2**32, "oseq": 2**32}
 
 
 class _Attribute(msgspec.Struct, gc=False):
@@ -140,8 +141,9 @@ def _id(event: Event) -> Mapping[str, Any]:
 
 
 def _has(item: Mapping[str, Any], *names: str) -> bool:
-    numbers = [str(item.get(name)) for name in names if name.endswith("seq")]
-    texts = [item.get(name) for name in names if not name.endswith("seq")]
-    return all(one.isascii() and one.isdigit() and len(one) <= 20 for one in numbers) and all(
-        isinstance(one, str) for one in texts
-    )
+    """Whether all are there, each of its kind: a number beyond its field could be asked about nowhere."""
+    numbers = [(str(item.get(name)), _BELOW[name]) for name in names if name in _BELOW]
+    texts = [item.get(name) for name in names if name not in _BELOW]
+    return all(
+        one.isascii() and one.isdigit() and len(one) <= 20 and int(one) < below for one, below in numbers
+    ) and all(isinstance(one, str) for one in texts)

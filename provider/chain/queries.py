@@ -190,7 +190,7 @@ async def market_params(rpc: Asked) -> MarketParams:
     reply, _ = await ask(rpc, _MARKET + "Params", market_query.QueryParamsRequest(), market_query.QueryParamsResponse)
     if reply is None:
         raise ChainError(rpc.address, "the market has no parameters")
-    deposits = {coin.denom: int(coin.amount) for coin in reply.params.bid_min_deposits}
+    deposits = {coin.denom: convert(rpc, int, coin.amount) for coin in reply.params.bid_min_deposits}
     return MarketParams(
         bid_min_deposits=deposits,
         order_max_bids=reply.params.order_max_bids,

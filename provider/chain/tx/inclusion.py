@@ -35,7 +35,7 @@ async def find(node: Node, hash_: str) -> Included | None:
         raise
     try:
         return _included(found)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ChainError(node.address, f"tx {hash_}: the answer cannot be read: {error}") from error
 
 
@@ -54,7 +54,7 @@ async def find_in_block(node: Node, hash_: str, height: int) -> Included | None:
             return None
         results = await node.call("block_results", height=str(height))
         return _included({"height": str(height), "tx_result": results["txs_results"][places[0]]})
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise ChainError(node.address, f"block {height}: the answer cannot be read: {error!r}") from error
 
 

@@ -32,7 +32,7 @@ async def submit(node: Node, raw: bytes) -> Answer:
         return Answer.UNSURE
     try:
         code, codespace, log = int(result.get("code") or 0), str(result.get("codespace") or ""), result.get("log")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return Answer.UNSURE
     if not code:
         return Answer.TAKEN

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -349,7 +350,9 @@ async def test_garbage_for_an_answer_is_an_error_and_sends_nothing(path: str, ga
         assert world.chain.pending == ()
 
 
-@pytest.mark.parametrize("answer", [{}, {"code": "x"}, {"code": None, "codespace": 7, "log": None}, {"code": 99}])
+@pytest.mark.parametrize(
+    "answer", [{}, {"code": "x"}, {"code": inf}, {"code": None, "codespace": 7, "log": None}, {"code": 99}]
+)
 async def test_garbage_after_sending_is_resolved_by_the_block(answer: dict[str, Any]) -> None:
     async with direct(1) as world, ticking(world.chain):
         world.node.after = lambda method, real: answer if method == "broadcast_tx_sync" else real
@@ -361,7 +364,14 @@ async def test_garbage_after_sending_is_resolved_by_the_block(answer: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "found", [{}, {"height": "x", "tx_result": {}}, {"height": "-4", "tx_result": {"code": 0}}, []]
+    "found",
+    [
+        {},
+        {"height": "x", "tx_result": {}},
+        {"height": "-4", "tx_result": {"code": 0}},
+        {"height": "9", "tx_result": {"code": inf}},
+        [],
+    ],
 )
 async def test_garbage_about_a_block_proves_nothing(found: Any) -> None:
     async with direct(1) as world, ticking(world.chain):
