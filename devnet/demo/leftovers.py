@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from devnet.world import World
@@ -17,36 +17,38 @@ _RECORDS = ("manifests.akash.network", "providerhosts.akash.network", "providerl
 _POOLS = ("ipaddresspools.metallb.io", "l2advertisements.metallb.io")
 
 
-async def leftovers(world: World, lease: LeaseId) -> tuple[str, ...]:
-    """Everything of `lease` that is still there, () when nothing is."""
-    cluster = await asyncio.to_thread(lambda: tuple(_in_cluster(world, lease)))
-    backend = await asyncio.to_thread(lambda: tuple(_in_backend(world, lease)))
+async def leftovers(world: World, *leases: LeaseId) -> tuple[str, ...]:
+    """Everything of `leases` that is still there, () when nothing is; the cluster is asked once about all of them."""
+    cluster = await asyncio.to_thread(lambda: tuple(_in_cluster(world, leases)))
+    backend = await asyncio.to_thread(lambda: tuple(left for lease in leases for left in _in_backend(world, lease)))
     return (*cluster, *backend, *await _in_ledger(world))
 
 
-def _in_cluster(world: World, lease: LeaseId) -> Iterator[str]:
-    namespace = namespace_name(lease)
-    if _get(world, "namespaces", f"--field-selector=metadata.name={namespace}"):
-        yield f"namespace {namespace}"
-    for kind in _RECORDS:
-        for item in _get(world, kind, f"--namespace={world.records}"):
-            if namespace in item["metadata"]["name"] or _dseq(item) == str(lease.dseq):
-                yield f"{kind} {item['metadata']['name']}"
-    for kind in _POOLS:
-        yield from (f"{kind} {item['metadata']['name']}" for item in _get(world, kind, "--namespace=metallb-system"))
-    for volume in _get(world, "persistentvolumes"):
-        if (volume["spec"].get("claimRef") or {}).get("namespace") == namespace:
-            yield f"persistentvolume {volume['metadata']['name']}"
+def _in_cluster(world: World, leases: Collection[LeaseId]) -> Iterator[str]:
+    namespaces, dseqs = {namespace_name(lease) for lease in leases}, {str(lease.dseq) for lease in leases}
+    for item in _get(world, ("namespaces", "persistentvolumes")):
+        claim = (item.get("spec") or {}).get("claimRef") or {}
+        if item["metadata"]["name"] in namespaces or claim.get("namespace") in namespaces:
+            yield _told(item)
+    for item in _get(world, _RECORDS, f"--namespace={world.records}"):
+        if any(name in item["metadata"]["name"] for name in namespaces) or _dseq(item) in dseqs:
+            yield _told(item)
+    yield from map(_told, _get(world, _POOLS, "--namespace=metallb-system"))
+
+
+def _told(item: dict[str, Any]) -> str:
+    return f"{item['kind']} {item['metadata']['name']}"
 
 
 def _dseq(item: dict[str, Any]) -> str:
     return str((item["metadata"].get("labels") or {}).get("akash.network/lease.id.dseq", ""))
 
 
-def _get(world: World, kind: str, *options: str) -> list[dict[str, Any]]:
+def _get(world: World, kinds: Iterable[str], *options: str) -> list[dict[str, Any]]:
+    """All of one command: each start of one costs more than its question."""
     kubectl = [str(world.plane.toolbox.program("kubectl")), "--kubeconfig", str(world.plane.kubeconfig)]
     done = subprocess.run(
-        [*kubectl, "get", kind, *options, "--output=json"], capture_output=True, text=True, check=True
+        [*kubectl, "get", ",".join(kinds), *options, "--output=json"], capture_output=True, text=True, check=True
     )
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
     return items
