@@ -35,6 +35,7 @@ from provider.gateway.grpc.serving import serve_grpc
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
+from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.history import History, RecordedEngine
 from provider.inventory.cards import Cards, cards_of
 from provider.inventory.ledger import Ledger
@@ -171,7 +172,8 @@ async def _run_loops(world: _World, chain_id: str, facts: ClusterFacts) -> None:
     market = _market(world, ledger, inventory, paused=funds.paused)
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     leases = _lease_loop(world, chain_id, facts, ledger, cards=cards)
-    gateway = _gateway(world, market, ledger, inventory, leases, cards=cards)
+    build = trial_build(spec_maker(settings, facts))
+    gateway = _gateway(world, market, ledger, inventory, leases, cards=cards, build=build)
     async with asyncio.TaskGroup() as group:
         group.create_task(narrate(bus, world.database, mask=world.engine.mask), name="narrate")
         group.create_task(inventory.run(), name="inventory")
@@ -338,7 +340,14 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
 
 
 def _gateway(
-    world: _World, market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop, *, cards: Cards
+    world: _World,
+    market: Market,
+    ledger: Ledger,
+    inventory: InventoryWatcher,
+    leases: LeaseLoop,
+    *,
+    cards: Cards,
+    build: TrialBuild,
 ) -> Gateway:
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
@@ -357,6 +366,7 @@ def _gateway(
         status=status,
         kube_version=world.cluster.version,
         placements=placements,
+        build=build,
         read_lease=_read_lease(world, leases),
     )
 

@@ -23,6 +23,7 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.chain.model import Deployment, Lease, LeaseState
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
+from provider.gateway.trial_build import TrialBuild
 from provider.lifecycle.records import BadRecordError, ManifestRecord, read_manifest, write_manifest
 from provider.operators.hostname.claims import HostnameRefusedError, check_hostnames, host_claims
 from provider.operators.objects import MANIFEST, PROVIDER_HOST
@@ -39,16 +40,24 @@ _log = structlog.get_logger("gateway.intake")
 
 
 class ManifestIntake:
-    """Accepts manifests, one at a time for a deployment."""
+    """Accepts manifests, one at a time for a deployment. What `build` says cannot be built is refused."""
 
     def __init__(
-        self, config: GatewayConfig, *, chain: Chain, cluster: Cluster, bus: Bus, placements: Placements
+        self,
+        config: GatewayConfig,
+        *,
+        chain: Chain,
+        cluster: Cluster,
+        bus: Bus,
+        placements: Placements,
+        build: TrialBuild,
     ) -> None:
         self._config = config
         self._chain = chain
         self._cluster = cluster
         self._bus = bus
         self._placements = placements
+        self._build = build
         self._locks = _Locks()
 
     async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
@@ -78,6 +87,9 @@ class ManifestIntake:
         if not leased:
             raise RequestError(404, "no lease for deployment")
         records = [ManifestRecord(lease, group, await self._placed(lease)) for lease, group in leased]
+        for record in records:
+            if problem := await self._build(record):
+                raise RequestError(422, f"manifest rejected: {problem}")
         for record in records:
             await write_manifest(self._cluster, record, namespace=self._config.manifest_namespace)
             self._bus.publish(MANIFEST_ACCEPTED, record.lease)

@@ -18,6 +18,7 @@ from provider.gateway.rest.pending import pending_routes
 from provider.gateway.rest.public import KubeVersion, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
 from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
+from provider.gateway.trial_build import TrialBuild
 from provider.protocols import Bus, Chain, Clock, Cluster
 
 __all__ = ["Gateway"]
@@ -27,7 +28,7 @@ _DRAIN_SECONDS = 10.0
 
 class Gateway:
     """The REST listener. `status` and `kube_version` are asked on every request of /status and /version,
-    `placements` whenever a manifest is accepted.
+    `placements` and `build` whenever a manifest is accepted.
 
     `read_lease` defaults to reading the API server; a cache fed by watches may take its place.
     """
@@ -43,11 +44,12 @@ class Gateway:
         status: ReadStatus,
         kube_version: KubeVersion,
         placements: Placements,
+        build: TrialBuild,
         read_lease: ReadLease | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
-        self.intake = ManifestIntake(config, chain=chain, cluster=cluster, bus=bus, placements=placements)
+        self.intake = ManifestIntake(config, chain=chain, cluster=cluster, bus=bus, placements=placements, build=build)
         self._tokens = Tokens(AccountKeys(chain, clock), clock)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._routes = self._build_routes(status, kube_version)

@@ -1,0 +1,97 @@
+"""What is answered with 200 was built before: nothing is stored that has no Kubernetes form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.errors import BuildError
+from lease.errors import SpecRefused
+from lease.manifest_decode import manifest_from_json
+from lease.spec import GpuPlacement, LeaseSpec
+from provider.gateway.trial_build import trial_build
+from provider.lifecycle.records import ManifestRecord
+from tests.provider.gateway.accounts import NOW
+from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
+from tests.provider.gateway.world import make_spec, new_world
+
+
+def a_record(*services: dict[str, Any], **changes: Any) -> ManifestRecord:
+    made = list(services) or [service(**changes)]
+    data = json.dumps([{"name": "dc", "services": made}]).encode()
+    return ManifestRecord(lease(), manifest_from_json(data)[0], {})
+
+
+def with_a_gpu() -> ManifestRecord:
+    attributes = [{"key": "vendor/nvidia/model/*", "value": "true"}]
+    return a_record(resources=service()["resources"] | {"gpu": {"units": {"val": "1"}, "attributes": attributes}})
+
+
+def with_an_address() -> ManifestRecord:
+    expose = {
+        "port": 80,
+        "externalPort": 80,
+        "proto": "TCP",
+        "service": "",
+        "global": True,
+        "hosts": None,
+        "ip": "front",
+    }
+    return a_record(expose=[expose])
+
+
+@pytest.mark.parametrize("make", [a_record, with_a_gpu, with_an_address])
+async def test_what_can_be_built_is_taken_though_card_and_address_are_still_to_be_chosen(make: Any) -> None:
+    assert await trial_build(make_spec)(make()) == ""
+
+
+async def test_the_reserved_card_is_what_is_built_with() -> None:
+    seen: list[ManifestRecord] = []
+
+    def make(record: ManifestRecord, **more: Any) -> LeaseSpec:
+        seen.append(record)
+        return make_spec(record, **more)
+
+    record, card = with_a_gpu(), GpuPlacement(vendor="nvidia", model="a100")
+    await trial_build(make)(ManifestRecord(record.lease, record.group, {1: card}))
+    assert seen[0].placements == {1: card}
+
+
+def _refused(record: ManifestRecord, **more: Any) -> LeaseSpec:
+    raise SpecRefused('service "web" cannot be')
+
+
+def _not_built(record: ManifestRecord, **more: Any) -> LeaseSpec:
+    raise BuildError("image", "\x00", "something printable")
+
+
+@pytest.mark.parametrize(("make", "words"), [(_refused, 'service "web" cannot be'), (_not_built, "image")])
+async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_stored(
+    tmp_path: Path, make: Any, words: str
+) -> None:
+    world = new_world(tmp_path)
+    world.clock.time, world.build = NOW, trial_build(make)
+    async with world.running():
+        rent(world, body(), lease())
+        answer = await world.put_manifest(DSEQ, body(), TENANT.token())
+    assert answer.status == 422 and answer.text.startswith("manifest rejected: ") and words in answer.text
+    assert world.cluster.objects == {} and world.bus.published == []
+
+
+@pytest.mark.parametrize(("count", "beside"), [(10, False), (11, True)])
+async def test_many_services_are_built_beside_the_event_loop(count: int, beside: bool) -> None:
+    threads: list[int] = []
+
+    def make(record: ManifestRecord, **more: Any) -> LeaseSpec:
+        threads.append(threading.get_ident())
+        return make_spec(record, **more)
+
+    record = a_record(*(service(f"web{number:02}") for number in range(count)))
+    async with asyncio.timeout(60):
+        assert await trial_build(make)(record) == ""
+    assert (threads[0] != threading.get_ident()) is beside
