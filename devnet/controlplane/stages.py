@@ -107,6 +107,11 @@ _DELETED = _key(".metadata.deletionTimestamp", "Exists")
 _UNREADY = _key('.status.conditions.[] | select( .type == "Ready" ) | .status', "NotIn", "True")
 _PENDING = _key(".status.phase", "In", "Pending")
 _RUNNING = _key(".status.phase", "In", "Running")
+_ASKED = (
+    _cel("has(self.metadata.annotations)"),
+    _cel("'volume.kubernetes.io/storage-provisioner' in self.metadata.annotations"),
+)
+"""The controller has looked for a volume that is kept for the claim, and found none; provisioners wait for this."""
 _OF_A_JOB = _key(".metadata.ownerReferences.[].kind", "In", "Job")
 
 
@@ -125,7 +130,7 @@ def kwok_documents(storage_classes: Sequence[str]) -> list[object]:
         _stage(
             "claim-is-provisioned",
             "PersistentVolumeClaim",
-            [_cel("has(self.spec.storageClassName)"), ours, _ALIVE, _cel("!has(self.spec.volumeName)")],
+            [_cel("has(self.spec.storageClassName)"), ours, _ALIVE, _cel("!has(self.spec.volumeName)"), *_ASKED],
             {"apply": {"template": _VOLUME}},
         ),
         _stage(
