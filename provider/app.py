@@ -226,6 +226,7 @@ def _market(world: _World, ledger: Ledger, inventory: InventoryWatcher, *, pause
         owners=owner_rules(settings),
         deposit=settings.bid_deposit,
         bid_timeout=settings.bid_timeout,
+        bid_blocks=settings.tx_timeout_blocks,
         interval=settings.market_interval,
         attributes_age=settings.attributes_age,
         decisions_kept=settings.decisions_kept,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 import structlog
@@ -25,6 +26,7 @@ __all__ = ["consider", "consider_all", "end_bid", "forget"]
 _log = structlog.get_logger(__name__)
 _NEVER = frozenset({13, 15, 20, 21, 23, 24})
 """Codes of the market module that say: this order is not to be had by us, whatever we do (chain.md §10)."""
+_EXISTS = ("market", 21)
 _FIRST_HOLD, _LONGEST_HOLD = 60.0, 3600.0
 _SHORT_HOLD = 1.0
 """After nothing was sent: shorter than the pause before a full pass, so that the first one tries again."""
@@ -78,8 +80,7 @@ async def _consider(market: Market, item: OrderId | Order, order_id: OrderId) ->
     try:
         bidders = await _bidders(market, item) if isinstance(decision, Bid) else {}
         if market.provider in bidders:
-            market.book.held[order_id] = Hold(inf)
-            market.ledger.release(order_id)
+            _leave_ours(market, order_id, bidders[market.provider])
             return
         recorded = await record_decision(market, inputs, decision, mark)
     except BaseException:
@@ -101,6 +102,14 @@ async def _bidders(market: Market, item: OrderId | Order) -> Mapping[str, BidSta
         return await market.chain.bidders(item.id)
     ours = await market.chain.bid(item.bid_by(market.provider))
     return {} if ours is None else {market.provider: ours.state}
+
+
+def _leave_ours(market: Market, order: OrderId, state: BidState) -> None:
+    """A living one that we did not know of is adopted by the next full pass, with its promise."""
+    market.book.held[order] = Hold(inf)
+    market.ledger.release(order)
+    if state in (BidState.OPEN, BidState.ACTIVE):
+        market.look_again.set()
 
 
 async def _leave_full(market: Market, recorded: Recorded, why: str) -> None:
@@ -131,6 +140,10 @@ async def _send(market: Market, recorded: Recorded) -> None:
     except TxRefused as refusal:
         await _refused(market, recorded, refusal)
         return
+    except ChainError:
+        if order in book.placed:
+            book.placed[order] = replace(book.placed[order], unknown_at=book.height)
+        raise
     BIDS.labels("open", "sent").inc()
     _log.info("market.bid", order=str(order), height=result.height, hash=result.hash, fee=result.fee)
     await market.outcomes.record(number, f"sent {result.hash} at {result.height}")
@@ -164,6 +177,8 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     times = book.held[order].times + 1 if order in book.held else 1
     pause = inf if refusal.codespace == "market" and refusal.code in _NEVER else _FIRST_HOLD * 2 ** min(times - 1, 9)
     book.held[order] = Hold(market.clock.now() + (pause if pause == inf else min(pause, _LONGEST_HOLD)), times)
+    if (refusal.codespace, refusal.code) == _EXISTS:
+        market.look_again.set()  # a bid of ours that we did not know of: it is adopted with its promise
     words = f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}"
     await market.outcomes.record(recorded.number, words)
 
@@ -176,8 +191,9 @@ def forget(market: Market, order: OrderId) -> Placed | None:
     return placed
 
 
-async def end_bid(market: Market, order: OrderId, why: str) -> None:
-    """Lost, closed or timed out: release the promise, and take the bid back if the chain still has it open.
+async def end_bid(market: Market, order: OrderId, why: str, *, until_closed: bool = False) -> None:
+    """Lost, closed or timed out: release the promise, and take the bid back if the chain still has it open. With
+    `until_closed` the promise is kept as long: the order is open, so the tenant may take the bid meanwhile.
 
     The chain is asked first. A losing bid may stay open with its deposit locked (chain.md §14, 1); and an order that is
     open no more may be so because it was given to us, of which we have heard nothing yet.
@@ -186,22 +202,24 @@ async def end_bid(market: Market, order: OrderId, why: str) -> None:
         market.book.over.add(order)
         return
     try:
-        placed = await _close(market, order, why)
+        placed = await _close(market, order, why, until_closed=until_closed)
         if placed is not None and placed.decision:
             await market.outcomes.record(placed.decision, why)
     except (ChainError, StoreError) as error:
         _log.warning("market.bid_not_closed", order=str(order), problem=str(error))
-        market.look_again.set()
+        if not isinstance(error, FeesHeldBack):  # for that any full pass is soon enough
+            market.look_again.set()
 
 
-async def _close(market: Market, order: OrderId, why: str) -> Placed | None:
+async def _close(market: Market, order: OrderId, why: str, *, until_closed: bool = False) -> Placed | None:
     bid_id = order.bid_by(market.provider)
     found = await market.chain.bid(bid_id)
     if found is not None and found.state is BidState.ACTIVE:
         market.look_again.set()
         return None
-    placed = forget(market, order)
-    if found is None or found.state is not BidState.OPEN:
+    is_open = found is not None and found.state is BidState.OPEN
+    placed = market.book.placed.get(order) if is_open and until_closed else forget(market, order)
+    if not is_open:
         return placed
     try:
         await market.chain.broadcast([messages.close_bid(bid_id)])
@@ -209,7 +227,11 @@ async def _close(market: Market, order: OrderId, why: str) -> Placed | None:
         again = await market.chain.bid(bid_id)
         if again is not None and again.state is BidState.OPEN:
             raise
+        if again is not None and again.state is BidState.ACTIVE:
+            market.look_again.set()
+            return None
         _log.debug("market.bid_was_closed_already", order=str(order), log=refusal.log)
+    forget(market, order)
     BIDS.labels("close", "sent").inc()
     _log.info("market.bid_closed", order=str(order), why=why)
     return placed

@@ -29,10 +29,13 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An open bid of ours. `since` is Unix seconds; `decision` its record, None for one found on the chain."""
+    """An open bid of ours. `since` is Unix seconds; `decision` its record, None for one found on the chain.
+    `unknown_at`: the height at which no answer came about its transaction; 0 when one did.
+    """
 
     since: float
     decision: int | None = None
+    unknown_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class Quoted:
 
 @dataclass(slots=True)
 class Book:
-    """`busy`: being decided or sent. `over`: ended while a bid was on its way. `declined`, `quoted`, `held`: of open
+    """`busy`: being decided or sent. `over`: ended while a bid was on its way. `closing`: timed out, and told so to the
+    chain. `height`: the highest that was seen. `declined`, `quoted`, `held`: of open
     orders. `tried`: when we bid, for an hour, less what became a lease. `record_at`: when the record was read.
     """
 
@@ -73,6 +77,8 @@ class Book:
     leased: set[OrderId] = field(default_factory=set)
     busy: set[OrderId] = field(default_factory=set)
     over: set[OrderId] = field(default_factory=set)
+    closing: set[OrderId] = field(default_factory=set)
+    height: int = 0
     declined: dict[OrderId, Declination] = field(default_factory=dict)
     quoted: dict[OrderId, Quoted] = field(default_factory=dict)
     held: dict[OrderId, Hold] = field(default_factory=dict)
@@ -99,9 +105,10 @@ class Book:
 @dataclass(frozen=True)
 class Market:
     """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0:
-    no timeout). `pricing` is asked for each order that fits; without one the scales of `rules` are the price. While
-    `pricing_mark` says the same, so would the strategy to the same question; by default it never does. `owners`
-    gives the newest lists; without it those of `rules` hold. `paused` says why no bid is made now, empty when they are.
+    no timeout), `bid_blocks` how many heights later a bid that was sent may still come into a block. `pricing` is
+    asked for each order that fits; without one the scales of `rules` are the price. While `pricing_mark` says the
+    same, so would the strategy to the same question; by default it never does. `owners` gives the newest lists; without
+    it those of `rules` hold. `paused` says why no bid is made now, empty when they are.
     """
 
     provider: str
@@ -114,6 +121,7 @@ class Market:
     rules: Rules
     deposit: Coin
     bid_timeout: float = 300.0
+    bid_blocks: int = 20
     interval: float = 60.0
     pricing: Pricing | None = None
     pricing_mark: Callable[[], object] = object

@@ -24,6 +24,7 @@ __all__ = ["on_block", "run_market"]
 
 _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 2.0
+_BEHIND_SECONDS = 10.0
 _TIMEOUT_SECONDS = 5.0
 _PRUNE_SECONDS = 3600.0
 _Spawn = Callable[[Coroutine[Any, Any, None]], object]
@@ -69,14 +70,17 @@ async def _passes(market: Market) -> None:
 
 
 async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]]) -> None:
+    """Again when it fails, and when it says False: the node speaks of the past."""
     while True:
         market.look_again.clear()
         try:
-            await work(market)
-            return
+            if await work(market) is not False:
+                return
+            pause = _BEHIND_SECONDS
         except (ChainError, StoreError) as error:
             _log.warning("market.pass_failed", problem=str(error))
-            await market.clock.sleep(_RETRY_SECONDS)
+            pause = _RETRY_SECONDS
+        await market.clock.sleep(pause)
 
 
 async def _timeouts(market: Market) -> None:
@@ -100,6 +104,7 @@ async def _pruning(market: Market) -> None:
 
 def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
     """Start what each event asks for; nothing here waits for the chain."""
+    market.book.height = max(market.book.height, block.height)
     if block.missed_from:
         _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
         market.book.record = None

@@ -5,6 +5,7 @@ Leases first, then own open bids, then open orders: what is promised already is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import structlog
@@ -15,6 +16,7 @@ from provider.bus import LEASE_CHANGED
 from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
+from provider.market.considering import current_record
 from provider.market.limits import deposit_reason
 from provider.store.decisions import orders_decided
 
@@ -25,30 +27,43 @@ _BLOCK_SECONDS = 6.0
 """Average block time (chain.md §6), to tell the age of a bid found on the chain."""
 _UNSETTLED_SECONDS = 90.0
 """A bid younger than this may still be on its way into a block: its absence proves nothing."""
+_APART_BLOCKS = 5
+"""The node that was to take it may have been so far ahead of what we had seen."""
 
 
-async def full_pass(market: Market) -> None:
-    """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`."""
-    if await adopt(market):
-        await look_at_orders(market)
+async def full_pass(market: Market) -> bool:
+    """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`; False when
+    the node is catching up.
+    """
+    if not await adopt(market):
+        return False
+    await look_at_orders(market)
+    return True
 
 
 async def look_at_orders(market: Market) -> None:
     """Every open order, and our bids on those that are open no more. Raises `ChainError`."""
-    if market.book.record is not None:
-        orders = list(await market.chain.open_orders())
-        seen = {order.id for order in orders}
-        market.book.keep_only(seen, now=market.clock.now())
-        await _end_overtaken(market, seen)
-        await consider_all(market, [order for order in orders if order.id not in market.book.placed])
+    orders = list(await market.chain.open_orders())
+    seen = {order.id for order in orders}
+    market.book.keep_only(seen, now=market.clock.now())
+    ending = asyncio.ensure_future(_end_overtaken(market, seen))
+    try:
+        if await current_record(market) is not None:
+            await consider_all(market, [order for order in orders if order.id not in market.book.placed])
+    except BaseException:
+        ending.cancel()
+        raise
+    await ending
 
 
 async def _end_overtaken(market: Market, open_orders: Iterable[OrderId]) -> None:
-    """Own bids whose order is open no more, of which we heard nothing."""
+    """Own bids whose order is open no more, of which we heard nothing. Their ends share a block."""
+    ends: dict[OrderId, str] = {}
     for order_id in set(market.book.placed) - set(open_orders) - market.book.busy:
         order = await market.chain.order(order_id)
         if order is not None and order.state is not OrderState.OPEN and order_id in market.book.placed:
-            await end_bid(market, order_id, f"the order is {order.state.name.lower()}")
+            ends[order_id] = f"the order is {order.state.name.lower()}"
+    await asyncio.gather(*(end_bid(market, order_id, why) for order_id, why in ends.items()))
 
 
 async def adopt(market: Market) -> bool:
@@ -57,6 +72,7 @@ async def adopt(market: Market) -> bool:
     if head.catching_up:
         _log.warning("market.node_catching_up", height=head.height)
         return False
+    market.book.height = max(market.book.height, head.height)
     market.book.record, market.book.record_at = await market.chain.provider(market.provider), market.clock.now()
     market.book.params = await market.chain.market_params()
     if problem := deposit_reason(market.deposit, market.book.params):
@@ -74,7 +90,6 @@ async def adopt(market: Market) -> bool:
         await _adopt_bid(market, bid, height=head.height)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
     await _let_go(market, leases=leases, bids=bids)
-    await time_out(market)
     return True
 
 
@@ -89,6 +104,7 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
             return
         market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     market.book.leased.add(order)
+    market.book.tried.get(order.owner, {}).pop(order, None)
     placed = market.book.placed.pop(order, None)
     market.bus.publish(LEASE_CHANGED, lease.id)
     if placed is not None and placed.decision:
@@ -102,11 +118,9 @@ async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
     order = await market.chain.order(order_id)
     if order is None:
         return
-    if order.state is not OrderState.OPEN:
-        await end_bid(market, order_id, f"the order is {order.state.name.lower()}")
-        return
     known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
-    market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
+    if order.state is OrderState.OPEN:  # else it is ended with the orders that are open no more
+        market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     age = max(0, height - bid.created_at) * _BLOCK_SECONDS
     market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))
@@ -140,9 +154,15 @@ async def _let_go_one(market: Market, order: OrderId) -> None:
         return
     bid = await market.chain.bid(lease_id)
     placed = market.book.placed.get(order)
-    settled = placed is None or market.clock.now() - placed.since > _UNSETTLED_SECONDS
+    settled = placed is None or _settled(market, placed)
     if order not in market.book.leased and ((bid is None and settled) or _gone(bid)):
         forget(market, order)
+
+
+def _settled(market: Market, placed: Placed) -> bool:
+    """No block will have this bid any more if none has it now."""
+    late = not placed.unknown_at or market.book.height > placed.unknown_at + market.bid_blocks + _APART_BLOCKS
+    return late and market.clock.now() - placed.since > _UNSETTLED_SECONDS
 
 
 def _gone(bid: Bid | None) -> bool:
@@ -150,10 +170,16 @@ def _gone(bid: Bid | None) -> bool:
 
 
 async def time_out(market: Market) -> None:
-    """End own bids that nobody has taken for too long."""
+    """End own bids that nobody has taken for too long. Their ends share a block, and each waits for it."""
     if market.bid_timeout <= 0:
         return
     limit = market.clock.now() - market.bid_timeout
-    for order in [order for order, placed in market.book.placed.items() if placed.since < limit]:
-        if order in market.book.placed:  # another has ended it meanwhile
-            await end_bid(market, order, "no lease within the bid timeout")
+    closing = market.book.closing
+    late = {order: placed for order, placed in market.book.placed.items() if placed.since < limit}
+    due = {order for order, placed in late.items() if not placed.unknown_at or _settled(market, placed)} - closing
+    closing |= due
+    try:
+        why = "no lease within the bid timeout"
+        await asyncio.gather(*(end_bid(market, order, why, until_closed=True) for order in due))
+    finally:
+        closing -= due

@@ -1,0 +1,251 @@
+"""Starts beside a node that is behind, ends that take their block, answers that never come, words of a late node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lease.groups import SignedBy
+from provider.bus import CHAIN_BLOCK
+from provider.chain import events
+from provider.chain.model import Bid, BidState, Event, Head, Message, TxResult
+from provider.errors import ChainError, FeesHeldBack
+from provider.market.loop import run_market
+from provider.market.quote import Asked, Quote
+from provider.store import open_database
+from tests.fakes.chain import FakeChain
+from tests.provider.market.test_loop import fail
+from tests.provider.market.world import ATTRIBUTES, RIVAL, US, World, make_order, make_world, order_id, running
+
+
+def known_bid(chain: FakeChain, dseq: int, *, cpu: int = 1000, created_at: int = 95) -> None:
+    """An open bid of ours on an open order, of which no event comes any more."""
+    order = make_order(dseq, cpu=cpu)
+    bid = order.id.bid_by(US)
+    chain.add_order(order)
+    chain.pending.clear()
+    chain.bid_states[bid] = Bid(bid, BidState.OPEN, order.spec.units[0].price, created_at)
+
+
+class Silent(FakeChain):
+    """Its node takes what is sent and never tells what became of it, while `silent`."""
+
+    silent = False
+
+    async def broadcast(self, messages: Sequence[Message]) -> TxResult:
+        if self.silent:
+            raise ChainError(self.address, "accepted but is in no block after 30 s")
+        return await super().broadcast(messages)
+
+
+async def test_nothing_is_decided_before_a_node_that_was_behind_has_told_what_is_ours(tmp_path: Path) -> None:
+    chain = FakeChain()
+    known_bid(chain, 7, cpu=3000)
+    chain.catching_up = True
+    async with running(tmp_path, chain=chain) as world:
+        chain.catching_up = False
+        chain.add_order(make_order(8, cpu=3000))
+        await world.block()
+        await world.later(15)
+        assert (chain.sent, world.free_cpu()) == ([], 1000), "the room of the open bid was not given a second time"
+        chain.add_order(make_order(9))
+        await world.block()
+        assert [message.id.dseq for message in chain.sent] == [9]  # type: ignore[attr-defined]
+
+
+class SlowHead(FakeChain):
+    """Tells its height when `told` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = asyncio.Event()
+
+    async def head(self) -> Head:
+        await self.told.wait()
+        return await super().head()
+
+
+@pytest.mark.parametrize("missed_from", [0, 50])
+async def test_open_orders_are_looked_at_at_once_whatever_the_blocks_of_before_say(
+    tmp_path: Path, missed_from: int
+) -> None:
+    """Our record was changed while we were away, or heights are pruned: the first blocks say so during the start."""
+    chain, database = SlowHead(), await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    chain.add_order(make_order())
+    chain.pending.clear()
+    world = make_world(database, chain=chain)
+    task = asyncio.create_task(run_market(world.market))
+    await asyncio.sleep(0.01)
+    updated = Event(events.PROVIDER_UPDATED, {"owner": US})
+    world.bus.publish(CHAIN_BLOCK, await chain.push(updated, missed_from=missed_from))
+    chain.told.set()
+    await world.quiet()
+    await world.later(1)
+    sent = chain.sent_kinds()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await database.close()
+    assert sent == ["MsgCreateBid"]
+
+
+async def test_closing_what_is_stale_delays_no_bid_at_a_start(tmp_path: Path) -> None:
+    """Each close waits for its block; they share it, and nothing else waits for them."""
+    chain = FakeChain(height=1000)
+    for dseq in range(1, 5):
+        known_bid(chain, dseq, cpu=100, created_at=100)
+    chain.close_order(order_id(1))
+    chain.close_order(order_id(2))
+    chain.add_order(make_order(7))
+    chain.pending.clear()
+    chain.gate = asyncio.Event()
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    world = make_world(database, chain=chain)
+    task = asyncio.create_task(run_market(world.market))
+    await asyncio.sleep(0.2)
+    await world.clock.advance(6)
+    await asyncio.sleep(0.1)
+    sent = sorted((message.DESCRIPTOR.name, message.id.dseq) for message in chain.sent)  # type: ignore[attr-defined]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await database.close()
+    assert sent == [*(("MsgCloseBid", dseq) for dseq in range(1, 5)), ("MsgCreateBid", 7)]
+
+
+async def timed_out(world: World) -> None:
+    world.chain.add_order(make_order(7, cpu=3000))
+    await world.block()
+    world.chain.gate = asyncio.Event()
+    await world.clock.advance(310)
+    await asyncio.sleep(0.05)
+    assert world.chain.sent_kinds() == ["MsgCreateBid", "MsgCloseBid"]
+
+
+async def test_a_bid_that_timed_out_keeps_its_room_until_its_end_is_in_a_block(tmp_path: Path) -> None:
+    """Until then the tenant may take it."""
+    async with running(tmp_path) as world:
+        await timed_out(world)
+        assert world.free_cpu() == 1000
+        assert world.chain.gate is not None
+        world.chain.gate.set()
+        await world.quiet()
+        assert world.free_cpu() == 4000
+        assert world.chain.sent_kinds().count("MsgCloseBid") == 1
+        assert (await world.decisions())[0].outcome == "no lease within the bid timeout"
+
+
+async def test_a_bid_that_is_taken_while_it_is_closed_keeps_its_room(tmp_path: Path) -> None:
+    class Taken(FakeChain):
+        """The tenant's transaction stands before our close."""
+
+        async def broadcast(self, messages: Sequence[Message]) -> TxResult:
+            if messages[0].DESCRIPTOR.name == "MsgCloseBid":
+                self.create_lease(order_id(7).bid_by(US))
+            return await super().broadcast(messages)
+
+    async with running(tmp_path, chain=Taken()) as world:
+        world.chain.add_order(make_order(7, cpu=3000))
+        await world.block()
+        await world.later(310)
+        await world.block()
+        assert world.free_cpu() == 1000
+        assert world.market.book.leased == {order_id(7)}
+
+
+async def test_a_close_that_the_budget_holds_back_does_not_have_everything_compared_again_and_again(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order(7))
+        await world.block()
+        world.chain.add_order(make_order(8))
+        await world.block()
+        held = FeesHeldBack("the day's fees are spent", again_at=world.clock.now() + 86400)
+        world.chain.before = fail("broadcast", held, times=10**6)
+        world.chain.create_lease(order_id(8).bid_by(RIVAL))
+        await world.block()
+        world.chain.calls.clear()
+        for _ in range(300):
+            await world.clock.advance(2)
+        await world.quiet()
+        assert world.chain.calls.count("open_orders") <= 11
+
+
+async def test_a_bid_of_unknown_end_keeps_its_room_as_long_as_a_block_may_still_have_it(tmp_path: Path) -> None:
+    """A transaction holds for twenty blocks, which take two minutes and may take more."""
+    chain = Silent()
+    async with running(tmp_path, chain=chain) as world:
+        chain.silent = True
+        chain.add_order(make_order(7, cpu=3000))
+        await world.block()
+        chain.silent = False
+        chain.add_order(make_order(8, cpu=3000))
+        await world.block()
+        chain.orders = dict(reversed(chain.orders.items()))  # the other one would be first in the list
+        for _ in range(3):
+            await world.later(70)
+        assert (chain.sent, world.free_cpu()) == ([], 1000)
+        chain.height += 30
+        await world.later(70)
+        assert [message.id.dseq for message in chain.sent] == [8]  # type: ignore[attr-defined]
+
+
+async def test_an_order_that_the_node_asked_does_not_know_yet_is_looked_at_soon(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        order = make_order()
+        world.chain.add_order(order)
+        del world.chain.orders[order.id]
+        await world.block()
+        world.chain.orders[order.id] = order
+        await world.later(3)
+        assert world.chain.sent_kinds() == ["MsgCreateBid"]
+
+
+async def test_an_order_that_always_fails_does_not_have_all_others_compared_every_two_seconds(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        world.chain.before = fail("audited_attributes", ChainError("fake", "a value that cannot be"), times=10**6)
+        world.chain.audits[US, "akash1auditor"] = ATTRIBUTES
+        world.chain.add_order(make_order(signed_by=SignedBy(any_of=("akash1auditor",))))
+        await world.block()
+        world.chain.calls.clear()
+        for _ in range(30):
+            await world.later(2)
+        assert world.chain.calls.count("open_orders") <= 4
+        assert world.free_cpu() == 4000
+        world.chain.before = lambda name: None
+        await world.later(61)
+        assert world.chain.sent_kinds() == ["MsgCreateBid"], "and is bid on when it does not fail any more"
+
+
+async def test_a_defect_about_one_order_ends_nothing_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def divides(asked: Asked) -> Quote:
+        if asked.order == order_id(7):
+            raise ZeroDivisionError("by nothing")
+        return Quote("made", asked.most)
+
+    async with running(tmp_path) as world:
+        object.__setattr__(world.market, "pricing", divides)
+        for dseq in (7, 8):
+            world.chain.add_order(make_order(dseq))
+            await world.block()
+        await world.later(130)
+        assert [message.id.dseq for message in world.chain.sent] == [8]  # type: ignore[attr-defined]
+        assert world.free_cpu() == 3000
+    assert capsys.readouterr().out.count("market.order_not_decided") == 1
+
+
+async def test_a_bid_that_became_a_lease_is_no_bid_without_one_when_the_lease_ends(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order())
+        await world.block()
+        world.chain.create_lease(world.ours())
+        await world.block()
+        world.chain.close_lease(world.ours())
+        await world.block()
+        world.ledger.release(order_id(7))
+        await world.later(61)
+        assert world.market.tenant(order_id(9)).bids_lately == 0
