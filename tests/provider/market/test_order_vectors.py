@@ -161,6 +161,7 @@ async def test_vector_23_a_bid_found_is_as_old_as_its_height_says(tmp_path: Path
     """The Go provider's sign is wrong, so that no old bid is ever stale (bidding.md §1.3)."""
     async with handler(tmp_path, bid=open_bid(created_at), bid_timeout=60.0) as world:
         await adopt(world.market)
+        await time_out(world.market)
         assert world.chain.sent_kinds() == (["MsgCloseBid"] if stale else [])
         assert held(world) != stale
         if stale:

@@ -137,7 +137,7 @@ async def test_the_reasons_survive_a_restart(recorded: Recorded) -> None:
 
 async def test_our_trouble_tried_again_keeps_its_reason(recorded: Recorded) -> None:
     world = recorded.world
-    world.engine.faults.extend([Fault("connection refused"), Fault("connection refused", objects=1)])
+    world.engine.faults.extend([Fault("connection refused", objects=1)] * 2)
     await world.run(L, a_group())
     expected = [("first deployment", "failed")] * 2 + [("first deployment", "done")]
     assert [(reason, outcome) for _, reason, outcome in await recorded.told()] == expected
