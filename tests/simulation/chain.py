@@ -25,16 +25,20 @@ from provider.chain.model import (
 from provider.errors import ChainError
 from tests.fakes.chain import FakeChain
 from tests.simulation.faults import Faults
+from tests.simulation.fees import Fees
 
 __all__ = ["SimulatedChain"]
 
 
 class SimulatedChain(FakeChain):
-    """`attempts` counts MsgCreateBid by order; `looked` is when each lease was last asked for (virtual seconds)."""
+    """`attempts` counts MsgCreateBid by order; `seen` hears of each lease that is asked for. Nothing is sent that the
+    `fees` of the day do not allow.
+    """
 
-    def __init__(self, faults: Faults, *, chain_id: str, seen: Callable[[LeaseId], None]) -> None:
+    def __init__(self, faults: Faults, fees: Fees, *, chain_id: str, seen: Callable[[LeaseId], None]) -> None:
         super().__init__(chain_id=chain_id)
         self._faults = faults
+        self.fees = fees
         self._seen = seen
         self.on_bid: Callable[[OrderId], None] = lambda order: None
         self.attempts: Counter[OrderId] = Counter()
@@ -101,6 +105,11 @@ class SimulatedChain(FakeChain):
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         await self._ask()
+        await self.fees.pay(messages)
+        return await self.send(messages)
+
+    async def send(self, messages: Sequence[Message]) -> TxResult:
+        """Into a block, paid or not; the answer may get lost."""
         for message in messages:
             if message.DESCRIPTOR.name == "MsgCreateBid":
                 order = lease_id_from_pb(cast(Any, message).id).order

@@ -14,6 +14,7 @@ from lease.ids import LeaseId, OrderId
 from lease.resources import Price
 from lease.spec import LeaseSpec
 from provider.chain.model import Bid, Lease, LeaseAnswer, LeaseState
+from provider.errors import FeesHeldBack
 from provider.inventory.ledger import Ledger, free_snapshot
 from provider.inventory.snapshot import Inventory, Snapshot
 from provider.lifecycle.records import ManifestRecord
@@ -54,6 +55,27 @@ class _NotFoundIsClosed(_Other):
 class _ForgetsItsBids(_Other):
     async def bid(self, bid: LeaseId) -> Bid | None:
         return None
+
+
+class _PaysAnything(_Other):
+    """The budget is asked and not obeyed."""
+
+    async def broadcast(self, messages: Any) -> Any:
+        try:
+            return await self._inner.broadcast(messages)
+        except FeesHeldBack:
+            self._inner.fees.spend(at=self._inner.fees.now)
+            return await self._inner.send(messages)
+
+
+class _WaitsTooLong(_Other):
+    """What the budget held back is not looked at again when it could be paid."""
+
+    async def broadcast(self, messages: Any) -> Any:
+        try:
+            return await self._inner.broadcast(messages)
+        except FeesHeldBack as problem:
+            raise FeesHeldBack(str(problem), again_at=problem.again_at + 1e6) from problem
 
 
 class _LeavesBids(_Other):
@@ -206,6 +228,8 @@ DEFECTS = {
     "its own bids are forgotten": ("rule 7",),
     "a bid has no decision": ("rule 7",),
     "bids are left open": ("rule 4", "rule 7"),
+    "the fee budget is not obeyed": ("rule 7",),
+    "what the budget held back is forgotten": ("rule 6",),
 }
 """Each with the rules one of which must notice it."""
 
@@ -232,5 +256,7 @@ def planted(name: str, around: Around) -> Around:
         "its own bids are forgotten": {"chain": _ForgetsItsBids(chain)},
         "a bid has no decision": {"database": _WritesNoDecision(around.database)},
         "bids are left open": {"chain": _LeavesBids(chain)},
+        "the fee budget is not obeyed": {"chain": _PaysAnything(chain)},
+        "what the budget held back is forgotten": {"chain": _WaitsTooLong(chain)},
     }
     return replace(around, **changes[name])

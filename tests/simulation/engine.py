@@ -7,6 +7,7 @@ from typing import Any
 
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
+from provider.errors import ClusterError
 from provider.lifecycle.drift import differences
 from stacks.priority import Priority
 from stacks.results import Operation, ResourceChange, StackResult
@@ -48,7 +49,11 @@ class SimulatedEngine(FakeEngine):
             if self._away():
                 error = "connection refused"
                 break
-            changes.append(self.step(state, key, wanted.get(key)))
+            try:
+                changes.append(self.step(state, key, wanted.get(key)))
+            except ClusterError as problem:
+                error = str(problem)
+                break
         return await self._over(Operation.UP, spec.namespace, error, tuple(changes))
 
     async def refresh(self, stack: str) -> StackResult:

@@ -195,6 +195,22 @@ def no_bid_is_open_for_a_closed_order(world: World) -> Iterator[str]:
             yield f"rule 7: the bid for order {bid.id.dseq} is open, the order is not"
 
 
+def every_order_has_its_answer(world: World) -> Iterator[str]:
+    """Rule 6: nothing that a fault or a budget held back is forgotten. A hold is in wall time, so it lasts longer where
+    the clock went back by much.
+    """
+    book, now = world.daemon.market.book, world.clock.now()
+    if min(world.clock.jumps, default=0.0) < -60:
+        return
+    for order in world.chain.orders.values():
+        if order.state is not OrderState.OPEN or order.id.bid_by(PROVIDER) in world.chain.bid_states:
+            continue
+        held = book.held.get(order.id)
+        waits = held is not None and held.until > now
+        if waits or order.id not in book.declined:
+            yield f"rule 6: order {order.id.dseq} is open, and has neither a bid nor a refusal"
+
+
 def promises_are_what_the_chain_says(world: World) -> Iterator[str]:
     """Rules 3 and 4: whatever was forgotten is promised again, and nothing else."""
     bids = [b.id for b in world.chain.bid_states.values() if b.id.provider == PROVIDER and b.state is BidState.OPEN]
@@ -237,8 +253,9 @@ ALWAYS: tuple[Rule, ...] = (
     free_is_recounted, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
 )  # fmt: skip
 IN_THE_END: tuple[Rule, ...] = (
-    *ALWAYS, nothing_is_left_of_what_ended, no_bid_is_open_for_a_closed_order, promises_are_what_the_chain_says,
-    the_picture_is_the_cluster, a_restart_rolls_no_pod, every_lease_is_what_its_tenant_sent,
+    *ALWAYS, nothing_is_left_of_what_ended, no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
+    promises_are_what_the_chain_says, the_picture_is_the_cluster, a_restart_rolls_no_pod,
+    every_lease_is_what_its_tenant_sent,
 )  # fmt: skip
 LATER: tuple[Rule, ...] = (*IN_THE_END, every_lease_is_looked_at)
 

@@ -80,6 +80,7 @@ def _facts(world: World) -> Counter[str]:
         ups=len(world.engine.specs),
         lives=world.lives,
         braked=memory.braked,
+        fees_held_back=world.fees.held,
         seconds=int(world.now),
     )
 
@@ -99,6 +100,7 @@ async def _live(world: World, steps: Sequence[Step]) -> tuple[list[str], int]:
 async def _rest(world: World) -> list[str]:
     """No more faults; within bounded time the world is exactly what the chain says, and stays so without events."""
     world.faults.stop()
+    await world.fees.calm()
     problems: list[str] = []
     for seconds in _CALM_S:
         for _ in range(4):

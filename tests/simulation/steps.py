@@ -26,7 +26,7 @@ FAULTS = (
     "engine killed", "engine locked", "engine too slow", "slow engine", "late answers", "disk full",
 )  # fmt: skip
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
-_HANDS = ("by hand", "crash", "crash", "lose disk", "jump")
+_HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees")
 _FIRST = 3
 
 
@@ -106,9 +106,9 @@ async def _tenant(world: World, order: OrderId, random: Random) -> None:
 
 
 async def _takes(world: World, order: OrderId, random: Random) -> bool:
-    """Whether our bid came within two minutes and was taken; an order without a bid is closed."""
+    """Whether our bid came within two minutes and was taken; most close an order without one."""
     bid = order.bid_by(PROVIDER)
-    for _ in range(60):
+    for _ in range(1500 if random.random() < 0.4 else 60):
         await asyncio.sleep(random.uniform(0.5, 3))
         if world.chain.orders[order].state is not OrderState.OPEN:
             return False
@@ -192,11 +192,16 @@ async def _lose_disk(world: World, random: Random) -> None:
     await world.restart(lose_disk=True)
 
 
+async def _fees(world: World, random: Random) -> None:
+    """For a while no bid can be paid, or only what closes, or nothing at all."""
+    await world.fees.use_up(random.choice((0.75, 0.95, 1.0)), seconds=random.uniform(20, 120))
+
+
 async def _jump(world: World, random: Random) -> None:
     world.clock.jump(random.choice((-3600.0, -30.0, 30.0, 3600.0, 86400.0)))
 
 
 _DO: dict[str, Callable[[World, Random], Awaitable[None]]] = {
     "order": _order, "update": _update, "close": _close, "drop": _drop,
-    "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump,
+    "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump, "fees": _fees,
 }  # fmt: skip

@@ -96,6 +96,8 @@ class VirtualClock:
 
     def __init__(self) -> None:
         self.offset = 1_700_000_000.0
+        self.jumps: list[float] = []
+        """In seconds, those back negative."""
 
     def now(self) -> float:
         return self.offset + self.monotonic()
@@ -108,6 +110,7 @@ class VirtualClock:
 
     def jump(self, seconds: float) -> None:
         self.offset += seconds
+        self.jumps.append(seconds)
 
 
 def run_virtual(work: Coroutine[Any, Any, _T]) -> _T:

@@ -29,6 +29,7 @@ from tests.simulation.daemon import CHAIN_ID, Around, Daemon
 from tests.simulation.defects import planted
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import Faults
+from tests.simulation.fees import Fees
 from tests.simulation.store import MemoryDatabase
 from tests.simulation.virtual import VirtualClock
 
@@ -81,12 +82,13 @@ class World:
         self.seed, self.defect = seed, defect
         self.cluster = SimulatedCluster(self.faults, nodes=NODES, cpu_milli=NODE_CPU)
         self.cluster.removed = self._removed
-        self.chain = SimulatedChain(self.faults, chain_id=CHAIN_ID, seen=self._looked)
+        self.database = MemoryDatabase(self.faults)
+        self.fees = Fees(self.database, self.clock, above=self.memory.violations.append)
+        self.chain = SimulatedChain(self.faults, self.fees, chain_id=CHAIN_ID, seen=self._looked)
         self.chain.providers[PROVIDER] = ProviderRecord(PROVIDER, "https://p.example.com:8443", ATTRIBUTES)
         self.chain.on_bid = self._bid
         self.engine = SimulatedEngine(self.cluster, self.faults)
         self.engine.refused[BAD] = "is invalid"
-        self.database = MemoryDatabase(self.faults)
         self.lives = 1
         self.daemon = self._daemon()
         self._others: set[asyncio.Task[None]] = set()
@@ -160,6 +162,7 @@ class World:
         if lose_disk:
             self.engine.lose_state()
             self.database.empty()
+            self.fees.forget()
         self.lives += 1
         self.daemon = self._daemon()
         self.daemon.start()
