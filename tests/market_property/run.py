@@ -133,13 +133,15 @@ def _forget(world: World, order: OrderId) -> None:
 
 
 async def _calm(world: World) -> None:
-    """No more faults: within some full passes everything is as the chain says."""
+    """No more faults: within some full passes, and the blocks in which a bid without an answer may still be, everything
+    is as the chain says.
+    """
     world.chain.calm = True
     world.faults.stop()
-    for _ in range(4):
-        await asyncio.sleep(40)
+    for _ in range(30):
+        await asyncio.sleep(6)
         await world.block()
-        world.check()
+    world.check()
     found = set(world.forgotten())
     await asyncio.sleep(15)  # a bid that is just being taken back has 15 s
     world.problems += sorted(found & set(world.forgotten()))
