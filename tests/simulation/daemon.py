@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 from lease.build import SpecSettings, lease_spec
@@ -21,6 +21,7 @@ from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claiming import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.opened import openable, opening_spec
 from provider.lifecycle.parts import MakeLeaseSpec, Parts
 from provider.lifecycle.placed import placing
 from provider.lifecycle.reconcile import Reconciler
@@ -40,6 +41,7 @@ __all__ = ["CHAIN_ID", "Around", "Daemon", "make_spec"]
 
 CHAIN_ID = "simnet-1"
 _RANGES = (parse_address_range("203.0.113.1-203.0.113.4"),)
+_FACTS = ClusterFacts(api_server_endpoints=("10.0.0.1:6443",))
 _RING = KeyRing.of(["c2ltdWxhdGlvbi1zaW11bGF0aW9uLXNpbXVsYXRpby0="])
 
 
@@ -58,18 +60,28 @@ def make_spec(
         resource_version=record.resource_version,
         placements=record.placements,
         addresses=addresses,
-        cluster=ClusterFacts(network_policies=False),
+        cluster=_FACTS,
         settings=SpecSettings(),
         withheld=withheld,
         previous=previous,
     )
 
 
+def _openable(make: MakeLeaseSpec) -> MakeLeaseSpec:
+    def made(
+        record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
+    ) -> LeaseSpec:
+        spec = make(record, withheld=withheld, addresses=addresses, previous=previous)
+        return openable(spec) if previous is None else spec
+
+    return made
+
+
 @dataclass(frozen=True)
 class Around:
     """What a daemon runs over and what survives it; `life` counts from 1, `recorded`: every run of the
-    engine is written down, which takes a fifth of the time. The rest is another implementation only for
-    a planted defect.
+    engine is written down, which takes a fifth of the time; `opening`: updates are opened when a lease is won. The
+    rest is another implementation only for a planted defect.
     """
 
     chain: Chain
@@ -79,6 +91,7 @@ class Around:
     clock: VirtualClock
     life: int = 1
     recorded: bool = True
+    opening: bool = True
     make_ledger: Callable[[str], Ledger] = Ledger
     make_spec: MakeLeaseSpec = make_spec
     config: Mapping[str, float] = field(default_factory=dict)
@@ -100,7 +113,7 @@ class Daemon:
         config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
         config = replace(config, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
-        make = placing(world.make_spec, cards)
+        make = placing(_openable(world.make_spec) if world.opening else world.make_spec, cards)
         parts = Parts(
             cluster=world.cluster,
             engine=self.engine if world.recorded else world.engine,
@@ -109,6 +122,7 @@ class Daemon:
             claims=Claims(world.cluster, config),
             make_spec=self.engine.watching(make) if world.recorded else make,
             release=self.ledger.release,
+            opening=partial(opening_spec, cluster=_FACTS) if world.opening else None,
         )
         reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=random)
         return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)

@@ -132,6 +132,14 @@ class _KeepsStacks(_Other):
         return _done(stack)
 
 
+class _OverlooksOpened(_Other):
+    """What was only opened is no stack."""
+
+    async def stacks(self) -> list[str]:
+        found = await self._inner.stacks()
+        return [name for name in found if {key[1] for key in self._inner.state[name]} - {"Namespace", "NetworkPolicy"}]
+
+
 class _SwallowsErrors(_Other):
     async def up(self, spec: LeaseSpec, **how: Any) -> StackResult:
         result: StackResult = await self._inner.up(spec, **how)
@@ -218,6 +226,7 @@ DEFECTS = {
     "pools are left": ("rule 2",),
     "volumes are left": ("rule 2",),
     "stacks are never destroyed": ("rule 2",),
+    "what was only opened is left": ("rule 2",),
     "a restart rolls pods": ("rule 3",),
     "scheduled pods are counted twice": ("rule 4",),
     "promises are not counted": ("rule 4",),
@@ -246,6 +255,7 @@ def planted(name: str, around: Around) -> Around:
         "pools are left": {"cluster": _KeepsPools(cluster)},
         "volumes are left": {"cluster": _KeepsVolumes(cluster), "engine": _ForgetsStacks(engine)},
         "stacks are never destroyed": {"engine": _KeepsStacks(engine)},
+        "what was only opened is left": {"engine": _OverlooksOpened(engine)},
         "a restart rolls pods": {"make_spec": _relabels(around)},
         "scheduled pods are counted twice": {"make_ledger": _CountsTwice},
         "promises are not counted": {"make_ledger": _CountsNothing},
