@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +42,13 @@ class SimulatedChain(FakeChain):
         self.fees = fees
         self._seen = seen
         self.on_bid: Callable[[OrderId], None] = lambda order: None
+        self.closed_at: dict[LeaseId, float] = {}
+        """Virtual seconds."""
         self.attempts: Counter[OrderId] = Counter()
+
+    def close_lease(self, lease: LeaseId) -> None:
+        self.closed_at[lease] = asyncio.get_running_loop().time()
+        super().close_lease(lease)
 
     async def _ask(self) -> None:
         await self._faults.latency("slow node")

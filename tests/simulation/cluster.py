@@ -15,6 +15,7 @@ from provider.operators.objects import Kind, WatchEvent
 from provider.units import parse_quantity
 from tests.fakes.cluster import FakeCluster, Key, copied, unreachable
 from tests.fakes.engine import object_key
+from tests.provider.volumes.storage import Storage
 from tests.simulation.faults import Faults
 
 __all__ = ["GPUS", "WORKLOADS", "Remover", "SimulatedCluster"]
@@ -33,9 +34,11 @@ class SimulatedCluster(FakeCluster):
         self._faults = faults
         self.actor = "us"
         self.removed: Remover = lambda actor, key: None
+        self.bound: Callable[[str], None] = lambda volume: None
         self.left: set[str] = set()
         """Namespaces that a planted defect left."""
         self._crashed = False
+        self._storage = Storage(self)
         self._made: dict[Key, tuple[Key, Any]] = {}
         self._goes_at: dict[str, float] = {}
         self._cpu_milli = cpu_milli
@@ -135,8 +138,15 @@ class SimulatedCluster(FakeCluster):
         try:
             self._finish_namespaces()
             self._run_workloads()
+            if any(key[1] in ("PersistentVolume", "PersistentVolumeClaim") for key in self.objects):
+                self._store()
         finally:
             self.actor = "us"
+
+    def _store(self) -> None:
+        self._storage.settle()
+        for volume in self._storage.volumes():
+            self.bound(volume["metadata"]["name"])
 
     def _finish_namespaces(self) -> None:
         now = asyncio.get_running_loop().time()

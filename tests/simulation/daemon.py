@@ -80,8 +80,8 @@ def _openable(make: MakeLeaseSpec) -> MakeLeaseSpec:
 @dataclass(frozen=True)
 class Around:
     """What a daemon runs over and what survives it; `life` counts from 1, `recorded`: every run of the
-    engine is written down, which takes a fifth of the time; `opening`: updates are opened when a lease is won. The
-    rest is another implementation only for a planted defect.
+    engine is written down, which takes a fifth of the time; `opening`: updates are opened when a lease is won;
+    `kept_s`: how long volumes outlive their lease. The rest is another implementation only for a planted defect.
     """
 
     chain: Chain
@@ -92,6 +92,7 @@ class Around:
     life: int = 1
     recorded: bool = True
     opening: bool = True
+    kept_s: float = 0.0
     make_ledger: Callable[[str], Ledger] = Ledger
     make_spec: MakeLeaseSpec = make_spec
     config: Mapping[str, float] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Daemon:
 
     def _leases(self, world: Around, random: Random) -> LeaseLoop:
         config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
-        config = replace(config, **world.config)  # type: ignore[arg-type]
+        config = replace(config, volume_quarantine_s=world.kept_s, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
         make = placing(_openable(world.make_spec) if world.opening else world.make_spec, cards)
         parts = Parts(

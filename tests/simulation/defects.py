@@ -22,12 +22,14 @@ from provider.operators.objects import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     NAMESPACE,
+    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     PROVIDER_HOST,
     PROVIDER_LEASED_IP,
     Kind,
 )
 from provider.store.tables import decisions
+from provider.volumes.marks import read_kept
 from stacks.results import Operation, StackResult
 from tests.provider.lifecycle.world import PROVIDER
 from tests.simulation.daemon import Around, make_spec
@@ -116,6 +118,39 @@ class _KeepsVolumes(_Keeps):
             return None
         found: dict[str, Any] | None = await self._inner.get(kind, name, **where)
         return found
+
+
+class _KeepsNoVolume(_Other):
+    """No volume is ever changed."""
+
+    async def apply(self, obj: Mapping[str, Any], **how: Any) -> Any:
+        return obj if self._spared(obj) else await self._inner.apply(obj, **how)
+
+    def _spared(self, obj: Mapping[str, Any]) -> bool:
+        return bool(obj["kind"] == "PersistentVolume")
+
+
+class _KeepsVolumesForGood(_KeepsNoVolume):
+    def _spared(self, obj: Mapping[str, Any]) -> bool:
+        return super()._spared(obj) and obj["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+
+
+class _RestoresNothing(_KeepsNoVolume):
+    def _spared(self, obj: Mapping[str, Any]) -> bool:
+        return super()._spared(obj) and not obj["spec"]["claimRef"].get("uid")
+
+
+class _CountsNoKeptVolume(_Other):
+    """The room of what is kept is free: whoever asks for all volumes is not told of it."""
+
+    async def list(self, kind: Kind, *, labels: Any = None, **where: Any) -> Any:
+        found = await self._inner.list(kind, labels=labels, **where)
+        return [obj for obj in found if labels or kind != PERSISTENT_VOLUME or read_kept(obj) is None]
+
+    async def watch(self, kind: Kind, *, labels: Any = None, **where: Any) -> AsyncIterator[Any]:
+        async for event in self._inner.watch(kind, labels=labels, **where):
+            if labels or kind != PERSISTENT_VOLUME or read_kept(event.object) is None:
+                yield event
 
 
 class _ForgetsStacks(_Other):
@@ -226,6 +261,10 @@ DEFECTS = {
     "pools are left": ("rule 2",),
     "volumes are left": ("rule 2",),
     "stacks are never destroyed": ("rule 2",),
+    "volumes are not kept": ("rule 2",),
+    "kept volumes never go": ("rule 2",),
+    "a restored volume stays where it was": ("rule 1",),
+    "kept volumes are free room": ("rule 4",),
     "what was only opened is left": ("rule 2",),
     "a restart rolls pods": ("rule 3",),
     "scheduled pods are counted twice": ("rule 4",),
@@ -255,6 +294,10 @@ def planted(name: str, around: Around) -> Around:
         "pools are left": {"cluster": _KeepsPools(cluster)},
         "volumes are left": {"cluster": _KeepsVolumes(cluster), "engine": _ForgetsStacks(engine)},
         "stacks are never destroyed": {"engine": _KeepsStacks(engine)},
+        "volumes are not kept": {"cluster": _KeepsNoVolume(cluster)},
+        "kept volumes never go": {"cluster": _KeepsVolumesForGood(cluster)},
+        "a restored volume stays where it was": {"cluster": _RestoresNothing(cluster)},
+        "kept volumes are free room": {"cluster": _CountsNoKeptVolume(cluster)},
         "what was only opened is left": {"engine": _OverlooksOpened(engine)},
         "a restart rolls pods": {"make_spec": _relabels(around)},
         "scheduled pods are counted twice": {"make_ledger": _CountsTwice},

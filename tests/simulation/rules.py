@@ -15,6 +15,7 @@ from lease.ids import LeaseId
 from provider.chain.model import BidState, OrderState
 from provider.lifecycle.state import Phase
 from tests.provider.lifecycle.world import PROVIDER
+from tests.simulation.volumes import kept_ones, restored_volumes_are_used, volumes_go_in_time
 from tests.simulation.world import BAD, NODE_CPU, NODES, World, namespace_of
 
 __all__ = ["ALWAYS", "IN_THE_END", "LATER", "broken"]
@@ -113,6 +114,8 @@ def the_picture_is_the_cluster(world: World) -> Iterator[str]:
     inventory, objects = world.daemon.inventory.inventory, world.cluster.objects
     for kind, seen in (("Pod", inventory.pods), ("PersistentVolumeClaim", inventory.claims)):
         there = {(key[2], key[3]) for key in objects if key[1] == kind}
+        if kind == "PersistentVolumeClaim":
+            there |= {(kept.namespace, kept.claim) for kept in kept_ones(world) if not kept.bound}
         if there != {(item.namespace, item.name) for item in seen}:
             yield f"rule 4: {kind}: there are {len(there)}, {len(seen)} are counted"
 
@@ -253,7 +256,8 @@ ALWAYS: tuple[Rule, ...] = (
     free_is_recounted, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
 )  # fmt: skip
 IN_THE_END: tuple[Rule, ...] = (
-    *ALWAYS, nothing_is_left_of_what_ended, no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
+    *ALWAYS, nothing_is_left_of_what_ended, volumes_go_in_time, restored_volumes_are_used,
+    no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
     promises_are_what_the_chain_says, the_picture_is_the_cluster, a_restart_rolls_no_pod,
     every_lease_is_what_its_tenant_sent,
 )  # fmt: skip

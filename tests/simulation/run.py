@@ -20,6 +20,7 @@ from lease.manifest import Group
 from tests.simulation.rules import ALWAYS, IN_THE_END, LATER, broken
 from tests.simulation.steps import Step, draw, take
 from tests.simulation.virtual import run_virtual
+from tests.simulation.volumes import due_in
 from tests.simulation.world import World
 
 __all__ = ["Result", "main", "run_seed", "shorten"]
@@ -80,6 +81,7 @@ def _facts(world: World) -> Counter[str]:
         ups=len(world.engine.specs),
         lives=world.lives,
         braked=memory.braked,
+        restores=memory.restores,
         fees_held_back=world.fees.held,
         seconds=int(world.now),
     )
@@ -110,6 +112,9 @@ async def _rest(world: World) -> list[str]:
         problems = broken(world, IN_THE_END)
         if not problems or broken(world, ALWAYS):
             break
+    if not problems and (seconds := due_in(world)):
+        await asyncio.sleep(seconds)
+        problems = broken(world, IN_THE_END)
     if not problems and world.seed % _EVERY == 0:
         await asyncio.sleep(_LATER_S)
         problems = broken(world, LATER)

@@ -15,6 +15,7 @@ from provider.chain.model import BidState, Order, OrderState
 from tests.provider.lifecycle.world import OTHER, OWNER, PROVIDER, a_group
 from tests.provider.market.world import RIVAL, make_spec
 from tests.simulation.cluster import WORKLOADS
+from tests.simulation.volumes import restore
 from tests.simulation.world import BAD, World
 
 __all__ = ["FAULTS", "Step", "draw", "take"]
@@ -27,7 +28,7 @@ FAULTS = (
     "opened killed", "plugin replaced",
 )  # fmt: skip
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
-_HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees")
+_HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore")
 _FIRST = 3
 
 
@@ -204,5 +205,5 @@ async def _jump(world: World, random: Random) -> None:
 
 _DO: dict[str, Callable[[World, Random], Awaitable[None]]] = {
     "order": _order, "update": _update, "close": _close, "drop": _drop,
-    "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump, "fees": _fees,
+    "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump, "fees": _fees, "restore": restore,
 }  # fmt: skip

@@ -98,9 +98,14 @@ class VirtualClock:
         self.offset = 1_700_000_000.0
         self.jumps: list[float] = []
         """In seconds, those back negative."""
+        self._most = 0.0
 
     def now(self) -> float:
         return self.offset + self.monotonic()
+
+    def latest(self) -> float:
+        """The latest time that it ever showed."""
+        return max(self._most, self.now())
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
@@ -109,6 +114,7 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
     def jump(self, seconds: float) -> None:
+        self._most = self.latest()
         self.offset += seconds
         self.jumps.append(seconds)
 

@@ -20,6 +20,7 @@ from provider.errors import ClusterError
 from provider.lifecycle.records import ManifestRecord, write_manifest
 from provider.lifecycle.state import Phase
 from provider.store.tables import decisions
+from provider.volumes.marks import KeptVolume
 from tests.fakes.cluster import Key
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import ATTRIBUTES
@@ -32,6 +33,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.fees import Fees
 from tests.simulation.store import MemoryDatabase
 from tests.simulation.virtual import VirtualClock
+from tests.simulation.volumes import KEPT_S, was_deleted
 
 __all__ = ["BAD", "NODES", "NODE_CPU", "Kept", "World", "namespace_of"]
 
@@ -71,6 +73,13 @@ class Memory:
     kept: dict[LeaseId, Kept] = field(default_factory=dict)
     touched: Counter[str] = field(default_factory=Counter)
     """What humans did, by namespace."""
+    razed: set[LeaseId] = field(default_factory=set)
+    """Their namespace was deleted by a human."""
+    bound: dict[str, float] = field(default_factory=dict)
+    """Since when a volume has a claim, virtual seconds."""
+    restored: dict[LeaseId, KeptVolume] = field(default_factory=dict)
+    swapped: set[LeaseId] = field(default_factory=set)
+    restores: int = 0
     looked: dict[LeaseId, float] = field(default_factory=dict)
     braked: int = 0
     violations: list[str] = field(default_factory=list)
@@ -84,6 +93,7 @@ class World:
         self.seed, self.defect = seed, defect
         self.cluster = SimulatedCluster(self.faults, nodes=NODES, cpu_milli=NODE_CPU)
         self.cluster.removed = self._removed
+        self.cluster.bound = self._bound
         self.database = MemoryDatabase(self.faults)
         self.fees = Fees(self.database, self.clock, above=self.memory.violations.append)
         self.chain = SimulatedChain(self.faults, self.fees, chain_id=CHAIN_ID, seen=self._looked)
@@ -99,8 +109,14 @@ class World:
         around = Around(
             self.chain, self.cluster, self.engine, self.database, self.clock,
             life=self.lives, recorded=self.seed % _RECORDED == 1, opening=self.seed % _PLAIN != 0,
+            kept_s=KEPT_S if self.keeps else 0.0,
         )  # fmt: skip
         return Daemon(planted(self.defect, around), seed=self.seed)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether volumes outlive their lease, in every second seed."""
+        return self.seed % 2 == 1
 
     @property
     def now(self) -> float:
@@ -205,22 +221,30 @@ class World:
     def touch(self, key: Key) -> None:
         """A human put a hand on this object."""
         self.memory.touched[key[2] or key[3]] += 1
+        if key[1] == "Namespace":
+            self.memory.razed |= {lease for lease in (*self.alive(), *self.ended()) if namespace_of(lease) == key[3]}
 
     def _looked(self, lease: LeaseId) -> None:
         self.memory.looked[lease] = self.now
 
     def _removed(self, actor: str, key: Key) -> None:
-        """Rule 1, at the very moment."""
+        """Rules 1 and 2, at the very moment."""
+        if key[1] == "PersistentVolume":
+            self.memory.violations += was_deleted(self, key[3])
         for lease in self.alive() if actor == "us" else ():
             name = namespace_of(lease)
             kept = key in (("v1", "Namespace", "", name), self.workload(lease)) or (key[1], key[3]) == (
                 "Manifest",
                 name,
             )
-            if kept or (key[1] in ("PersistentVolumeClaim", "Pod") and key[2] == name):
+            inside = key[1] in ("PersistentVolumeClaim", "Pod") and key[2] == name
+            if kept or (inside and lease not in self.memory.swapped):
                 self.memory.violations.append(f"rule 1: {key[1]} of lease {lease.dseq} was removed while it is active")
         if actor != "us":
             self.memory.running = {lease for lease in self.memory.running if self.workload(lease) != key}
+
+    def _bound(self, volume: str) -> None:
+        self.memory.bound.setdefault(volume, self.now)
 
     def _bid(self, order: OrderId) -> None:
         """Rule 7, at the very moment."""
