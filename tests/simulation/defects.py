@@ -29,7 +29,6 @@ from provider.operators.objects import (
     Kind,
 )
 from provider.store.tables import decisions
-from provider.volumes.marks import read_kept
 from stacks.results import Operation, StackResult
 from tests.provider.lifecycle.world import PROVIDER
 from tests.simulation.daemon import Around, make_spec
@@ -135,24 +134,6 @@ class _KeepsVolumesForGood(_KeepsNoVolume):
         return super()._spared(obj) and obj["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
 
-class _RestoresNothing(_KeepsNoVolume):
-    def _spared(self, obj: Mapping[str, Any]) -> bool:
-        return super()._spared(obj) and not obj["spec"]["claimRef"].get("uid")
-
-
-class _CountsNoKeptVolume(_Other):
-    """The room of what is kept is free: whoever asks for all volumes is not told of it."""
-
-    async def list(self, kind: Kind, *, labels: Any = None, **where: Any) -> Any:
-        found = await self._inner.list(kind, labels=labels, **where)
-        return [obj for obj in found if labels or kind != PERSISTENT_VOLUME or read_kept(obj) is None]
-
-    async def watch(self, kind: Kind, *, labels: Any = None, **where: Any) -> AsyncIterator[Any]:
-        async for event in self._inner.watch(kind, labels=labels, **where):
-            if labels or kind != PERSISTENT_VOLUME or read_kept(event.object) is None:
-                yield event
-
-
 class _ForgetsStacks(_Other):
     """A destroyed stack is only forgotten."""
 
@@ -165,14 +146,6 @@ class _ForgetsStacks(_Other):
 class _KeepsStacks(_Other):
     async def destroy(self, stack: str) -> StackResult:
         return _done(stack)
-
-
-class _OverlooksOpened(_Other):
-    """What was only opened is no stack."""
-
-    async def stacks(self) -> list[str]:
-        found = await self._inner.stacks()
-        return [name for name in found if {key[1] for key in self._inner.state[name]} - {"Namespace", "NetworkPolicy"}]
 
 
 class _SwallowsErrors(_Other):
@@ -263,9 +236,6 @@ DEFECTS = {
     "stacks are never destroyed": ("rule 2",),
     "volumes are not kept": ("rule 2",),
     "kept volumes never go": ("rule 2",),
-    "a restored volume stays where it was": ("rule 1",),
-    "kept volumes are free room": ("rule 4",),
-    "what was only opened is left": ("rule 2",),
     "a restart rolls pods": ("rule 3",),
     "scheduled pods are counted twice": ("rule 4",),
     "promises are not counted": ("rule 4",),
@@ -296,9 +266,6 @@ def planted(name: str, around: Around) -> Around:
         "stacks are never destroyed": {"engine": _KeepsStacks(engine)},
         "volumes are not kept": {"cluster": _KeepsNoVolume(cluster)},
         "kept volumes never go": {"cluster": _KeepsVolumesForGood(cluster)},
-        "a restored volume stays where it was": {"cluster": _RestoresNothing(cluster)},
-        "kept volumes are free room": {"cluster": _CountsNoKeptVolume(cluster)},
-        "what was only opened is left": {"engine": _OverlooksOpened(engine)},
         "a restart rolls pods": {"make_spec": _relabels(around)},
         "scheduled pods are counted twice": {"make_ledger": _CountsTwice},
         "promises are not counted": {"make_ledger": _CountsNothing},
