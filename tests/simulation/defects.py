@@ -22,7 +22,6 @@ from provider.operators.objects import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     NAMESPACE,
-    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     PROVIDER_HOST,
     PROVIDER_LEASED_IP,
