@@ -104,8 +104,7 @@ class Broadcaster:
             if not intent.waiters and intent in self._waiting:
                 self._waiting.discard(intent)  # nobody wants it any more, and it was never sent
                 intent.finish(NotSent(self._node.address, "given up before it was sent"))
-            if intent.done.is_set():
-                self._wishes.pop(intent.key, None)
+            self._fulfilled(intent)
         if isinstance(intent.outcome, TxResult):
             return intent.outcome
         if intent.outcome is not None:
@@ -178,8 +177,7 @@ class Broadcaster:
         for intent in batch:
             if not intent.done.is_set() and not intent.flight:
                 intent.finish(problem or NotSent(self._node.address, "it was left behind"))
-            if intent.done.is_set():
-                self._wishes.pop(intent.key, None)
+            self._fulfilled(intent)
 
     async def _ended(self, flight: Flight, included: Included | None) -> None:
         fate = land(flight, included, address=self._node.address, again=self._again)
@@ -188,10 +186,14 @@ class Broadcaster:
         elif fate is Fate.LAPSED:
             self._outbox.account.forget()
         for intent in flight.intents:
-            if intent.done.is_set():
-                self._wishes.pop(intent.key, None)
+            self._fulfilled(intent)
         self._changed.set()
         await self._outbox.ended(flight, fate, height=included.height if included else 0)
+
+    def _fulfilled(self, intent: Intent) -> None:
+        """Several may hear of its end; by then the next wish of the same key can be there."""
+        if intent.done.is_set() and self._wishes.get(intent.key) is intent:
+            del self._wishes[intent.key]
 
     def _again(self, intent: Intent) -> None:
         intent.flight = ""

@@ -95,6 +95,18 @@ async def test_updates_that_differ_are_two_wishes() -> None:
         assert world.count("MsgUpdateProvider") == 2
 
 
+async def test_a_wish_that_many_repeat_as_soon_as_they_hear_of_it_is_one_again() -> None:
+    async with direct() as world, ticking(world.chain):
+        update = messages.update_provider(US, host_uri="https://p:8443", attributes=ATTRIBUTES)
+
+        async def twice() -> None:
+            await world.us.broadcast([update])
+            await world.us.broadcast([update])
+
+        await asyncio.gather(*(twice() for _ in range(3)))
+        assert world.count("MsgUpdateProvider") == 2
+
+
 async def test_a_message_that_fails_in_its_block_takes_only_its_owner_with_it() -> None:
     """The order is closed between simulation and block: a race that no look beforehand can win."""
     async with direct(*range(1, 6)) as world:
