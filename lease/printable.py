@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
+__all__ = ["printable", "printable_line"]
 
 _KEPT = "\t\n"
 
@@ -15,3 +15,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char in _KEPT or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def printable_line(text: str) -> str:
+    """The same of a text that must stay one line, since another could pretend to be ours: a break is shown as `\\n`."""
+    return printable(text).replace("\n", "\\n")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from lease.printable import printable
+from lease.printable import printable, printable_line
 from provider.errors import ProviderError, SettingsError
 
 __all__ = ["register"]
@@ -98,4 +98,4 @@ def _print(document: object, lines: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
-        typer.echo("\n".join(printable(line) for line in lines))
+        typer.echo("\n".join(printable_line(line) for line in lines))

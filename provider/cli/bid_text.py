@@ -75,8 +75,14 @@ def _price_lines(found: dict[str, Any]) -> Iterator[str]:
     for line in found["lines"]:
         yield f"    {line['amount']:>24}  {line['quantity']} {line['what']} × {line['each']}"
     if found["script"]:
-        yield f"  price script read   {found['script']['input'].strip()}"
-        yield f"  price script wrote  {found['script']['output'].strip()}"
+        yield from _told("price script read", found["script"]["input"])
+        yield from _told("price script wrote", found["script"]["output"])
+
+
+def _told(what: str, text: str) -> Iterator[str]:
+    first, *others = text.strip().split("\n")
+    yield f"  {what:18}  {first}"
+    yield from (f"  {'':18}  {line}" for line in others)
 
 
 def _node_lines(found: dict[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from lease.printable import printable
+from lease.printable import printable, printable_line
 from provider.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def earnings(
         document = {"earned": [_row(item) for item in found], "fees": [_fee_row(item) for item in fees]}
         typer.echo(json.dumps(document, indent=2))
     else:
-        typer.echo("\n".join(printable(line) for line in earning_lines(found, fees, by)))
+        typer.echo("\n".join(printable_line(line) for line in earning_lines(found, fees, by)))
 
 
 def earning_lines(found: Sequence[Earned], fees: Sequence[DayFees], by: By) -> list[str]:

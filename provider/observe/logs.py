@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import structlog
 from pydantic import SecretBytes, SecretStr
 
-from lease.printable import printable
+from lease.printable import printable_line
 from provider.settings import LogFormat
 
 __all__ = ["configure_logging", "hide_secrets"]
@@ -54,18 +54,20 @@ def _pass(_logger: object, _method: str, event: Any) -> Any:
 
 
 def _tame(_logger: object, _method: str, event: Any) -> Any:
-    """What tenants and nodes wrote must not steer the operator's terminal; JSON escapes it by itself."""
+    """What tenants and nodes wrote must neither steer the operator's terminal nor pretend to be a line of the log; JSON
+    escapes it by itself.
+    """
     return {name: _tamed(value) for name, value in event.items()}
 
 
 def _tamed(value: Any) -> Any:
     match value:
         case str():
-            return printable(value)
+            return printable_line(value)
         case list() | tuple():
             return [_tamed(item) for item in value]
         case Mapping():
-            return {printable(str(key)): _tamed(item) for key, item in value.items()}
+            return {printable_line(str(key)): _tamed(item) for key, item in value.items()}
     return value
 
 

@@ -69,7 +69,7 @@ def test_the_registry_is_served_as_open_metrics() -> None:
 def test_a_tenants_text_does_not_steer_the_operators_terminal() -> None:
     stream = io.StringIO()
     configure_logging(form=LogFormat.CONSOLE, stream=stream)
-    evil = "\x1b[2Jgone\u202e"
+    evil = "\x1b[2Jgone\u202e\nanother line"
     structlog.get_logger().info("an.event", plain=evil, reasons=[evil], nodes={evil: [evil]})
     structlog.get_logger().info("lines", text="one\ntwo")
     said = stream.getvalue()
