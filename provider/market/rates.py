@@ -53,6 +53,8 @@ class Rates:
         age = self._now() - self._last.since
         if age > self._max_age_s:
             raise PricingError(f"the price of AKT is {age:.0f} s old, at most {self._max_age_s:.0f} s may be{problem}")
+        if age < -self._max_age_s:
+            raise PricingError(f"the price of AKT is said to be of {-age:.0f} s from now: it would be fresh for as long")
         return self._last.usd
 
 

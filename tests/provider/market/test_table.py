@@ -146,6 +146,7 @@ async def test_a_tenants_factor_and_the_minimum_are_lines_of_the_price() -> None
 async def test_without_a_fresh_rate_only_what_needs_it_is_declined() -> None:
     stale = rates(age=61)
     assert "61 s old, at most 60 s" in (await price(spec(denom="uakt"), known=stale)).problem
+    assert "of 61 s from now" in (await price(spec(denom="uakt"), known=rates(age=-61))).problem
     assert await amount(spec(), known=stale) == "4.814972"
 
 
