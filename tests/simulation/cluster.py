@@ -172,8 +172,10 @@ class SimulatedCluster(FakeCluster):
             self._tell_ready(self.objects[key])
 
     def current(self, pod: Key) -> bool:
-        """Whether it was made from what its workload says now; else the controller is about to replace it."""
-        return pod in self._made and self._wanted(pod, set(self.objects))
+        """Whether it was made from what its workload says now, and its namespace stays; else a controller is about to
+        replace it.
+        """
+        return pod in self._made and self._wanted(pod, set(self.objects)) and not self.terminating(pod[2])
 
     def _wanted(self, pod: Key, alive: set[Key]) -> bool:
         """A pod lives as long as its workload has the template that it was made from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.defects import DEFECTS
+from tests.simulation.faults import Faults
 from tests.simulation.run import quiet, run_seed, shorten, told
+from tests.simulation.virtual import run_virtual
 
 _BLOCKS = 10
 _SEEDS = 20
@@ -47,6 +51,27 @@ def test_a_planted_defect_is_noticed(defect: str) -> None:
             assert problems[0].startswith(DEFECTS[defect]), problems
             return
     raise AssertionError(f"{defect}: no rule noticed within {_WITHIN} seeds")
+
+
+def test_a_pod_whose_namespace_was_deleted_by_hand_is_not_expected_to_outlive_a_crash() -> None:
+    """It runs until the namespace is gone. That what comes after is another pod, is nobody's fault (seed 3098)."""
+    assert run_virtual(_before_and_after_its_namespace_is_deleted()) == (True, False)
+
+
+async def _before_and_after_its_namespace_is_deleted() -> tuple[bool, bool]:
+    cluster, pod = SimulatedCluster(Faults(0), nodes=1, cpu_milli=1000), ("v1", "Pod", "theirs", "web-0")
+    container = {"name": "web", "resources": {"requests": {"cpu": "100m"}}}
+    spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "theirs"}})
+    meta = {"namespace": "theirs", "name": "web"}
+    cluster.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    controllers = asyncio.create_task(cluster.controllers())
+    await asyncio.sleep(2.0)
+    before = cluster.current(pod)
+    cluster.remove(("v1", "Namespace", "", "theirs"))
+    controllers.cancel()
+    assert pod in cluster.objects
+    return before, cluster.current(pod)
 
 
 def test_a_seed_gives_the_same_run_again() -> None:
