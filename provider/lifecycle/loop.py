@@ -12,6 +12,7 @@ from lease.ids import LeaseId
 from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
 from provider.chain.events import LEASE_CLOSED, lease_id
 from provider.chain.model import Block
+from provider.errors import ClusterError
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
@@ -196,6 +197,7 @@ class LeaseLoop:
     async def _resync(self) -> None:
         while True:
             complete = await self._look_at_all()
+            await self._remove_unused_pools()
             await self._rest(self._parts.config.resync_s if complete else _INCOMPLETE_S)
 
     async def _look_at_all(self) -> bool:
@@ -211,6 +213,18 @@ class LeaseLoop:
         if found.problems or found.unknown_stacks:
             _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems
+
+    async def _remove_unused_pools(self) -> None:
+        """Whoever gives an address back removes its pool, and does not come again when that met a conflict, an error
+        or a crash: the claim that led to the pool is gone.
+        """
+        try:
+            removed = await self._parts.claims.remove_unused_pools()
+        except ClusterError as error:
+            _log.warning("pools not looked through", error=str(error))
+            return
+        if removed:
+            _log.info("pools that were left", removed=removed)
 
     async def _survey(self) -> None:
         """What happened to a lease while the lists were read makes its part of them old."""

@@ -14,17 +14,17 @@ from lease.spec import LeaseSpec
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
 from provider.bus.memory import MemoryBus
 from provider.chain.model import Block, LeaseState
-from provider.errors import ChainError
+from provider.errors import ChainError, ClusterError, Conflict
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
 from provider.lifecycle.watching import Watcher
 from provider.operators.hostname.claims import host_object
-from provider.operators.objects import DEPLOYMENT, PROVIDER_HOST
+from provider.operators.objects import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
 from stacks.results import Operation, StackResult
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault
+from tests.fakes.engine import Fault, Killed
 from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
 
 L = a_lease()
@@ -93,6 +93,69 @@ async def test_everything_is_found_at_start_and_what_ended_meanwhile_is_ended() 
         await until(world, lambda: phase(world, kept) is Phase.RUNNING and phase(world, late) is Phase.RUNNING)
         await until(world, lambda: not world.leftovers(gone))
     assert world.image(kept) == "nginx:1"
+
+
+def fail_once(world: World, error: BaseException) -> None:
+    """When the first advertisement is to be deleted."""
+
+    def before(operation: str, kind: str, name: str) -> None:
+        if (operation, kind) == ("delete", "L2Advertisement"):
+            world.cluster.before = lambda *_: None
+            raise error
+
+    world.cluster.before = before
+
+
+@pytest.mark.parametrize("error", [Conflict("https://fake", "it has changed", status=409), unreachable()])
+@pytest.mark.parametrize("ends", [False, True])
+async def test_pools_that_stayed_when_their_address_was_given_back_go_at_the_next_look_at_everything(
+    error: ClusterError, ends: bool
+) -> None:
+    world = World()
+    await world.run(L, a_group(ip="meow"))
+    async with running(world):
+        await until(world, lambda: phase(world) is Phase.RUNNING)
+        fail_once(world, error)
+        if ends:
+            world.chain.states[L] = LeaseState.CLOSED
+        else:
+            await world.send(L, a_group())
+        world.bus.publish(LEASE_CHANGED, L)
+        await until(world, lambda: world.cluster.named(PROVIDER_LEASED_IP) == [])
+        await until(world, lambda: world.pools() == [])
+        assert phase(world) is (None if ends else Phase.RUNNING)
+
+
+async def test_pools_that_stayed_because_of_a_crash_go_at_the_next_start() -> None:
+    world = World(resync_s=1e6)
+    await world.run(L, a_group(ip="meow"))
+    await world.send(L, a_group())
+    fail_once(world, Killed())
+    with pytest.raises(Killed):
+        await world.converge(L)
+    world.restart()
+    await world.converge(L)
+    assert len(world.pools()) == 2 and world.cluster.named(PROVIDER_LEASED_IP) == []
+    async with running(world):
+        await until(world, lambda: world.pools() == [])
+
+
+async def test_a_start_leaves_the_pool_of_a_running_lease_whose_claim_was_deleted_meanwhile() -> None:
+    """The claim is written again, and its address is the one of the pool."""
+    world = World()
+    await world.run(a_lease(2), a_group(ip="first"))
+    spec = await world.run(L, a_group(ip="meow", ip_port=81))
+    world.chain.states[a_lease(2)] = LeaseState.CLOSED
+    await world.converge(a_lease(2))
+    (claim,) = world.cluster.named(PROVIDER_LEASED_IP)
+    world.cluster.remove((PROVIDER_LEASED_IP.api_version, PROVIDER_LEASED_IP.kind, "lease", claim))
+    world.restart()
+    deleted: list[str] = []
+    world.cluster.before = lambda operation, kind, name: deleted.append(kind) if operation == "delete" else None
+    world.chain.lies = [ChainError("https://node", "away") for _ in range(3)]
+    async with running(world):
+        await until(world, lambda: phase(world) is Phase.RUNNING and bool(world.cluster.named(PROVIDER_LEASED_IP)))
+    assert deleted == [] and world.applied(L).spec == spec
 
 
 async def test_stopping_the_loop_removes_nothing() -> None:

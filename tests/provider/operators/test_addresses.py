@@ -161,6 +161,19 @@ async def test_a_claim_that_appears_after_the_pools_were_listed_keeps_its_pool()
     assert await pools.sweep() == ()
 
 
+async def test_a_pool_that_a_service_is_on_stays_though_its_claim_is_not_in_our_list() -> None:
+    """Somebody deleted it, or it is another provider's of the same cluster."""
+    pools = Pools()
+    labels = {"akash.network": "true", "akash.network/service-target": "metal-lb"}
+    meta = {"name": "web-ip-80-tcp", "namespace": "theirs", "labels": labels}
+    meta["annotations"] = {"metallb.io/address-pool": pool_name(pools.keys[0])}
+    pools.cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "theirs"}})
+    pools.cluster.put({"apiVersion": "v1", "kind": "Service", "metadata": meta})
+    assert await pools.sweep() == (pool_name(pools.keys[1]),) * 2
+    pools.cluster.remove(("v1", "Service", "theirs", "web-ip-80-tcp"))
+    assert await pools.sweep() == (pool_name(pools.keys[0]),) * 2
+
+
 async def test_a_pool_that_changes_before_it_is_deleted_stays() -> None:
     pools = Pools()
 
