@@ -54,7 +54,7 @@ class Rates:
         if age > self._max_age_s:
             raise PricingError(f"the price of AKT is {age:.0f} s old, at most {self._max_age_s:.0f} s may be{problem}")
         if age < -self._max_age_s:
-            raise PricingError(f"the price of AKT is said to be of {-age:.0f} s from now: it would be fresh for as long")
+            raise PricingError(f"the price of AKT is said to be of {-age:.0f} s from now: it would stay fresh")
         return self._last.usd
 
 
