@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -120,10 +120,17 @@ class KubeCluster:
         return True
 
     async def watch(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
-        """What is there, then every change. An expired version re-lists; a lost connection resumes where it was."""
-        seen = _Seen()
+        """What is there, then every change. An expired version re-lists; a lost connection resumes where it was.
+        `known`: see `protocols.Cluster`.
+        """
+        seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
         pause = 0.0
         while True:
             try:
@@ -275,7 +282,7 @@ def _slim(obj: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
-def _trace(obj: dict[str, Any]) -> dict[str, Any]:
+def _trace(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
 
 

@@ -6,7 +6,7 @@ process or the time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -128,9 +128,16 @@ class Cluster(Protocol):
     ) -> list[dict[str, Any]]: ...
 
     def watch(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
-        """What exists now, then every change, for ever; re-lists by itself where it must."""
+        """What exists now, then every change, for ever; re-lists by itself where it must. `known` is what its reader
+        has listed before, read once: what of it went before the watch began is told as DELETED, first of all.
+        """
         ...
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:

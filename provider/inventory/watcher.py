@@ -89,9 +89,9 @@ class InventoryWatcher:
     async def _keep(self, source: _Source) -> None:
         while True:
             try:
-                await self._list(source)
+                listed = iter(await self._list(source))  # an iterator read to its end keeps no object in memory
                 async with asyncio.timeout(_RELIST_SECONDS):
-                    await self._watch(source)
+                    await self._watch(source, listed)
             except TimeoutError:
                 continue
             except ClusterError as error:
@@ -104,14 +104,16 @@ class InventoryWatcher:
         _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
         await self._clock.sleep(_RETRY_SECONDS)
 
-    async def _list(self, source: _Source) -> None:
+    async def _list(self, source: _Source) -> list[dict[str, Any]]:
         objects = await self._cluster.list(source.kind, namespace=source.namespace)
         source.known = {_key(obj): trimmed for obj in objects if (trimmed := self._trim(source, obj)) is not None}
         source.listed.set()
         self._touch()
+        return objects
 
-    async def _watch(self, source: _Source) -> None:
-        async for event in self._cluster.watch(source.kind, namespace=source.namespace):
+    async def _watch(self, source: _Source, listed: Iterable[Mapping[str, Any]]) -> None:
+        """The watch lists again when it begins: what went between the two lists is told to who says what he knew."""
+        async for event in self._cluster.watch(source.kind, namespace=source.namespace, known=listed):
             trimmed = None if event.type == "DELETED" else self._trim(source, event.object)
             key = _key(event.object)
             if source.known.get(key) != trimmed:

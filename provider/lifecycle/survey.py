@@ -124,7 +124,12 @@ class _Listed:
         return [obj for obj in self._of(kind, namespace) if wanted <= (obj["metadata"].get("labels") or {}).items()]
 
     def watch(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         raise _Unsettled
 

@@ -122,20 +122,21 @@ class Quarantine:
     async def _watch(self, look: Callable[[LeaseId], None]) -> None:
         while True:
             try:
-                await self._begin()
-                async for event in self._cluster.watch(PERSISTENT_VOLUME, labels=MANAGED):
+                found = await self._begin()
+                async for event in self._cluster.watch(PERSISTENT_VOLUME, labels=MANAGED, known=found):
                     self._heard(event.object, gone=event.type == "DELETED", look=look)
             except ClusterError as error:
                 _log.warning("volumes.unreadable", problem=str(error))
             await self._clock.sleep(_AGAIN_S)
 
-    async def _begin(self) -> None:
+    async def _begin(self) -> list[dict[str, Any]]:
         """The first picture, in one piece: a lease that has nothing kept is known to have nothing."""
         found = await self._cluster.list(PERSISTENT_VOLUME, labels=MANAGED)
         volumes = [volume for obj in found if (volume := self._own(obj)) is not None]
         self._known = {volume.name: _Known(volume) for volume in volumes}
         self._listed = True
         self._changed.set()
+        return found
 
     def _heard(self, obj: dict[str, Any], *, gone: bool, look: Callable[[LeaseId], None]) -> None:
         name = obj["metadata"]["name"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import marshal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from lease.spec import ServiceSpec
@@ -51,13 +51,22 @@ class FakeCluster:
         return [copied(obj) for obj in self._selected(kind, namespace, labels or {})]
 
     async def watch(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
         entry = (kind, namespace, dict(labels or {}), queue)
+        found = await self.list(kind, namespace=namespace, labels=labels)
         self.watchers.append(entry)
         try:
-            for obj in await self.list(kind, namespace=namespace, labels=labels):
+            there = {obj["metadata"]["uid"] for obj in found}
+            for obj in [obj for obj in known if obj["metadata"]["uid"] not in there]:
+                yield WatchEvent("DELETED", dict(obj))
+            for obj in found:
                 yield WatchEvent("ADDED", obj)
             while True:
                 yield await queue.get()

@@ -7,7 +7,7 @@ again and say what went. What is never told is never assumed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from provider.errors import ClusterError, Conflict
@@ -79,12 +79,17 @@ class SimulatedCluster(FakeCluster):
         return await super().delete(kind, name, namespace=namespace, resource_version=resource_version)
 
     async def watch(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         """Segments: list, follow until the connection breaks, wait, list again."""
-        known: dict[Key, dict[str, Any]] = {}
+        told = {object_key(obj): dict(obj) for obj in known}
         while True:
-            async for event in self._segment(kind, namespace, labels, known):
+            async for event in self._segment(kind, namespace, labels, told):
                 yield event
                 if self._faults.hit("repeated events"):
                     yield event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -160,10 +160,10 @@ def event(type_: str, name: str, version: str) -> bytes:
 GONE = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}}\n'
 
 
-async def told(folder: Path, script: Script, count: int) -> list[tuple[str, str]]:
+async def told(folder: Path, script: Script, count: int, known: Sequence[str] = ()) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     async with server(folder, script.answer) as cluster:
-        watch = cluster.watch(SECRET, namespace="b")
+        watch = cluster.watch(SECRET, namespace="b", known=iter([obj(name, "3") for name in known]))
         for _ in range(count):
             got: WatchEvent = await asyncio.wait_for(anext(watch), 5)
             found.append((got.type, got.object["metadata"]["name"]))
@@ -175,6 +175,12 @@ async def test_a_watch_resumes_at_the_last_bookmark(tmp_path: Path) -> None:
     script = Script(["one"], [("BOOKMARK", "", "9")], [("ADDED", "two", "10")])
     assert await told(tmp_path, script, 2) == [("ADDED", "one"), ("ADDED", "two")]
     assert script.asked == ["list", "watch 5", "watch 9"]
+
+
+async def test_a_watch_says_what_of_the_known_went_before_it_began(tmp_path: Path) -> None:
+    script = Script(status(503, "apiserver not ready"), ["two"], [GONE], ["two"])
+    events = await told(tmp_path, script, 3, known=["one", "two"])
+    assert events == [("DELETED", "one"), ("ADDED", "two"), ("ADDED", "two")]
 
 
 async def test_an_expired_version_relists_and_says_what_went(tmp_path: Path) -> None:

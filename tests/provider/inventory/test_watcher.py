@@ -12,6 +12,7 @@ from provider.bus import INVENTORY_CHANGED
 from provider.errors import ClusterError
 from provider.inventory.watcher import InventoryWatcher
 from provider.operators.ip.claims import AddressClaim, leased_ip_object
+from provider.operators.objects import NODE
 from provider.settings import Settings
 from provider.units import parse_address_range
 from tests.fakes.bus import FakeBus
@@ -70,6 +71,25 @@ async def test_an_api_server_that_fails_leaves_the_picture_and_is_asked_again() 
         await clock.advance(6)
         await watcher.ready()
         assert [one.name for one in watcher.inventory.nodes] == ["a"]
+
+
+async def test_what_goes_between_the_list_and_the_watch_is_not_counted_on() -> None:
+    cluster = FakeCluster()
+    for name in ("a", "b"):
+        cluster.put(node(name))
+    lists = 0
+
+    def go(operation: str, kind: str, name: str) -> None:
+        """The watch lists again when it begins; at that moment a node has gone."""
+        nonlocal lists
+        lists += (operation, kind) == ("list", "Node")
+        if lists == 2 and cluster.find(NODE, "a") is not None:
+            cluster.remove(("v1", "Node", "", "a"))
+
+    cluster.before = go
+    async with watching(cluster) as (watcher, _, clock):
+        await clock.advance(1)
+        assert [one.name for one in watcher.inventory.nodes] == ["b"]
 
 
 async def test_addresses_outside_our_ranges_do_not_count() -> None:

@@ -130,6 +130,25 @@ async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_words() -> 
         assert (await world.look(L)).phase is Phase.CLOSED
 
 
+async def test_a_volume_that_goes_between_the_list_and_the_watch_is_not_kept_in_mind() -> None:
+    world = await quarantined()
+    lists = 0
+
+    def go(operation: str, kind: str, name: str) -> None:
+        """The watch lists again when it begins; at that moment the volume has gone."""
+        nonlocal lists
+        lists += (operation, kind) == ("list", "PersistentVolume")
+        if lists == 2 and world.storage.volumes():
+            world.cluster.remove(("v1", "PersistentVolume", "", "pv-1"))
+
+    world.restart()
+    world.cluster.before = go
+    async with world.tended() as clock:
+        await clock.settle()
+        assert lists == 2
+        assert world.loop.quarantined == []
+
+
 async def test_a_policy_that_cannot_be_written_is_said_and_tried_again() -> None:
     world = await quarantined()
 
