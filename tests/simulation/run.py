@@ -28,6 +28,7 @@ __all__ = ["Result", "main", "run_seed", "shorten"]
 STEPS = 25
 _CALM_S = (120.0, 400.0, 700.0)
 """After the faults: how long everything has to come to rest, and when it is looked whether it has."""
+_BLOCK_S = 4.0
 
 
 _EVERY, _LATER_S = 4, 900.0
@@ -105,8 +106,8 @@ async def _rest(world: World) -> list[str]:
     await world.fees.calm()
     problems: list[str] = []
     for seconds in _CALM_S:
-        for _ in range(4):
-            await asyncio.sleep(seconds / 4)
+        for _ in range(int(seconds / _BLOCK_S)):  # a bid without an answer is waited for as many blocks as it may be in
+            await asyncio.sleep(_BLOCK_S)
             await world.chain.push()
         world.memory.braked += len(world.daemon.leases.release_brake())
         problems = broken(world, IN_THE_END)
