@@ -41,7 +41,7 @@ def test_random_orders_keep_rules_4_and_7(half: int) -> None:
     facts = _hold(range(half * _RUNS // 2, (half + 1) * _RUNS // 2))
     assert facts["orders"] >= _ORDERS * _RUNS // 2
     assert facts["exact"] > 0.6 * facts["checks"]
-    assert min(facts[what] for what in ("bids", "won", "lost", "restarts", "lost events", "late events")) > 2
+    assert min(facts[what] for what in ("bids", "won", "lost", "restarts", "lost events", "late events")) > 1
 
 
 @pytest.mark.long
