@@ -52,6 +52,8 @@ def status_lines(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "fees", f"paid by {told['fees']['paid_by']}"
     yield "wallet", _wallet(told["wallet"])
     yield "bids", _bids(told["bids"])
+    if told["pricing"]["unpriced"]:
+        yield "pricing", _pricing(told["pricing"])
     phases = ", ".join(f"{count} {phase}" for phase, count in sorted(told["leases"].items()))
     yield "leases", phases or "none"
     if told["braked"]:
@@ -86,6 +88,12 @@ def _wallet(wallet: Mapping[str, Any] | None) -> str:
         return "not looked at yet"
     held = ", ".join(f"{amount}{denom}" for denom, amount in sorted(wallet["balances"].items())) or "nothing"
     return f"{held}: {wallet['told'] or wallet['level']}"
+
+
+def _pricing(pricing: Mapping[str, Any]) -> str:
+    words = "failing, so there are no bids: " if pricing["failing"] else ""
+    orders = f"no price for {pricing['unpriced']} orders in a row, for {pricing['seconds']:.0f} s"
+    return f"{words}{orders}; the last: {pricing['words']}"
 
 
 def _bids(bids: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from provider.inventory.snapshot import Inventory, Snapshot
 from provider.market.audits import AuditCache
 from provider.market.quote import Asked, Pricing, Quote
 from provider.market.terms import OwnerRules, Rules, Tenant
+from provider.market.unpriced import Unpriced
 from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 from provider.store.decision_log import DecisionLog
@@ -85,6 +86,7 @@ class Book:
     tried: dict[str, dict[OrderId, float]] = field(default_factory=dict)
     free: tuple[Snapshot | None, int] = (None, 0)
     """What was free when last looked, and how often it had changed."""
+    unpriced: Unpriced = field(default_factory=Unpriced)
 
     def forget_order(self, order: OrderId) -> None:
         """It is open no more."""

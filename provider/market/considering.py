@@ -162,6 +162,7 @@ async def _ask(market: Market, asked: Asked, mark: object) -> Quoted:
     assert market.pricing is not None  # noqa: S101  # the caller looked
     quoted = Quoted(asked, mark, await market.pricing(asked))
     market.book.quoted[asked.order] = quoted
+    market.book.unpriced.heard(asked.order, quoted.quote, now=market.clock.now())
     return quoted
 
 

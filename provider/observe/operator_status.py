@@ -85,6 +85,7 @@ async def operator_status(observed: Observed) -> dict[str, Any]:
         "fees": await _fees(observed),
         "wallet": wallet and {"level": wallet.level.value, "told": wallet.told, "balances": dict(wallet.balances)},
         "bids": _bids(market),
+        "pricing": _pricing(market),
         "leases": dict(Counter(status.phase.value for status in observed.leases().values())),
         "braked": observed.braked(),
     }
@@ -98,6 +99,14 @@ def _bids(market: Market) -> dict[str, Any]:
         "registered": book.record is not None,
         "paused": market.paused(),
     }
+
+
+def _pricing(market: Market) -> dict[str, Any]:
+    unpriced = market.book.unpriced
+    if not unpriced.orders:
+        return {"unpriced": 0}
+    seconds = _since(unpriced.since, market.clock.now())
+    return {"unpriced": len(unpriced.orders), "failing": unpriced.failing, "seconds": seconds, "words": unpriced.words}
 
 
 async def _fees(observed: Observed) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from lease.ids import LeaseId
 from provider.chain.nodes import NodeView
 from provider.chain.tx.journal import Fate, MemoryJournal, SentTx
 from provider.cli import build_app
+from provider.cli.status import status_lines
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet, WalletLevel
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.book import Placed
+from provider.market.quote import Quote
 from provider.observe.metrics import CHAIN_HEIGHT, CHAIN_TIME
 from provider.observe.operator_status import Observed, day_fees, operator_status, serve_status, status_socket
 from provider.store import Database, open_database
@@ -95,6 +97,7 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
         "left": {"bids": 4000, "withdrawals": 6000, "closing": 7000},
     }
     assert told["bids"] == {"open": 1, "under_way": 0, "registered": True, "paused": ""}
+    assert told["pricing"] == {"unpriced": 0}
     assert told["leases"] == {"running": 2, "failed": 1}
     assert json.loads(json.dumps(told)) == told
 
@@ -107,6 +110,23 @@ async def test_a_store_that_fails_costs_the_fees_and_a_wallet_not_seen_yet_is_to
     assert told["fees"]["problem"] == "the database cannot be read: disk I/O error"
     assert told["wallet"] is None
     assert told["bids"]["open"] == 1
+
+
+@pytest.mark.parametrize(
+    ("orders", "begins"), [(3, "no price for 3 orders"), (20, "failing, so there are no bids: no ")]
+)
+async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_words(
+    daemon: Daemon, orders: int, begins: str
+) -> None:
+    market = daemon.world.market
+    for number in range(orders):
+        quote = Quote("shellScript", problem="the price script printed 'debug'")
+        market.book.unpriced.heard(order_id(number), quote, now=market.clock.now() - 100 + number)
+    told = await operator_status(daemon.observed)
+    assert json.loads(json.dumps(told)) == told
+    (line,) = (text for name, text in status_lines(told) if name == "pricing")
+    assert line.startswith(begins)
+    assert line.endswith(f"price for {orders} orders in a row, for 100 s; the last: the price script printed 'debug'")
 
 
 @contextmanager
