@@ -54,6 +54,8 @@ def status_lines(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "bids", _bids(told["bids"])
     if told["pricing"]["unpriced"]:
         yield "pricing", _pricing(told["pricing"])
+    for node, words in told["overcommitted"].items():
+        yield "capacity", f"node {node} lacks {words} for the pods on it: nothing is free there"
     phases = ", ".join(f"{count} {phase}" for phase, count in sorted(told["leases"].items()))
     yield "leases", phases or "none"
     if told["braked"]:

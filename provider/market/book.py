@@ -5,7 +5,7 @@ chain.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,6 +87,8 @@ class Book:
     free: tuple[Snapshot | None, int] = (None, 0)
     """What was free when last looked, and how often it had changed."""
     unpriced: Unpriced = field(default_factory=Unpriced)
+    overused: Mapping[str, str] = field(default_factory=dict)
+    """Nodes with more pods than room, as they were told of."""
 
     def forget_order(self, order: OrderId) -> None:
         """It is open no more."""

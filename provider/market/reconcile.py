@@ -14,6 +14,7 @@ from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
 from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
+from provider.inventory.overused import tell_overused
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
 from provider.market.considering import current_record
@@ -35,6 +36,7 @@ async def full_pass(market: Market) -> bool:
     """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`; False when
     the node is catching up.
     """
+    market.book.overused = tell_overused(market.inventory(), market.book.overused)
     if not await adopt(market):
         return False
     await look_at_orders(market)

@@ -16,6 +16,7 @@ from provider.chain.tx.intents import Rank
 from provider.chain.tx.journal import Journal
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet
+from provider.inventory.overused import overused
 from provider.lifecycle.state import LeaseStatus
 from provider.local_socket import serve_socket
 from provider.market.book import Market
@@ -86,6 +87,7 @@ async def operator_status(observed: Observed) -> dict[str, Any]:
         "wallet": wallet and {"level": wallet.level.value, "told": wallet.told, "balances": dict(wallet.balances)},
         "bids": _bids(market),
         "pricing": _pricing(market),
+        "overcommitted": dict(overused(market.inventory())),
         "leases": dict(Counter(status.phase.value for status in observed.leases().values())),
         "braked": observed.braked(),
     }

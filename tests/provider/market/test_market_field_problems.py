@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from lease.ids import OrderId, namespace_name
 from lease.resources import Attribute
@@ -18,6 +19,7 @@ from provider.inventory.reading import node as read_node
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod
 from provider.market.bidding import consider
 from provider.market.decision import Bid, Declined, decide
+from provider.market.reconcile import full_pass
 from provider.market.terms import OwnerRules
 from tests.provider.market.world import GI, RECORD, RULES, US, make_inventory, make_order, order_id, running
 
@@ -134,6 +136,28 @@ def test_c5_a_node_that_shrinks_below_its_use_has_nothing_free_and_the_others_st
     found = decide(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={})
     assert isinstance(found, Bid)
     assert found.reservation.nodes == {1: ("n1",)}
+
+
+async def test_c5_a_node_with_more_pods_than_room_is_warned_of_once_with_what_it_lacks(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        picture = [world.inventory]
+        market = replace(world.market, inventory=lambda: picture[0])
+        pods = tuple(ScheduledPod("x", f"p{index}", "n0", Capacity(2000, GI, 0, 1)) for index in range(3))
+        shrunk = Inventory(nodes=(Node("n0", Capacity(1000, GI, GI, 2)), Node("n1", room(4000))), pods=pods)
+        world.chain.add_order(make_order(cpu=4000))
+        with capture_logs() as logs:
+            await full_pass(market)
+            picture[0] = shrunk
+            await full_pass(market)
+            await full_pass(market)
+            assert world.chain.sent_kinds() == ["MsgCreateBid"]
+            picture[0] = replace(shrunk, pods=())
+            await full_pass(market)
+        told = [(line["event"], line["node"], line.get("by")) for line in logs if "overcommitted" in line["event"]]
+    assert told == [
+        ("inventory.overcommitted", "n0", "5000 milli-CPU, 2048 MiB memory, 1 pods"),
+        ("inventory.not_overcommitted", "n0", None),
+    ]
 
 
 @pytest.mark.parametrize(("cpu", "count", "fits"), [(4000, 1, False), (3000, 2, True), (3000, 3, False)])

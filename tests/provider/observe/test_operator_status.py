@@ -21,13 +21,15 @@ from provider.cli import build_app
 from provider.cli.status import status_lines
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet, WalletLevel
+from provider.inventory.capacity import Capacity
+from provider.inventory.snapshot import ScheduledPod
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.book import Placed
 from provider.market.quote import Quote
 from provider.observe.metrics import CHAIN_HEIGHT, CHAIN_TIME
 from provider.observe.operator_status import Observed, day_fees, operator_status, serve_status, status_socket
 from provider.store import Database, open_database
-from tests.provider.market.world import RECORD, US, World, make_world, order_id
+from tests.provider.market.world import RECORD, US, World, make_inventory, make_world, order_id
 
 NODES = (
     NodeView("http://127.0.0.1:26657", True, 500, 1, False, ""),
@@ -98,6 +100,7 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
     }
     assert told["bids"] == {"open": 1, "under_way": 0, "registered": True, "paused": ""}
     assert told["pricing"] == {"unpriced": 0}
+    assert told["overcommitted"] == {}
     assert told["leases"] == {"running": 2, "failed": 1}
     assert json.loads(json.dumps(told)) == told
 
@@ -127,6 +130,14 @@ async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_w
     (line,) = (text for name, text in status_lines(told) if name == "pricing")
     assert line.startswith(begins)
     assert line.endswith(f"price for {orders} orders in a row, for 100 s; the last: the price script printed 'debug'")
+
+
+async def test_c5_the_status_names_the_node_that_has_more_pods_than_room(daemon: Daemon) -> None:
+    pods = (ScheduledPod("x", "p", "n0", Capacity(4500, 0, 0, 1)),)
+    market = replace(daemon.world.market, inventory=lambda: replace(make_inventory(), pods=pods))
+    told = await operator_status(replace(daemon.observed, market=market))
+    lines = [text for name, text in status_lines(told) if name == "capacity"]
+    assert lines == ["node n0 lacks 500 milli-CPU for the pods on it: nothing is free there"]
 
 
 @contextmanager

@@ -1,0 +1,58 @@
+"""Nodes whose pods ask for more than there is: after a node shrank, lost a card, or took pods past the scheduler.
+Nothing is free there; who watches the node is to know by how much (field problem C5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import structlog
+
+from provider.inventory.capacity import Capacity
+from provider.inventory.snapshot import Inventory, Node
+
+__all__ = ["overused", "tell_overused"]
+
+_log = structlog.get_logger(__name__)
+_MIB = 2**20
+
+
+def overused(inventory: Inventory) -> Mapping[str, str]:
+    """Node → what it lacks for the pods that are on it: `500 milli-CPU, 12 MiB memory, 1 nvidia GPUs`. Promises are no
+    pods yet, and a node that takes no pods of tenants is not looked at.
+    """
+    used = {node.name: Counter[str]() for node in inventory.nodes}
+    for pod in inventory.pods:
+        if (sums := used.get(pod.node)) is not None:
+            _add(sums, pod.requests)
+            if pod.gpu_units:
+                sums[f"{pod.gpu_vendor} GPUs"] += pod.gpu_units
+    return {node.name: words for node in inventory.nodes if (words := ", ".join(_lacks(node, used[node.name])))}
+
+
+def tell_overused(inventory: Inventory, told: Mapping[str, str]) -> Mapping[str, str]:
+    """Log what is new against what was `told`, a node once until it is well again. Returns what is to be told next."""
+    found = overused(inventory)
+    for node in found.keys() - told.keys():
+        _log.warning(
+            "inventory.overcommitted", node=node, by=found[node], remedy="nothing is free there: move pods away"
+        )
+    for node in told.keys() - found.keys():
+        _log.info("inventory.not_overcommitted", node=node)
+    return found
+
+
+def _add(sums: Counter[str], requests: Capacity) -> None:
+    sums["milli-CPU"] += requests.cpu_milli
+    sums["MiB memory"] += requests.memory_bytes
+    sums["MiB ephemeral storage"] += requests.ephemeral_bytes
+    sums["pods"] += requests.pods
+
+
+def _lacks(node: Node, used: Counter[str]) -> Iterator[str]:
+    there = Counter(f"{card.vendor} GPUs" for card in node.cards)
+    _add(there, node.room)
+    for what, amount in used.items():
+        if (lack := amount - there[what]) > 0:
+            yield f"{-(-lack // _MIB) if what.startswith('MiB') else lack} {what}"
