@@ -28,12 +28,12 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A third of the tests' time is waiting for processes they started, so three run at once on two cores, and lint beside them.
+# Lint beside the tests: both are told, and the tests often wait for processes they started.
 test: tools
 	$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: tools
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not long" --durations 15
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long" --durations 15
 
 test-long: tools
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 30

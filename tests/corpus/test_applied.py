@@ -22,6 +22,7 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
 @pytest.mark.devnet
+@pytest.mark.xdist_group("corpus")  # what a process has begun goes on only while it runs tests of this loop
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_valid_sdl_comes_up_is_unchanged_when_applied_again_and_leaves_nothing(
     document: str, lives: Any, record_property: Callable[[str, object], None]

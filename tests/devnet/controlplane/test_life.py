@@ -77,7 +77,7 @@ def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolb
     assert start_command(data, "--detach").wait(timeout=60) == 0
     code, told = lessor("status", data)
     assert (code, json.loads(told)["phase"]) == (0, "ready")
-    assert start_command(data).wait(timeout=20) == 1
+    assert start_command(data).wait(timeout=60) == 1
     assert "one runs there already" in (data.parent / "command.log").read_text()
     subprocess.run([*kubectl, "create", "namespace", "kept"], check=True, timeout=30)
     assert lessor("down", data) == (0, "stopped\n")
@@ -89,7 +89,7 @@ def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolb
     eventually(lambda: phase(data) == "ready", "ready again")
     subprocess.run([*kubectl, "get", "namespace", "kept"], check=True, timeout=30)
     os.killpg(command.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group
-    assert command.wait(timeout=20) == 0
+    assert command.wait(timeout=60) == 0
     assert processes_of(data) == []
     assert phase(data) == "stopped"
 
@@ -99,7 +99,7 @@ def test_a_command_that_is_asked_to_end_while_it_starts_leaves_nothing(data, num
     command = start_command(data)
     eventually(lambda: starting(data), "starting")
     os.killpg(command.pid, number)
-    assert command.wait(timeout=20) != 0
+    assert command.wait(timeout=60) != 0
     assert processes_of(data) == []
     assert phase(data) == "stopped"
 
@@ -116,7 +116,7 @@ def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(dat
     command = start_command(data)
     eventually(lambda: starting(data), "starting")
     os.kill(read_state(data).pid, signal.SIGKILL)
-    assert command.wait(timeout=20) == 1
+    assert command.wait(timeout=60) == 1
     eventually(lambda: processes_of(data) == [], "everything gone")
     assert "its supervisor vanished" in (data.parent / "command.log").read_text()
 
