@@ -111,10 +111,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
+    """`deposit`: what the chain holds of the provider's for it, by denom; none when its account is closed."""
+
     id: LeaseId
     state: BidState
     price: Price
     created_at: int
+    deposit: tuple[Price, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

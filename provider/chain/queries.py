@@ -19,7 +19,7 @@ from cosmos.crypto.secp256k1 import keys_pb2
 from google.protobuf.message import DecodeError
 
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
-from lease.resources import Attribute
+from lease.resources import Attribute, Price
 from provider.chain import codec
 from provider.chain.connection import AbciAnswer, Asked, QueryError
 from provider.chain.model import (
@@ -97,7 +97,7 @@ async def deployment(rpc: Asked, item: DeploymentId) -> Deployment | None:
 async def bid(rpc: Asked, item: LeaseId) -> Bid | None:
     request = market_query.QueryBidRequest(id=codec.bid_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Bid", request, market_query.QueryBidResponse)
-    return None if reply is None else convert(rpc, _bid, reply.bid)
+    return None if reply is None else convert(rpc, _bid, reply)
 
 
 async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
@@ -107,7 +107,7 @@ async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
         request = market_query.QueryBidsRequest(filters=filters, pagination=pagination)
         return (await ask(rpc, _MARKET + "Bids", request, market_query.QueryBidsResponse))[0]
 
-    return [convert(rpc, _bid, item.bid) for item in await pages(rpc, page, "bids")]
+    return [convert(rpc, _bid, item) for item in await pages(rpc, page, "bids")]
 
 
 async def bidders(rpc: Asked, item: OrderId) -> Mapping[str, BidState]:
@@ -258,8 +258,23 @@ def _order(item: Any) -> Order:
 
 
 def _bid(item: Any) -> Bid:
-    price = codec.price_from_pb(item.price)
-    return Bid(id=codec.lease_id_from_pb(item.id), state=BidState(item.state), price=price, created_at=item.created_at)
+    bid = item.bid
+    return Bid(
+        id=codec.lease_id_from_pb(bid.id),
+        state=BidState(bid.state),
+        price=codec.price_from_pb(bid.price),
+        created_at=bid.created_at,
+        deposit=_deposit(item.escrow_account),
+    )
+
+
+def _deposit(account: Any) -> tuple[Price, ...]:
+    """What cannot be read is left out: it is told to the operator, and hides no bid."""
+    try:
+        held = tuple(Price(one.denom, codec.dec_from_wire(one.amount)) for one in account.state.funds)
+    except ValueError:
+        return ()
+    return tuple(one for one in held if one.amount > 0)
 
 
 def lease_from_pb(item: Any) -> Lease:

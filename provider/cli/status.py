@@ -52,6 +52,9 @@ def status_lines(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "fees", f"paid by {told['fees']['paid_by']}"
     yield "wallet", _wallet(told["wallet"])
     yield "bids", _bids(told["bids"])
+    if told["bids"]["lost"]:
+        held = _held(told["bids"]["lost_deposits"])
+        yield "bids", f"{told['bids']['lost']} lost ones still hold {held}: every full pass tries to close them"
     if told["pricing"]["unpriced"]:
         yield "pricing", _pricing(told["pricing"])
     for node, words in told["overcommitted"].items():
@@ -92,6 +95,10 @@ def _wallet(wallet: Mapping[str, Any] | None) -> str:
     return f"{held}: {wallet['told'] or wallet['level']}"
 
 
+def _held(sums: Mapping[str, str]) -> str:
+    return ", ".join(f"{amount}{denom}" for denom, amount in sums.items()) or "nothing"
+
+
 def _pricing(pricing: Mapping[str, Any]) -> str:
     words = "failing, so there are no bids: " if pricing["failing"] else ""
     orders = f"no price for {pricing['unpriced']} orders in a row, for {pricing['seconds']:.0f} s"
@@ -100,6 +107,8 @@ def _pricing(pricing: Mapping[str, Any]) -> str:
 
 def _bids(bids: Mapping[str, Any]) -> str:
     words = f"{bids['open']} open, {bids['under_way']} under way"
+    if bids["deposits"]:
+        words += f", deposits {_held(bids['deposits'])}"
     if not bids["registered"]:
         words += "; this provider is not registered on the chain"
     return f"{words}; paused: {bids['paused']}" if bids["paused"] else words

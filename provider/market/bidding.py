@@ -220,6 +220,7 @@ async def _close(market: Market, order: OrderId, why: str, *, until_closed: bool
     is_open = found is not None and found.state is BidState.OPEN
     placed = market.book.placed.get(order) if is_open and until_closed else forget(market, order)
     if not is_open:
+        market.book.deposits.pop(order, None)
         return placed
     try:
         await market.chain.broadcast([messages.close_bid(bid_id)])
@@ -232,6 +233,7 @@ async def _close(market: Market, order: OrderId, why: str, *, until_closed: bool
             return None
         _log.debug("market.bid_was_closed_already", order=str(order), log=refusal.log)
     forget(market, order)
+    market.book.deposits.pop(order, None)
     BIDS.labels("close", "sent").inc()
     _log.info("market.bid_closed", order=str(order), why=why)
     return placed

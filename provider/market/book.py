@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lease.ids import OrderId
+from lease.resources import Price
 from provider.chain.model import MarketParams, ProviderRecord
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Snapshot
@@ -75,6 +76,8 @@ class Book:
     record_at: float = 0.0
     params: MarketParams | None = None
     placed: dict[OrderId, Placed] = field(default_factory=dict)
+    deposits: dict[OrderId, tuple[Price, ...]] = field(default_factory=dict)
+    """Of own bids that the last full pass found open, less those that ended since."""
     leased: set[OrderId] = field(default_factory=set)
     busy: set[OrderId] = field(default_factory=set)
     over: set[OrderId] = field(default_factory=set)
@@ -89,6 +92,10 @@ class Book:
     unpriced: Unpriced = field(default_factory=Unpriced)
     overused: Mapping[str, str] = field(default_factory=dict)
     """Nodes with more pods than room, as they were told of."""
+
+    def lost(self) -> set[OrderId]:
+        """Orders we gave up whose bid still holds a deposit: it is being closed, or could not be (chain.md §14, 1)."""
+        return self.deposits.keys() - self.placed.keys() - self.leased - self.busy
 
     def forget_order(self, order: OrderId) -> None:
         """It is open no more."""

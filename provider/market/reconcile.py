@@ -88,6 +88,7 @@ async def adopt(market: Market) -> bool:
     bids = await market.chain.bids(market.provider, BidState.OPEN)
     for lease in leases:
         await adopt_lease(market, lease)
+    market.book.deposits = {bid.id.order: bid.deposit for bid in bids}
     for bid in bids:
         await _adopt_bid(market, bid, height=head.height)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
@@ -108,6 +109,7 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
     market.book.leased.add(order)
     market.book.tried.get(order.owner, {}).pop(order, None)
     placed = market.book.placed.pop(order, None)
+    market.book.deposits.pop(order, None)
     market.bus.publish(LEASE_CHANGED, lease.id)
     if placed is not None and placed.decision:
         await market.outcomes.record(placed.decision, "lease")
@@ -162,9 +164,10 @@ async def _let_go_one(market: Market, order: OrderId) -> None:
 
 
 def _settled(market: Market, placed: Placed) -> bool:
-    """No block will have this bid any more if none has it now."""
-    late = not placed.unknown_at or market.book.height > placed.unknown_at + market.bid_blocks + _APART_BLOCKS
-    return late and market.clock.now() - placed.since > _UNSETTLED_SECONDS
+    """No block will have this bid any more if none has it now. Heights say so whatever a clock says."""
+    if placed.unknown_at:
+        return market.book.height > placed.unknown_at + market.bid_blocks + _APART_BLOCKS
+    return market.clock.now() - placed.since > _UNSETTLED_SECONDS
 
 
 def _gone(bid: Bid | None) -> bool:

@@ -4,12 +4,15 @@ the wallet, bids and leases. For a socket in the home, never for strangers: `GET
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from lease.resources import Price
 from provider.chain.nodes import NodeView
 from provider.chain.tx.budget import DAY_SECONDS, allowance
 from provider.chain.tx.intents import Rank
@@ -100,7 +103,18 @@ def _bids(market: Market) -> dict[str, Any]:
         "under_way": len(book.busy),
         "registered": book.record is not None,
         "paused": market.paused(),
+        "deposits": _sums(book.deposits.values()),
+        "lost": len(lost := book.lost()),
+        "lost_deposits": _sums(book.deposits[order] for order in lost),
     }
+
+
+def _sums(deposits: Iterable[Iterable[Price]]) -> dict[str, str]:
+    """By denom, micro-units."""
+    sums: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for deposit in chain.from_iterable(deposits):
+        sums[deposit.denom] += deposit.amount
+    return {denom: f"{amount:f}" for denom, amount in sorted(sums.items())}
 
 
 def _pricing(market: Market) -> dict[str, Any]:

@@ -74,6 +74,7 @@ async def test_a_bid_becomes_a_lease_and_the_lease_ends_as_the_chain_says(node: 
         assert sent.fee.endswith("uakt")
         (bid,) = await us.bids(US, BidState.OPEN)
         assert (bid.id, bid.price) == (order(7).bid_by(US), Price("uact", Decimal("12.5")))
+        assert bid.deposit == (Price("uakt", Decimal(500000)),)
 
         unknown = await us.lease(bid.id)
         assert (unknown.lease, unknown.chain_id) == (None, node.chain_id)

@@ -59,6 +59,9 @@ def test_recorded_bids_and_leases_have_prices_in_whole_tokens(recorded: Recorded
                 assert codec.price_to_pb(price) == item.bid.price
                 assert price.amount < 10**7
                 assert BidState(item.bid.state)
+                held = queries._bid(item).deposit
+                assert bool(held) == (item.bid.state in (BidState.OPEN, BidState.ACTIVE))
+                assert all(one.amount >= 500_000 for one in held)
     for entry in entries(recorded, "/akash.market.v1beta5.Query/Leases"):
         if not entry.get("code"):
             for item in market_query.QueryLeasesResponse.FromString(base64.b64decode(entry["response"])).leases:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from lease.ids import OrderId, namespace_name
-from lease.resources import Attribute
+from lease.resources import Attribute, Price
 from provider.chain.model import BidState
-from provider.errors import TxRefused
+from provider.errors import ChainError, TxRefused
 from provider.inventory.capacity import Capacity, Card, Overcommit
 from provider.inventory.ledger import Ledger
 from provider.inventory.reading import node as read_node
@@ -165,6 +166,51 @@ def test_c8_only_what_fits_node_by_node_is_bid_on(cpu: int, count: int, fits: bo
     free = Ledger(US).free(make_inventory(cpu=3000, nodes=2))
     found = decide(make_order(cpu=cpu, count=count), RECORD, snapshot=free, rules=RULES, audits={})
     assert isinstance(found, Bid) == fits
+
+
+async def test_a9_a_deposit_locked_in_a_lost_bid_is_listed_until_it_is_back(tmp_path: Path) -> None:
+    """Only of bids that are open on the chain for orders that are not: leases and living bids hold theirs as well."""
+    async with running(tmp_path) as world:
+        book, held = world.market.book, (Price("uakt", Decimal(500_000)),)
+        for dseq in (6, 7, 8):
+            world.chain.add_order(make_order(dseq, cpu=10))
+        await world.block()
+        for bid, found in world.chain.bid_states.items():
+            world.chain.bid_states[bid] = replace(found, deposit=held)
+        await full_pass(world.market)
+        assert (book.deposits, book.lost()) == ({order_id(dseq): held for dseq in (6, 7, 8)}, set())
+        world.chain.before = refuse_broadcasts
+        world.chain.create_lease(order_id(6).bid_by(US))
+        world.chain.create_lease(order_id(7).bid_by("akash1rival"))
+        await world.block()
+        assert (set(book.deposits), book.lost()) == ({order_id(7), order_id(8)}, {order_id(7)})
+        await full_pass(world.market)
+        assert book.lost() == {order_id(7)}
+        world.chain.before = lambda call: None
+        await full_pass(world.market)
+        assert (set(book.deposits), book.lost()) == ({order_id(8)}, set())
+
+
+@pytest.mark.parametrize("gone", [BidState.LOST, BidState.CLOSED])
+async def test_a9_a_deposit_that_the_chain_gave_back_by_itself_is_listed_no_more(
+    tmp_path: Path, gone: BidState
+) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order())
+        await world.block()
+        await full_pass(world.market)
+        assert set(world.market.book.deposits) == {order_id(7)}
+        ours = order_id(7).bid_by(US)
+        world.chain.create_lease(order_id(7).bid_by("akash1rival"))
+        world.chain.bid_states[ours] = replace(world.chain.bid_states[ours], state=gone)
+        await world.block()
+        assert not world.market.book.deposits
+        assert world.chain.sent_kinds() == ["MsgCreateBid"]
+
+
+def refuse_broadcasts(call: str) -> None:
+    if call == "broadcast":
+        raise ChainError("fake", "connection refused")
 
 
 @pytest.mark.parametrize(

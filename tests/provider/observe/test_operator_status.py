@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from lease.ids import LeaseId
+from lease.resources import Price
 from provider.chain.nodes import NodeView
 from provider.chain.tx.journal import Fate, MemoryJournal, SentTx
 from provider.cli import build_app
@@ -98,7 +100,15 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
         "spent": 3000,
         "left": {"bids": 4000, "withdrawals": 6000, "closing": 7000},
     }
-    assert told["bids"] == {"open": 1, "under_way": 0, "registered": True, "paused": ""}
+    assert told["bids"] == {
+        "open": 1,
+        "under_way": 0,
+        "registered": True,
+        "paused": "",
+        "deposits": {},
+        "lost": 0,
+        "lost_deposits": {},
+    }
     assert told["pricing"] == {"unpriced": 0}
     assert told["overcommitted"] == {}
     assert told["leases"] == {"running": 2, "failed": 1}
@@ -130,6 +140,17 @@ async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_w
     (line,) = (text for name, text in status_lines(told) if name == "pricing")
     assert line.startswith(begins)
     assert line.endswith(f"price for {orders} orders in a row, for 100 s; the last: the price script printed 'debug'")
+
+
+async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon: Daemon) -> None:
+    akt, act = Price("uakt", Decimal(500_000)), Price("uact", Decimal("1.5"))
+    daemon.world.market.book.deposits = {order_id(7): (akt,), order_id(5): (akt, act), order_id(6): (akt,)}
+    told = await operator_status(daemon.observed)
+    assert json.loads(json.dumps(told)) == told
+    assert [text for name, text in status_lines(told) if name == "bids"] == [
+        "1 open, 0 under way, deposits 1.5uact, 1500000uakt",
+        "2 lost ones still hold 1.5uact, 1000000uakt: every full pass tries to close them",
+    ]
 
 
 async def test_c5_the_status_names_the_node_that_has_more_pods_than_room(daemon: Daemon) -> None:
