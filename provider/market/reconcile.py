@@ -84,8 +84,8 @@ async def adopt(market: Market) -> bool:
             "market.not_registered", provider=market.provider, remedy="create the provider on chain; no bids until then"
         )
     living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+    bids = await market.chain.bids(market.provider, BidState.OPEN)  # first: what is taken meanwhile is in both
     leases = await market.chain.leases(provider=market.provider, states=living)
-    bids = await market.chain.bids(market.provider, BidState.OPEN)
     for lease in leases:
         await adopt_lease(market, lease)
     market.book.deposits = {bid.id.order: bid.deposit for bid in bids}
@@ -123,8 +123,8 @@ async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
     if order is None:
         return
     known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
-    if order.state is OrderState.OPEN:  # else it is ended with the orders that are open no more
-        market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
+    # also of an order that is open no more: it may have been given to us, and is ended with its like if not
+    market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     age = max(0, height - bid.created_at) * _BLOCK_SECONDS
     market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))

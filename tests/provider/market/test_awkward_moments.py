@@ -56,6 +56,27 @@ async def test_nothing_is_decided_before_a_node_that_was_behind_has_told_what_is
         assert [message.id.dseq for message in chain.sent] == [9]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("moment", ["bids", "leases", "order"])
+async def test_a_bid_that_is_taken_while_a_start_asks_what_is_ours_keeps_its_room(tmp_path: Path, moment: str) -> None:
+    """Whichever question comes first, no answer may miss it twice (simulation seed 8527: three leases, two cards)."""
+    chain = FakeChain()
+    known_bid(chain, 7, cpu=3000)
+    chain.add_order(make_order(8, cpu=3000))
+    chain.pending.clear()
+    bid = order_id(7).bid_by(US)
+
+    def taken(name: str) -> None:
+        if name == moment and bid not in chain.lease_states:
+            chain.create_lease(bid)
+            chain.pending.clear()
+
+    chain.before = taken
+    async with running(tmp_path, chain=chain) as world:
+        await world.later(1)
+        assert bid in chain.lease_states
+        assert (chain.sent, world.free_cpu()) == ([], 1000)
+
+
 class SlowHead(FakeChain):
     """Tells its height when `told` is set."""
 
