@@ -29,7 +29,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 # Lint beside the tests: both are told, and the tests often wait for processes they started.
-test: tools
+test: setup
 	$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: tools
