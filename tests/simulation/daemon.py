@@ -9,7 +9,6 @@ from decimal import Decimal
 from functools import cache, partial
 from random import Random
 
-from lease.build import SpecSettings, lease_spec
 from lease.ids import OrderId
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus import MemoryBus
@@ -33,6 +32,7 @@ from provider.settings import Settings
 from provider.store import Database
 from provider.store.sealing import KeyRing
 from provider.units import Coin, parse_address_range
+from tests.fakes.specs import spec_maker
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import RULES
 from tests.simulation.virtual import VirtualClock
@@ -51,20 +51,7 @@ def _settings() -> Settings:
     return Settings(ip_ranges=_RANGES, storage_classes={"beta2": 4 << 30})
 
 
-def make_spec(
-    record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
-) -> LeaseSpec:
-    return lease_spec(
-        lease=record.lease,
-        group=record.group,
-        resource_version=record.resource_version,
-        placements=record.placements,
-        addresses=addresses,
-        cluster=_FACTS,
-        settings=SpecSettings(),
-        withheld=withheld,
-        previous=previous,
-    )
+make_spec = spec_maker(_FACTS)
 
 
 def _openable(make: MakeLeaseSpec) -> MakeLeaseSpec:

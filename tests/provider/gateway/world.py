@@ -11,38 +11,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lease.build import SpecSettings, lease_spec
 from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import ClusterFacts
 from provider.chain.model import Deployment, Lease, LeaseState
 from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
-from provider.lifecycle.records import ManifestRecord
 from provider.operators.objects import Kind
+from tests.fakes.specs import spec_maker
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 FREE = Price("uact", 1)
 
 
-def make_spec(
-    record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
-) -> LeaseSpec:
-    """`lifecycle.parts.MakeLeaseSpec` of a plain provider."""
-    return lease_spec(
-        lease=record.lease,
-        group=record.group,
-        resource_version=record.resource_version,
-        placements=record.placements,
-        addresses=addresses,
-        cluster=ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)),
-        settings=SpecSettings(),
-        withheld=withheld,
-        previous=previous,
-    )
+make_spec = spec_maker(ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)))
 
 
 class ScriptedClock:

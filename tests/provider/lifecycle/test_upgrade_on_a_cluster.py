@@ -15,7 +15,6 @@ import pytest
 
 from components.lease import lease_objects
 from devnet.tools import Toolbox
-from lease.build import SpecSettings, lease_spec
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
 from lease.spec import ClusterFacts, LeaseSpec
@@ -25,6 +24,7 @@ from provider.lifecycle.records import ManifestRecord, read_manifest
 from provider.lifecycle.serving import PENDING
 from provider.lifecycle.state import Phase
 from provider.operators.objects import MANIFEST, SECRET
+from tests.fakes.specs import spec_maker
 from tests.provider.lifecycle.older import OLDER, older_builder, run_older
 from tests.provider.lifecycle.real import engine_config, real_world
 from tests.provider.lifecycle.world import World, a_group, a_lease
@@ -43,17 +43,8 @@ class Isolated(World):
         addresses: Mapping[str, str],
         previous: LeaseSpec | None,
     ) -> LeaseSpec:
-        return lease_spec(
-            lease=record.lease,
-            group=record.group,
-            resource_version=record.resource_version,
-            placements=record.placements,
-            addresses=addresses,
-            cluster=ClusterFacts(network_policies=True, api_server_endpoints=("192.0.2.1:6443",)),
-            settings=SpecSettings(),
-            withheld=withheld,
-            previous=previous,
-        )
+        make = spec_maker(ClusterFacts(network_policies=True, api_server_endpoints=("192.0.2.1:6443",)))
+        return make(record, withheld=withheld, addresses=addresses, previous=previous)
 
 
 def two_services(host: str, image: str = "nginx:1") -> Group:

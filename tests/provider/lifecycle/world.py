@@ -10,7 +10,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from lease.build import SpecSettings, lease_spec
+from lease.build import SpecSettings
 from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
 from lease.manifest import Expose, Group, Params, Service, StorageMount
 from lease.resources import Attribute, Price, Resources, Volume
@@ -37,6 +37,7 @@ from provider.operators.objects import (
 from provider.units import parse_address_range
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.engine import FakeEngine
+from tests.fakes.specs import spec_maker
 
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
@@ -167,17 +168,8 @@ class World:
         addresses: Mapping[str, str],
         previous: LeaseSpec | None,
     ) -> LeaseSpec:
-        return lease_spec(
-            lease=record.lease,
-            group=record.group,
-            resource_version=record.resource_version,
-            placements=record.placements,
-            addresses=addresses,
-            cluster=ClusterFacts(network_policies=False),
-            settings=self.settings,
-            withheld=withheld,
-            previous=previous,
-        )
+        make = spec_maker(ClusterFacts(network_policies=False), self.settings)
+        return make(record, withheld=withheld, addresses=addresses, previous=previous)
 
     async def send(self, lease: LeaseId, group: Group) -> None:
         """The tenant's manifest is accepted."""
