@@ -6,6 +6,8 @@ import importlib
 
 import typer
 
+from provider.cli.version import VersionOption
+
 __all__ = ["main"]
 
 _COMMANDS = (
@@ -22,10 +24,15 @@ Start with `lessor doctor` (are the tools there?), `lessor demo` (a whole world 
 
 def build_app() -> typer.Typer:
     """The whole command tree."""
-    app = typer.Typer(name="lessor", no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help=_HELP)
+    app = typer.Typer(name="lessor", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+    app.callback(help=_HELP)(_options)
     for name in _COMMANDS:
         importlib.import_module(f"provider.cli.{name}").register(app)
     return app
+
+
+def _options(*, version: VersionOption = False) -> None:
+    """The options before the command; the callback of each option does the work."""
 
 
 def main() -> None:

@@ -1,0 +1,34 @@
+"""`lessor --version`: the installed version, or the version that a checkout's pyproject.toml names."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["VersionOption", "version"]
+
+_PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+def version(installed: Callable[[str], str] = metadata.version) -> str:
+    """The version of the installed package; in a checkout that is not installed, the version in pyproject.toml."""
+    try:
+        return installed("lessor")
+    except metadata.PackageNotFoundError:
+        return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
+
+
+def _print_and_exit(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lessor {version()}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_and_exit)
+]
