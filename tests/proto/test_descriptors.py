@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import Default
 
-from tests.chain.recording import ROOT, shared
+from tests.chain.recording import ROOT
 
 PROTO = ROOT / "proto"
 TYPES = {
@@ -32,7 +32,7 @@ TYPES = {
 
 @cache
 def packages() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(shared("reference", "chain-messages.json").read_text())["packages"]
+    loaded: dict[str, Any] = json.loads((ROOT / "docs" / "protocol" / "chain-messages.json").read_text())["packages"]
     for name in modules():
         importlib.import_module(name)
     return loaded
