@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["alive", "start_bound", "started_at"]
+__all__ = ["alive", "cpu_seconds", "start_bound", "started_at"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -59,6 +59,12 @@ def started_at(pid: int) -> int:
     """Start time of a process in clock ticks since boot, 0 if there is none; with the pid it names one process."""
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used, and those of its descendants that it has waited for; 0 if there is none."""
+    fields = _stat(pid)
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid: int, *, since: int = 0) -> bool:

@@ -15,7 +15,7 @@ from devnet.demo.processes import programs_started
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
 from devnet.tenant import OpenBid
-from devnet.tools import ensure_tools
+from devnet.tools import ensure_tools, voice
 from devnet.world import Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
@@ -48,7 +48,8 @@ async def run_demo(options: DemoOptions, console: Console) -> None:
     """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on."""
     sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
     telling = Telling(console)
-    toolbox = await asyncio.to_thread(ensure_tools, progress=telling.line)
+    with voice(console, indent="   ") as told:
+        toolbox = await asyncio.to_thread(ensure_tools, voice=told)
     async with AsyncExitStack() as stack:
         with telling.step("The devnet: a Kubernetes control plane and a simulated chain, on loopback"):
             world = await stack.enter_async_context(World.start(options.data, toolbox))

@@ -14,6 +14,7 @@ In a thread when called from asyncio: `await asyncio.to_thread(ensure_tools)`. T
 from __future__ import annotations
 
 from devnet.tools.cache import Cache
+from devnet.tools.progress import Voice, voice
 from devnet.tools.toolbox import CONTROL_PLANE, ENGINE, Found, Toolbox, ensure_tools, survey
 
-__all__ = ["CONTROL_PLANE", "ENGINE", "Cache", "Found", "Toolbox", "ensure_tools", "survey"]
+__all__ = ["CONTROL_PLANE", "ENGINE", "Cache", "Found", "Toolbox", "Voice", "ensure_tools", "survey", "voice"]

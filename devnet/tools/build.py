@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, assert_never
 
-from devnet.children import start_bound
+from devnet.children import cpu_seconds, start_bound
 from devnet.errors import BuildFailed, GoMissing
-from devnet.tools.cache import Cache, Progress, exclusive, family_files, recipe_hash
+from devnet.tools.cache import Cache, exclusive, family_files, recipe_hash
+from devnet.tools.progress import Meter, Voice
 from devnet.tools.recipes import (
     TOOLS,
     Adopt,
@@ -33,7 +34,7 @@ from devnet.tools.versions import parse, probe, shown
 __all__ = ["Builder"]
 
 _GO_MINIMUM = (1, 26, 0)
-_REPORT_SECONDS = 30
+_LOOK_SECONDS = 1.0
 _STAMP = "versions.json"
 
 
@@ -47,8 +48,9 @@ class Builder:
 
     root: Path
     cache: Cache
-    progress: Progress
+    voice: Voice
     throw_away: bool = False
+    meter: Meter = dataclasses.field(default_factory=Meter)
 
     def key(self, chosen: Recipe) -> str:
         """`<name>-<hash of the recipe>`."""
@@ -68,13 +70,18 @@ class Builder:
         done = self.folder(chosen)
         if done.is_dir():
             return done
-        for step in chosen.steps:
-            if isinstance(step, Adopt):
-                self.ensure(recipe(step.recipe))
-        with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, progress=self.progress):
+        for adopted in _adopted(chosen):
+            self.ensure(adopted)
+        with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, progress=self.voice.line):
             if not done.is_dir():
                 self._build(chosen, done)
+        self.meter.drop(chosen.name)  # perhaps another process built it
         return done
+
+    def plan(self, wanted: Iterable[Recipe]) -> None:
+        """Tell the meter what `ensure` is going to be asked for."""
+        every = [each for chosen in wanted for each in (*_adopted(chosen), chosen)]
+        self.meter.plan({each.name: each.cpu_seconds for each in every if not self.folder(each).is_dir()})
 
     def _build(self, chosen: Recipe, done: Path) -> None:
         require_go()
@@ -82,8 +89,9 @@ class Builder:
         shutil.rmtree(partial, ignore_errors=True)  # left by a killed build; we hold the lock, nobody uses it
         log = self.cache.log(done.name)
         log.parent.mkdir(parents=True, exist_ok=True)
+        self.meter.begin(chosen.name, estimate=chosen.cpu_seconds)
         work = _Work(chosen, self, partial, log)
-        self.progress(f"{chosen.name}: building, about {chosen.cpu_seconds} CPU seconds from nothing; log {log}")
+        self.voice.line(f"{chosen.name}: building, about {chosen.cpu_seconds} CPU seconds from nothing; log {log}")
         try:
             work.run()
             work.check()
@@ -92,7 +100,16 @@ class Builder:
             raise
         partial.rename(done)
         work.forget_go_cache()
-        self.progress(f"{chosen.name}: built in {time.monotonic() - work.began:.0f} s")
+        used, elapsed = work.cpu_seconds(), self.meter.elapsed
+        self.meter.use(used)
+        self.meter.finish()
+        self.voice.line(f"{chosen.name}: built in {elapsed:.0f} s ({used:.0f} CPU seconds)")
+
+
+def _adopted(chosen: Recipe) -> Iterator[Recipe]:
+    for step in chosen.steps:
+        if isinstance(step, Adopt):
+            yield recipe(step.recipe)
 
 
 def require_go() -> None:
@@ -115,7 +132,11 @@ class _Work:
         self.recipe, self.builder, self.partial, self.log = chosen, builder, partial, log
         self.source = partial / "source"
         self.go_cache = builder.cache.root / "go-build" / partial.name
-        self.began = time.monotonic()
+        self._before = _children_cpu_seconds()
+
+    def cpu_seconds(self, running: int | None = None) -> float:
+        """What this build has used so far; `running` is a process that is not waited for yet."""
+        return _children_cpu_seconds() - self._before + (cpu_seconds(running) if running else 0.0)
 
     def run(self) -> None:
         """All steps, in a copy of the family's folder: the checkout stays as it is."""
@@ -212,16 +233,22 @@ class _Work:
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         while True:
             try:
-                return process.wait(timeout=_REPORT_SECONDS)
+                return process.wait(timeout=_LOOK_SECONDS)
             except subprocess.TimeoutExpired:
-                elapsed = time.monotonic() - self.began
-                self.builder.progress(f"{self.recipe.name}: still building after {elapsed:.0f} s; log {self.log}")
+                self.builder.meter.use(self.cpu_seconds(process.pid))
+                self.builder.voice.live(self.builder.meter.told())
 
     def _environment(self) -> dict[str, str]:
         own = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
         if self.builder.throw_away:
             own["GOCACHE"] = str(self.go_cache)
         return {**os.environ, **own}
+
+
+def _children_cpu_seconds() -> float:
+    """Of all children of ours that have ended, and theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _go_build(step: GoBuild, target: Path) -> list[str]:

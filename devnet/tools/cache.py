@@ -9,17 +9,15 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from devnet.errors import NoCheckout
+from devnet.tools.progress import Progress
 from devnet.tools.recipes import Adopt, CopyFromCheckout, Recipe, recipe
 
-__all__ = ["Cache", "Progress", "exclusive", "recipe_hash", "sources"]
-
-Progress = Callable[[str], None]
-"""Told one line at a time what is going on."""
+__all__ = ["Cache", "exclusive", "recipe_hash", "sources"]
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _SOURCES = ("go.mod", "go.sum", "*.go")

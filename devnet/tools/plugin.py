@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 from devnet.errors import DevnetError
-from devnet.tools.cache import Cache, Progress, exclusive
+from devnet.tools.cache import Cache, exclusive
+from devnet.tools.progress import Progress
 from devnet.tools.recipes import PLUGIN
 
 __all__ = ["installed_home"]

@@ -12,8 +12,9 @@ from typing import Literal
 
 from devnet.errors import ToolsMissing
 from devnet.tools.build import Builder
-from devnet.tools.cache import Cache, Progress, sources
+from devnet.tools.cache import Cache, sources
 from devnet.tools.plugin import installed_home
+from devnet.tools.progress import Voice, once_a_minute
 from devnet.tools.recipes import TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
 
@@ -83,37 +84,48 @@ class Toolbox:
 
 def survey(names: Iterable[str] | None = None, *, cache: Cache | None = None) -> list[Found]:
     """What there is, building nothing. One row a tool, in the order of the table of tools."""
-    builder = _builder(cache, progress=lambda _: None, throw_away=False)
+    builder = _builder(cache, Voice(_nothing, _nothing), throw_away=False)
     return [_find(chosen, builder) for chosen in _chosen(names)]
 
 
 def ensure_tools(
     names: Sequence[str] | None = None,
     *,
-    progress: Progress = lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+    voice: Voice | None = None,
     build: bool = True,
     throw_away: bool | None = None,
     cache: Cache | None = None,
 ) -> Toolbox:
     """All tools (or `names`, for example CONTROL_PLANE), built where missing. Blocks; a first build takes many minutes.
 
+    `voice`: who is told how it goes (default: lines on stderr, one a minute while a tool is being built).
     `build=False` raises ToolsMissing instead. `throw_away` (default: LESSOR_GO_CACHE=throw-away) see Builder.
     Raises NoCheckout, GoMissing, BuildFailed.
     """
     if throw_away is None:
         throw_away = os.environ.get("LESSOR_GO_CACHE") == "throw-away"
-    builder = _builder(cache, progress=progress, throw_away=throw_away)
+    builder = _builder(cache, voice or Voice(_on_stderr, once_a_minute(_on_stderr)), throw_away=throw_away)
     found = [_find(chosen, builder) for chosen in _chosen(names)]
     missing = [row.name for row in found if row.path is None]
     if missing and not build:
         raise ToolsMissing(missing)
-    for name in dict.fromkeys(tool(row).recipe for row in missing):
-        builder.ensure(recipe(name))
+    wanted = [recipe(name) for name in dict.fromkeys(tool(row).recipe for row in missing)]
+    builder.plan(wanted)
+    for each in wanted:
+        builder.ensure(each)
     return _toolbox([row if row.path else _find(tool(row.name), builder) for row in found], builder)
 
 
-def _builder(cache: Cache | None, *, progress: Progress, throw_away: bool) -> Builder:
-    return Builder(sources(), cache or Cache.default(), progress, throw_away)
+def _nothing(line: str) -> None:
+    """Told, and not said."""
+
+
+def _on_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _builder(cache: Cache | None, voice: Voice, *, throw_away: bool) -> Builder:
+    return Builder(sources(), cache or Cache.default(), voice, throw_away)
 
 
 def _chosen(names: Iterable[str] | None) -> list[Tool]:
@@ -158,6 +170,6 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
     if _PLUGIN in programs and "pulumi" in programs:
         key = builder.key(recipe(tool(_PLUGIN).recipe))
         home = installed_home(
-            builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, progress=builder.progress
+            builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, progress=builder.voice.line
         )
     return Toolbox(programs, home, tuple(cached))

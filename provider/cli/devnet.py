@@ -38,12 +38,13 @@ def up(
     """Start it; builds missing tools first. Without --detach it runs until Ctrl-C, and ends with this command."""
     from devnet.controlplane import ControlPlane, default_nodes  # noqa: PLC0415  only this command needs them
     from devnet.errors import DevnetError  # noqa: PLC0415
-    from devnet.tools import CONTROL_PLANE, ensure_tools  # noqa: PLC0415
+    from devnet.tools import CONTROL_PLANE, ensure_tools, voice  # noqa: PLC0415
 
     errors = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)  # ends like Ctrl-C: by leaving the context, which waits for the end
     try:
-        toolbox = ensure_tools(CONTROL_PLANE, progress=lambda line: errors.print(line, markup=False, highlight=False))
+        with voice(errors) as told:
+            toolbox = ensure_tools(CONTROL_PLANE, voice=told)
         plane = ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach)
         with plane:
             _tell(plane)

@@ -28,12 +28,13 @@ def doctor(
 ) -> None:
     """Show every tool: where it was found, which version, and what to do. Exit code 1 when one is missing."""
     from devnet.errors import DevnetError  # noqa: PLC0415  other commands start without the devnet
-    from devnet.tools import ensure_tools, survey  # noqa: PLC0415
+    from devnet.tools import ensure_tools, survey, voice  # noqa: PLC0415
 
     errors = Console(stderr=True)
     try:
         if build:
-            ensure_tools(progress=lambda line: errors.print(line, markup=False, highlight=False), throw_away=throw_away)
+            with voice(errors) as told:
+                ensure_tools(voice=told, throw_away=throw_away)
         rows = [dataclasses.asdict(found) for found in survey()]
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)

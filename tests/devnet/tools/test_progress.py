@@ -1,0 +1,142 @@
+"""What a long build tells, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from devnet.tools.progress import Meter, once_a_minute, voice
+from devnet.tools.recipes import RECIPES
+from tests.devnet.tools.families import RECIPE, builder, fake_go, first_on_path
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def meter(**estimates: float) -> tuple[Meter, Clock]:
+    clock = Clock()
+    made = Meter(clock)
+    made.plan(estimates)
+    return made, clock
+
+
+def test_before_anything_is_seen_two_cores_are_thought_to_work():
+    made, _ = meter(one=120, two=240)
+    made.begin("one", estimate=120)
+    assert made.remaining == 180
+
+
+def test_the_rest_is_told_at_the_pace_seen():
+    made, clock = meter(one=120, two=240)
+    made.begin("one", estimate=120)
+    clock.now += 60
+    made.use(60)
+    assert made.pace == 1
+    assert made.remaining == 300
+    assert made.told() == "one: building for 1:00; this and 1 more may take about 5 min more"
+
+
+def test_finished_recipes_correct_the_estimates_of_the_rest():
+    """A machine whose cores do half as much in a CPU second, or a cache that has most already."""
+    made, clock = meter(one=100, two=300)
+    made.begin("one", estimate=100)
+    clock.now += 100
+    made.use(200)
+    made.finish()
+    made.begin("two", estimate=300)
+    assert made.remaining == 300
+    clock.now += 50
+    made.use(100)
+    assert made.remaining == 250
+
+
+def test_a_recipe_beyond_its_estimate_does_not_end_the_rest():
+    made, clock = meter(one=100, two=200)
+    made.begin("one", estimate=100)
+    clock.now += 300
+    made.use(300)
+    assert made.remaining == 205
+    made.finish()
+    assert made.remaining == 600, "three times the estimate, as the first one took"
+
+
+def test_what_another_process_built_is_waited_for_no_more():
+    made, _ = meter(one=100, two=200)
+    made.drop("two")
+    made.begin("one", estimate=100)
+    assert made.remaining == 50
+    assert made.told() == "one: building for 0:00; this may take a minute more"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10_000), st.floats(0, 1e4), st.floats(0, 1e4)), min_size=1, max_size=8),
+)
+def test_no_course_of_a_build_gives_nonsense(course):
+    made, clock = meter(**{f"r{at}": estimate for at, (estimate, _, _) in enumerate(course)})
+    for at, (estimate, seconds, used) in enumerate(course):
+        made.begin(f"r{at}", estimate=estimate)
+        clock.now += seconds
+        made.use(used)
+        assert 0 <= made.remaining < float("inf")
+        assert "\n" not in made.told()
+        made.finish()
+    assert made.remaining == 0
+
+
+def test_elsewhere_than_on_a_terminal_there_is_one_line_a_minute():
+    clock, said = Clock(), list[str]()
+    live = once_a_minute(said.append, clock=clock)
+    for second in range(301):
+        clock.now = 1000.0 + second
+        live(f"after {second} s")
+    assert said == [f"after {minute * 60} s" for minute in range(1, 6)]
+
+
+def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
+    console = Console(file=io.StringIO(), width=40)
+    text = f"kubernetes: building; log /{'very/' * 30}long [not markup]"
+    with voice(console) as told:
+        told.line(text)
+        told.live("not a minute yet")
+    assert console.file.getvalue() == f"{text}\n"
+
+
+def test_on_a_terminal_a_living_line_is_below_what_stays():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with voice(console) as told:
+        told.line("etcd: building")
+        told.live("etcd: building for 0:01 [sic]")
+        told.line("etcd: built")
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
+    assert shown.index("etcd: building\n") < shown.index("etcd: built\n")
+    assert "building for 0:01 [sic]" in shown
+
+
+def test_a_build_tells_its_begin_its_course_and_its_end(tmp_path, monkeypatch):
+    first_on_path(monkeypatch, tmp_path / "bin")
+    monkeypatch.setattr("devnet.tools.build._LOOK_SECONDS", 0.01)
+    fake_go(tmp_path / "bin", told=tmp_path / "told", then="sleep 0.1")
+    made, told = builder(tmp_path)
+    made.plan([RECIPE])
+    made.ensure(RECIPE)
+    first, *course, last = told
+    assert re.fullmatch(r"hello: building, about 1 CPU seconds from nothing; log \S+", first)
+    assert set(course) == {"hello: building for 0:00; this may take a minute more"}
+    assert re.fullmatch(r"hello: built in 0 s \(\d CPU seconds\)", last)
+
+
+@pytest.mark.parametrize("name", [each.name for each in RECIPES])
+def test_every_recipe_has_an_estimate_unless_it_only_copies(name):
+    [chosen] = [each for each in RECIPES if each.name == name]
+    assert (chosen.cpu_seconds > 0) == (name != "pulumi")
