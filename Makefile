@@ -5,7 +5,6 @@ BIN    := $(VENV)/bin
 SDL    ?=
 KEEP   ?=
 DENOM  ?=
-export LESSOR_SHARED ?= ../shared
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -3,7 +3,7 @@ up with ten blocks a second, and what it holds in memory.
 
     python -m benchmarks.market_follower [--blocks 10000] [--seconds 20]
 
-Blocks are those of the recordings (LESSOR_SHARED): `recorded` has all of them in turn, `full` only the one with the
+Blocks are those of the recordings (tests/data): `recorded` has all of them in turn, `full` only the one with the
 most events (200 of Akash, 727 in all). The node is a process of its own; the pump writes heights to SQLite
 as the daemon does. The last line is one JSON object.
 """
@@ -37,11 +37,11 @@ from provider.clock import SystemClock
 from provider.settings import Settings
 from provider.store import Database, open_database
 from provider.store.cursors import save_cursor
+from tests.data import rows as recorded_rows
 
 __all__ = ["follower_figures"]
 
 CHAIN = "local"
-RECORDINGS = Path(os.environ.get("LESSOR_SHARED", "../shared")) / "recordings/chain/blocks.jsonl"
 
 
 class ReplayedNode:
@@ -94,7 +94,7 @@ def stamp() -> str:
 
 def recorded(kind: str) -> list[bytes]:
     """The rest of each block's answer, behind its height."""
-    rows = [json.loads(line) for line in RECORDINGS.read_text().splitlines()]
+    rows = list(recorded_rows("recordings/chain/blocks.jsonl"))
     if kind == "full":
         rows = [max(rows, key=lambda row: sum(len(tx["events"] or ()) for tx in row["txs"]))]
     return [_rest(row) for row in rows]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ import yaml
 from lease.errors import SdlInvalid
 from lease.sdl import read_sdl
 from lease.sdl.document import compose
+from tests.data import SDL
 from tests.lease.hostile import HOSTILE, heaviest_valid
 
 CHECKOUT = Path(__file__).parents[1]
@@ -46,9 +46,7 @@ print(seconds, int(status["VmHWM"].split()[0]) / 1024)
 
 
 def _texts() -> list[bytes]:
-    shared = Path(os.environ.get("LESSOR_SHARED") or CHECKOUT.parent / "shared")
-    paths = sorted((CHECKOUT / shared / "sdl").glob("*.yaml")) or sorted((CHECKOUT / "examples").glob("*.yaml"))
-    return [path.read_bytes() for path in paths]
+    return [path.read_bytes() for path in sorted(SDL.glob("*.yaml"))]
 
 
 def _round(read: Callable[[bytes], object], texts: list[bytes]) -> float:

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: the shared corpus, and one control plane a test session."""
+"""Fixtures that every test may use: the tools, and one control plane a test session."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
 
 hypothesis.settings.register_profile("lessor", deadline=None)  # a noisy machine is no finding
 hypothesis.settings.load_profile("lessor")
-
-_CHECKOUT = Path(__file__).resolve().parents[1]
 
 # Hundreds of children (daemons, workers, commands) would each compile the whole checkout again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -60,17 +58,6 @@ class DevnetCluster:
     async def kubectl_async(self, *args: str, stdin: str | None = None) -> str:
         """The same from a coroutine."""
         return await asyncio.to_thread(self.kubectl, *args, stdin=stdin)
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The corpus of recordings, SDLs and references: LESSOR_SHARED, else `../shared` beside the checkout."""
-    told = os.environ.get("LESSOR_SHARED", "../shared")
-    folder = (_CHECKOUT / told).resolve()
-    if not folder.is_dir():
-        reason = f"no shared corpus at {folder}: set LESSOR_SHARED to the folder that holds sdl/ and recordings/"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ __all__ = ["LogFormat", "Settings", "load_settings", "unknown_variables"]
 
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _PREFIXES = ("AP_", "AKASH_", "LESSOR_")
-_NOT_SETTINGS = frozenset({"LESSOR_CACHE", "LESSOR_GO_CACHE", "LESSOR_PYTHON", "LESSOR_SHARED"})
+_NOT_SETTINGS = frozenset({"LESSOR_CACHE", "LESSOR_GO_CACHE", "LESSOR_PYTHON"})
 """Read by the build of the tools, the language host and the tests."""
 
 

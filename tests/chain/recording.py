@@ -1,46 +1,31 @@
-"""The recorded chain: where it lies, and its rows. Absent recordings skip the comparison, except in CI."""
+"""The recorded chain: its files and its rows."""
 
 from __future__ import annotations
 
 import base64
-import json
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.data import DATA, document
+from tests.data import rows as rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def shared(*parts: str) -> Path:
-    """A file of the shared material; skips (fails with CI=true) when it is not there."""
-    base = Path(os.environ.get("LESSOR_SHARED", "../shared"))
-    path = (base if base.is_absolute() else ROOT / base).joinpath(*parts)
-    if path.exists():
-        return path
-    message = f"{path} is absent; set LESSOR_SHARED to the folder that holds reference/ and recordings/"
-    if os.environ.get("CI") == "true":
-        pytest.fail(message)
-    pytest.skip(message)
-
-
-def recorded(name: str) -> Path:
-    return shared("recordings", "chain", name)
+GENESIS = DATA / "recordings" / "chain" / "genesis.json"
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:
-    with recorded(name).open() as lines:
-        yield from map(json.loads, lines)
+    return rows_of(f"recordings/chain/{name}")
 
 
 @cache
 def block_times() -> dict[int, int]:
     """Height to Unix nanoseconds."""
-    return {height: _nanoseconds(text) for height, text in json.loads(recorded("block_times.json").read_text())}
+    return {height: _nanoseconds(text) for height, text in document("recordings/chain/block_times.json")}
 
 
 @cache

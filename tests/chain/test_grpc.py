@@ -15,7 +15,7 @@ from devnet.chain import SimulatedChain
 from devnet.chain.genesis import recorded_genesis
 from devnet.chain.grpc_server import GrpcServer
 from devnet.chain.node import Node
-from tests.chain.recording import block_times, recorded, rows, tx_bytes
+from tests.chain.recording import GENESIS, block_times, rows, tx_bytes
 
 LAST = 230
 GAS_TEXT = re.compile(r"gas used: '\d+'")
@@ -27,7 +27,7 @@ LEFT_OUT = {
 
 
 async def test_recorded_calls_get_the_recorded_answers() -> None:
-    node = Node(recorded_genesis(recorded("genesis.json")))
+    node = Node(recorded_genesis(GENESIS))
     for height, time_ns in block_times().items():
         if height <= LAST:
             node.replay(height, time_ns, tx_bytes(height))

@@ -20,7 +20,7 @@ from devnet.chain.app import TxResult
 from devnet.chain.genesis import recorded_genesis
 from devnet.chain.node import Node
 from devnet.chain.rpc_methods import abci_query
-from tests.chain.recording import block_times, recorded, rows, transactions, tx_bytes
+from tests.chain.recording import GENESIS, block_times, rows, transactions, tx_bytes
 
 pytestmark = pytest.mark.xdist_group("chain-replay")
 
@@ -82,7 +82,7 @@ def replay() -> Replay:
 
 
 def _node() -> Node:
-    return Node(recorded_genesis(recorded("genesis.json")))
+    return Node(recorded_genesis(GENESIS))
 
 
 def test_every_recorded_transaction_has_the_recorded_result_and_events(replay: Replay) -> None:

@@ -14,7 +14,7 @@ from devnet.chain.genesis import recorded_genesis
 from devnet.chain.node import Node
 from devnet.chain.rpc import RpcServer
 from tests.chain import signing
-from tests.chain.recording import block_times, recorded, rows, tx_bytes
+from tests.chain.recording import GENESIS, block_times, rows, tx_bytes
 
 LAST = 221
 """The height at which the plain methods were recorded."""
@@ -40,7 +40,7 @@ OTHER_HASHES = (
 
 @pytest.fixture
 async def replayed() -> AsyncIterator[RpcServer]:
-    node = Node(recorded_genesis(recorded("genesis.json")))
+    node = Node(recorded_genesis(GENESIS))
     for height, time_ns in block_times().items():
         if height <= LAST:
             node.replay(height, time_ns, tx_bytes(height))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pytest
+from tests import data
 
 __all__ = ["Difference", "differences", "load", "names", "writes"]
 
-SHARED = Path(os.environ.get("LESSOR_SHARED", "../shared"))
-RECORDINGS = (SHARED if SHARED.is_absolute() else Path(__file__).parents[2] / SHARED) / "recordings" / "objects"
+RECORDINGS = "recordings/objects"
 
 ELSEWHERE = {"Manifest", "ProviderHost", "ProviderLeasedIP", "DeleteOptions"}
 """Kinds that are not a lease stack's: the provider's durable records, and requests to delete."""
@@ -25,21 +21,14 @@ LIST_KEYS = ("name", "containerPort", "key")
 
 
 def names(suffix: str = "") -> list[str]:
-    """Recordings by name; with CI=true their absence is an error, otherwise there are none."""
-    if not RECORDINGS.is_dir():
-        if os.environ.get("CI") == "true":
-            raise FileNotFoundError(f"no recordings at {RECORDINGS}; set LESSOR_SHARED")
-        return []
-    found = sorted(path.name.removesuffix(".json") for path in RECORDINGS.glob("*.json"))
+    """Recordings by name."""
+    found = data.names(RECORDINGS, ending=".json")
     special = (".update", ".requests")
     return [name for name in found if (name.endswith(suffix) if suffix else not name.endswith(special))]
 
 
 def load(name: str) -> dict[str, Any]:
-    path = RECORDINGS / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"recordings are absent ({path}); set LESSOR_SHARED to have them compared")
-    return json.loads(path.read_text())
+    return data.document(f"{RECORDINGS}/{name}.json")
 
 
 def writes(recording: dict[str, Any]) -> list[dict[str, Any]]:

@@ -26,22 +26,18 @@ from stacks.engine import EngineConfig, PulumiEngine
 from tests.conftest import DevnetCluster
 from tests.corpus.documents import NEVER_BID, NODES, SAMPLE, leases_of, valid_names
 from tests.corpus.live import Failed, Timings, live_and_die
+from tests.data import SDL
 
 _AT_ONCE = 6
 """Documents that use the engine at one time: more than it has workers, so that none waits for pods."""
 _TOLD = "corpus seconds"
 
 
-def _names() -> list[str]:
-    folder = Path(os.environ.get("LESSOR_SHARED") or "../shared")
-    return valid_names(folder if folder.is_absolute() else Path(__file__).parents[2] / folder)
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test a document."""
     if "document" not in metafunc.fixturenames:
         return
-    names = [name for name in _names() or SAMPLE if name not in NEVER_BID]
+    names = [name for name in valid_names() if name not in NEVER_BID]
     params = [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.long) for name in names]
     metafunc.parametrize("document", params)
 
@@ -144,18 +140,17 @@ class Lives:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lives(
     request: pytest.FixtureRequest,
-    shared: Path,
     corpus_cluster: DevnetCluster,
     cluster: KubeCluster,
     engine: PulumiEngine,
 ) -> AsyncIterator[Lives]:
-    every, room = valid_names(shared), asyncio.Semaphore(_AT_ONCE)
+    every, room = valid_names(), asyncio.Semaphore(_AT_ONCE)
     found = [node(obj) for obj in await cluster.list(NODE)]
     nodes = [item for item in found if item is not None]  # as the provider's inventory reads them
     api_server = corpus_cluster.api_server.removeprefix("https://")
 
     async def live(name: str) -> Timings:
-        text = (shared / "sdl" / f"{name}.yaml").read_bytes()
+        text = (SDL / f"{name}.yaml").read_bytes()
         specs = leases_of(name, text, number=every.index(name), nodes=nodes, api_server=api_server)
         started, timings = time.monotonic(), Timings()
         async with room:

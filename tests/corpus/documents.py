@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from bech32 import bech32_encode, convertbits
 
@@ -21,6 +19,7 @@ from provider.inventory.capacity import Overcommit
 from provider.inventory.matcher import place
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
+from tests.data import document, names
 
 __all__ = ["NEVER_BID", "NODES", "SAMPLE", "NoRoom", "leases_of", "valid_names"]
 
@@ -75,10 +74,9 @@ class NoRoom(Exception):
     """The matcher found no place; the text has its reasons."""
 
 
-def valid_names(shared: Path) -> list[str]:
-    """Names of the valid documents below `shared`, in order; empty where there is no corpus."""
-    verdicts = sorted((shared / "sdl").glob("*.expected.json"))
-    return [path.name.removesuffix(".expected.json") for path in verdicts if json.loads(path.read_bytes())["valid"]]
+def valid_names() -> list[str]:
+    """Names of the valid documents, in order."""
+    return [name for name in names("sdl", ending=".expected.json") if document(f"sdl/{name}.expected.json")["valid"]]
 
 
 def leases_of(name: str, text: bytes, *, number: int, nodes: Sequence[Node], api_server: str) -> list[LeaseSpec]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from provider.inventory.reading import node
 from provider.inventory.snapshot import Node
 from tests.corpus.documents import NEVER_BID, NODES, SAMPLE, NoRoom, leases_of, valid_names
 from tests.corpus.live import differences
+from tests.data import SDL
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -37,15 +37,15 @@ def all_nodes() -> list[Node]:
     return [item for item in found if item is not None]
 
 
-def test_the_sample_and_the_exceptions_are_documents_of_the_corpus(shared: Path) -> None:
-    assert {*SAMPLE, *NEVER_BID} <= set(valid_names(shared))
+def test_the_sample_and_the_exceptions_are_documents_of_the_corpus() -> None:
+    assert {*SAMPLE, *NEVER_BID} <= set(valid_names())
     assert not set(SAMPLE) & set(NEVER_BID)
 
 
-def test_every_document_finds_a_place_or_is_an_exception_that_is_still_needed(shared: Path) -> None:
+def test_every_document_finds_a_place_or_is_an_exception_that_is_still_needed() -> None:
     nodes, refused = all_nodes(), {}
-    for number, name in enumerate(valid_names(shared)):
-        text = (shared / "sdl" / f"{name}.yaml").read_bytes()
+    for number, name in enumerate(valid_names()):
+        text = (SDL / f"{name}.yaml").read_bytes()
         try:
             assert leases_of(name, text, number=number, nodes=nodes, api_server="192.0.2.1:6443")
         except NoRoom as problem:

@@ -1,41 +1,39 @@
-"""Where the SDL corpus and the recordings are: `LESSOR_SHARED`, by default beside the checkout."""
+"""The SDL corpus and the recordings, one test a document."""
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.data import SDL, document, names, rows
+
 CHECKOUT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("LESSOR_SHARED") or CHECKOUT.parent / "shared")
-if not SHARED.is_absolute():
-    SHARED = (CHECKOUT / SHARED).resolve()
-
-
-def _names(folder: str, pattern: str) -> list[str]:
-    return sorted(path.name.removesuffix(".yaml") for path in (SHARED / folder).glob(pattern))
+OBJECTS = "recordings/objects"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test a corpus document: `any_sdl`, `valid_sdl`, `invalid_sdl`; one a recorded lease: `recorded_lease`."""
     for fixture, kind in (("any_sdl", None), ("valid_sdl", True), ("invalid_sdl", False)):
         if fixture in metafunc.fixturenames:
-            names = _names("sdl", "*.yaml")
+            found = names("sdl", ending=".yaml")
             if kind is not None:
-                names = [name for name in names if _expected(name)["valid"] is kind]
-            metafunc.parametrize(fixture, names or [None], indirect=True)
+                found = [name for name in found if _expected(name)["valid"] is kind]
+            metafunc.parametrize(fixture, found, indirect=True)
     if "recorded_lease" in metafunc.fixturenames:
-        paths = sorted((SHARED / "recordings" / "objects").glob("*.json"))
-        names = [path.name for path in paths if _is_running_lease(json.loads(path.read_text()))]
-        metafunc.parametrize("recorded_lease", names or [None], indirect=True)
+        found = [name for name in names(OBJECTS, ending=".json") if _is_running_lease(_recorded(name))]
+        metafunc.parametrize("recorded_lease", found, indirect=True)
 
 
 def _expected(name: str) -> dict[str, Any]:
-    expected: dict[str, Any] = json.loads((SHARED / "sdl" / f"{name}.expected.json").read_text())
+    expected: dict[str, Any] = document(f"sdl/{name}.expected.json")
     return expected
+
+
+def _recorded(name: str) -> dict[str, Any]:
+    recorded: dict[str, Any] = document(f"{OBJECTS}/{name}.json")
+    return recorded
 
 
 def _is_running_lease(recorded: dict[str, Any]) -> bool:
@@ -43,18 +41,9 @@ def _is_running_lease(recorded: dict[str, Any]) -> bool:
     return "manifest" in recorded and "lease" in recorded and bool(recorded.get("complete"))
 
 
-def _missing(what: str) -> None:
-    message = f"{what} not found under {SHARED}; set LESSOR_SHARED"
-    if os.environ.get("CI") == "true":
-        pytest.fail(message)
-    pytest.skip(message)
-
-
 def _document(request: pytest.FixtureRequest) -> tuple[str, bytes, dict[str, Any]]:
-    if request.param is None:
-        _missing("the SDL corpus (sdl/)")
     name = request.param
-    return name, (SHARED / "sdl" / f"{name}.yaml").read_bytes(), _expected(name)
+    return name, (SDL / f"{name}.yaml").read_bytes(), _expected(name)
 
 
 @pytest.fixture
@@ -76,19 +65,13 @@ def invalid_sdl(request: pytest.FixtureRequest) -> tuple[str, bytes, dict[str, A
 @pytest.fixture
 def recorded_lease(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the Go provider made of one lease."""
-    if request.param is None:
-        _missing("recordings/objects/")
-    recorded: dict[str, Any] = json.loads((SHARED / "recordings" / "objects" / request.param).read_text())
-    return recorded
+    return _recorded(request.param)
 
 
 @pytest.fixture
 def recorded_manifest_puts() -> list[dict[str, Any]]:
     """Requests and answers of `PUT /deployment/<dseq>/manifest`."""
-    path = SHARED / "recordings" / "gateway" / "manifest.jsonl"
-    if not path.exists():
-        _missing("recordings/gateway/manifest.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return list(rows("recordings/gateway/manifest.jsonl"))
 
 
 @pytest.fixture
@@ -99,7 +82,4 @@ def checkout() -> Path:
 @pytest.fixture(scope="session")
 def corpus() -> dict[str, bool]:
     """Every document's name and whether it is valid."""
-    names = _names("sdl", "*.yaml")
-    if not names:
-        _missing("the SDL corpus (sdl/)")
-    return {name: _expected(name)["valid"] for name in names}
+    return {name: _expected(name)["valid"] for name in names("sdl", ending=".yaml")}

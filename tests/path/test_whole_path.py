@@ -13,6 +13,7 @@ from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
 from lease.manifest_json import manifest_version
 from lease.sdl import Sdl
+from tests.data import SDL
 from tests.path.conftest import MARKS, Rented, close, deploy, rent, sdl_of
 
 pytestmark = MARKS
@@ -32,10 +33,8 @@ CORPUS = (
 )
 
 
-async def test_ten_sdls_go_through_the_whole_path_and_leave_nothing(
-    world: World, provider: ProviderProcess, shared: Path
-) -> None:
-    sdls = [sdl_of(shared / "sdl" / f"{name}.yaml") for name in CORPUS]
+async def test_ten_sdls_go_through_the_whole_path_and_leave_nothing(world: World, provider: ProviderProcess) -> None:
+    sdls = [sdl_of(SDL / f"{name}.yaml") for name in CORPUS]
     rented = [await rent(world, sdl) for sdl in sdls]
     await asyncio.gather(*(deploy(world, provider, one, seconds=200) for one in rented))
     await asyncio.gather(*(close(world, provider, one, seconds=200) for one in rented))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from devnet.chain import SimulatedChain
+from tests.data import rows
 
 
 @pytest.fixture
@@ -19,9 +18,8 @@ async def node() -> AsyncIterator[SimulatedChain]:
 
 
 @pytest.fixture
-def recorded(shared: Path) -> Callable[[str], list[dict[str, Any]]]:
+def recorded() -> Callable[[str], list[dict[str, Any]]]:
     def read(name: str) -> list[dict[str, Any]]:
-        with (shared / "recordings/chain" / name).open() as lines:
-            return [json.loads(line) for line in lines]
+        return list(rows(f"recordings/chain/{name}"))
 
     return read

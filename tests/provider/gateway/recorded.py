@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
 from ecdsa import SECP256k1, VerifyingKey
 from ecdsa.util import sigdecode_string
 
@@ -25,6 +22,7 @@ from lease.manifest_json import manifest_version
 from provider.chain.model import Deployment, DeploymentState
 from provider.lifecycle.records import ManifestRecord, manifest_object
 from provider.operators.labels import managed_labels
+from tests.data import rows
 from tests.provider.gateway.accounts import address_of
 from tests.provider.gateway.world import FREE, PROVIDER, World
 
@@ -32,20 +30,9 @@ MAIN, DEST, BARE, NO_STATIC = 82022200, 82022201, 82022211, 82078931
 Record = dict[str, Any]
 
 
-def shared(*parts: str) -> Path:
-    """A file of the corpus beside the checkout; without it the test is skipped, in CI it fails."""
-    root = Path(os.environ.get("LESSOR_SHARED") or Path(__file__).parents[4] / "shared")
-    path = root.joinpath(*parts)
-    if not path.exists():
-        if os.environ.get("CI") == "true":
-            raise FileNotFoundError(path)
-        pytest.skip(f"the corpus is not here (LESSOR_SHARED): {path}", allow_module_level=True)
-    return path
-
-
 @cache
 def records(name: str) -> list[Record]:
-    return [json.loads(line) for line in shared("recordings", "gateway", f"{name}.jsonl").read_text().splitlines()]
+    return list(rows(f"recordings/gateway/{name}.jsonl"))
 
 
 def record(file: str, name: str) -> Record:

@@ -15,8 +15,8 @@ from provider.gateway.auth.claims import check_claims, parse_claims
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.auth.tokens import Tokens, adr36_document, verify_signature
 from provider.gateway.errors import AuthError
+from tests.data import document, read
 from tests.provider.gateway.accounts import NOW, Account, b64
-from tests.provider.gateway.recorded import shared
 from tests.provider.gateway.world import ScriptedChain, ScriptedClock
 
 SIGNER = "akash1qufa3xzrf34qvwyejkhvnc4psf49fftaw0asmh"
@@ -37,7 +37,7 @@ async def refusal(tokens: Tokens, token: str) -> tuple[int, str]:
     return caught.value.status, caught.value.text
 
 
-@pytest.mark.parametrize("case", json.loads(shared("data", "jwt", "cases_es256k.json").read_text()), ids=str)
+@pytest.mark.parametrize("case", document("jwt/cases_es256k.json"), ids=str)
 def test_the_published_signature_vectors_verify_or_not_as_they_say(case: dict) -> None:
     text, _, signature = case["tokenString"].rpartition(".")
     import base64
@@ -49,7 +49,7 @@ def test_the_published_signature_vectors_verify_or_not_as_they_say(case: dict) -
 
 
 def claim_cases() -> list[tuple[int, dict]]:
-    text = shared("data", "jwt", "cases_jwt.json.tmpl").read_text()
+    text = read("jwt/cases_jwt.json.tmpl").decode()
     day = 24 * 3600
     values = {"Issuer": TENANT.address, "Provider": TENANT.address, "IatCurr": NOW, "NbfCurr": NOW}
     values |= {"Iat24h": NOW + day, "Nbf24h": NOW + day, "Exp48h": NOW + 2 * day}

@@ -6,7 +6,6 @@ import base64
 import json
 import zlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from lease.spec import GpuPlacement
 from provider.lifecycle.applied import Applied, Attempt, applied_object, read_applied
 from provider.lifecycle.records import EXACT, BadRecordError, ManifestRecord, manifest_object, read_manifest
 from provider.operators.go_form import decode_group, encode_group
+from tests.data import document, names
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 L = a_lease()
@@ -198,15 +198,18 @@ def test_an_object_under_another_leases_name_is_refused() -> None:
         read_manifest(obj)
 
 
-def _recorded(shared: Path) -> list[dict[str, Any]]:
-    files = sorted((shared / "recordings" / "objects").glob("*.json"))
-    requests = [item for file in files for item in json.loads(file.read_text()).get("api_requests") or ()]
+def _recordings() -> list[dict[str, Any]]:
+    return [document(f"recordings/objects/{name}.json") for name in names("recordings/objects", ending=".json")]
+
+
+def _recorded() -> list[dict[str, Any]]:
+    requests = [item for recording in _recordings() for item in recording.get("api_requests") or ()]
     bodies = [item["body"] for item in requests if isinstance(item, dict) and isinstance(item.get("body"), dict)]
     return [body for body in bodies if body.get("kind") == "Manifest"]
 
 
-def test_every_recorded_manifest_object_is_read_and_written_as_the_go_provider_wrote_it(shared: Path) -> None:
-    recorded = _recorded(shared)
+def test_every_recorded_manifest_object_is_read_and_written_as_the_go_provider_wrote_it() -> None:
+    recorded = _recorded()
     assert len(recorded) > 150
     for body in recorded:
         record = read_manifest(body)
@@ -216,9 +219,8 @@ def test_every_recorded_manifest_object_is_read_and_written_as_the_go_provider_w
         assert ours["metadata"]["name"] == body["metadata"]["name"]
 
 
-def test_every_recorded_manifest_comes_back_exactly(shared: Path) -> None:
-    files = sorted((shared / "recordings" / "objects").glob("*.json"))
-    sent = [json.loads(file.read_text()).get("manifest") for file in files]
+def test_every_recorded_manifest_comes_back_exactly() -> None:
+    sent = [recording.get("manifest") for recording in _recordings()]
     groups = [group for item in sent if item for group in manifest_from_json(json.dumps(item))]
     assert len(groups) > 150
     for group in groups:

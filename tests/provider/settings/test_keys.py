@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from provider.chain.keys import key_from_mnemonic, load_key
 from provider.errors import SettingsError
 from provider.settings import Settings
+from tests.data import document
 
 WORDS = " ".join(["abandon"] * 23 + ["art"])
 
@@ -20,8 +20,8 @@ def secret(path: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_addresses_are_those_of_the_recorded_chain(shared: Path) -> None:
-    genesis = json.loads((shared / "recordings/chain/genesis.json").read_text())
+def test_addresses_are_those_of_the_recorded_chain() -> None:
+    genesis = document("recordings/chain/genesis.json")
     for account in genesis["accounts"]:
         key = key_from_mnemonic(genesis["mnemonic"], index=account["hd_index"])
         assert key.address == account["address"]
