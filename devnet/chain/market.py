@@ -167,7 +167,7 @@ def check_create_lease(msg: Message) -> None:
 
 
 def handle_create_lease(ctx: Context, msg: Message) -> None:
-    """The bid wins: a payment starts at its price. Of the other bids only the first is lost (chain.md §14.1)."""
+    """The bid wins: a payment starts at its price. Of the other bids only the first is lost (chain.md §14 1)."""
     bid = ctx.get("bid", *ids.key(msg.bid_id))
     if bid is None:
         raise _BID_NOT_FOUND()
