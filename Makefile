@@ -39,11 +39,11 @@ test-long: tools
 
 # `make sim SEED=17` runs one seed again and shortens it if it fails, `make sim SEEDS=1000` many on two cores.
 sim: setup
-	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
+	$(BIN)/python -m tests.laws.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200))
 
 # Goes on where it was stopped; `make kill-matrix FRESH=1` begins anew, AGAIN=1 also plays what failed. About an hour.
 kill-matrix: tools
-	$(BIN)/python -m tests.killmatrix.run $(if $(FRESH),--fresh) $(if $(AGAIN),--again)
+	$(BIN)/python -m tests.laws.killmatrix.run $(if $(FRESH),--fresh) $(if $(AGAIN),--again)
 
 demo: tools
 	$(BIN)/lessor demo $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")

@@ -36,9 +36,9 @@ from benchmarks.unchanged import unchanged_ms
 from components.lease import lease_objects
 from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
+from stacks.common.processes import survivors
+from stacks.common.results import StackResult
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.processes import survivors
-from stacks.results import StackResult
 
 STEPS = ("create", "unchanged", "change", "destroy")
 SENT = "sent"

@@ -42,16 +42,16 @@ from provider.bus import CHAIN_BLOCK, MemoryBus
 from provider.chain import messages
 from provider.chain.comet import CometChain
 from provider.chain.keys import SigningKey, key_from_mnemonic
-from provider.chain.model import BidState, Block
-from provider.chain.pump import pump_blocks
-from provider.clock import SystemClock
+from provider.daemon.pump import pump_blocks
 from provider.inventory.capacity import Capacity
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.book import Market
 from provider.market.loop import run_market
+from provider.market.pricing.strategy import pricing_from
 from provider.market.rules import rules_from
-from provider.market.strategy import pricing_from
+from provider.protocols.chain import BidState, Block
+from provider.protocols.clock import SystemClock
 from provider.settings import Settings
 from provider.store import open_database
 from provider.store.transactions import StoredJournal

@@ -29,15 +29,15 @@ import structlog
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.ids import OrderId
 from lease.resources import Attribute, Price, Resources, Volume
-from provider.chain.model import Order, OrderState, ProviderRecord
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.decision import Bid, Decision, Rules, decide
-from provider.market.pricing import ScalePrices
+from provider.market.pricing.scale import ScalePrices
+from provider.market.record.decisions import DecisionInputs
+from provider.market.record.log import DecisionLog
+from provider.protocols.chain import Order, OrderState, ProviderRecord
 from provider.store import open_database
-from provider.store.decision_log import DecisionLog
-from provider.store.decisions import DecisionInputs
 
 __all__ = ["decide_figures", "disk_bytes_per_order"]
 
@@ -133,8 +133,8 @@ def _resident_mb() -> float:
 
 async def _growth_mb(orders: int) -> float:
     """Through the market loop's own functions over a fake chain: each order is seen, decided, bid on, and closed."""
-    from tests.fakes.chain import FakeChain  # noqa: PLC0415  a benchmark of the checkout
     from tests.provider.market.world import RECORD, US, make_inventory, make_world  # noqa: PLC0415
+    from tests.world.chain import FakeChain  # noqa: PLC0415  a benchmark of the checkout
 
     with tempfile.TemporaryDirectory() as folder:
         database = await open_database(f"sqlite+aiosqlite:///{folder}/market.db")

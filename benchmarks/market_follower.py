@@ -31,9 +31,9 @@ from aiohttp import web
 
 from provider.bus import CHAIN_BLOCK, MemoryBus
 from provider.chain.comet import CometChain
-from provider.chain.model import Block
-from provider.chain.pump import pump_blocks
-from provider.clock import SystemClock
+from provider.daemon.pump import pump_blocks
+from provider.protocols.chain import Block
+from provider.protocols.clock import SystemClock
 from provider.settings import Settings
 from provider.store import Database, open_database
 from provider.store.cursors import save_cursor

@@ -52,7 +52,7 @@ async def starts(rounds: int) -> list[float]:
 def loading() -> float:
     """Milliseconds that a fresh Python needs for the whole daemon's modules."""
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import provider.app"], check=True)
+    subprocess.run([sys.executable, "-c", "import provider.daemon.app"], check=True)
     return (time.perf_counter() - began) * 1000
 
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from benchmarks.measuring import cluster, options, proportional_mb
 from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
+from stacks.common.processes import command_name, survivors
+from stacks.common.results import StackResult
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.processes import command_name, survivors
-from stacks.results import StackResult
 from tests.stacks.leases import small
 
 __all__ = ["slope"]

@@ -1,6 +1,6 @@
 """The bus in memory. Topics and their values:
 
-* `chain.block`: `provider.chain.model.Block`, every height once and in order
+* `chain.block`: `provider.protocols.chain.Block`, every height once and in order
 * `lease.changed`: `lease.ids.LeaseId`, look at this lease
 * `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
 * `inventory.changed`: None, the snapshot differs from the last one

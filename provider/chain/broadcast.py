@@ -15,18 +15,18 @@ from collections.abc import Sequence
 import structlog
 
 from provider.chain.keys import SigningKey
-from provider.chain.model import Message, TxResult
 from provider.chain.tx.flights import Flight, Flights
 from provider.chain.tx.inclusion import Included
 from provider.chain.tx.intents import Intent, intent_of, unknown_intent
 from provider.chain.tx.journal import Fate, Journal, MemoryJournal, SentTx
 from provider.chain.tx.landing import land
 from provider.chain.tx.node import AskHead, Node
+from provider.chain.tx.outbox import Outbox
 from provider.chain.tx.policy import Policy
-from provider.chain.tx.sending import Outbox
-from provider.chain.tx.waiting import Waiting
+from provider.chain.tx.queue import Waiting
 from provider.errors import ChainError, NotSent
-from provider.protocols import Clock
+from provider.protocols.chain import Message, TxResult
+from provider.protocols.ports import Clock
 
 __all__ = ["Broadcaster"]
 

@@ -12,7 +12,12 @@ from provider.chain.broadcast import Broadcaster
 from provider.chain.connection import Connection
 from provider.chain.follower import follow
 from provider.chain.keys import SigningKey
-from provider.chain.model import (
+from provider.chain.nodes import NodeView
+from provider.chain.rpc import RpcClient
+from provider.chain.tx.journal import Journal
+from provider.chain.tx.policy import policy_from
+from provider.errors import ChainError
+from provider.protocols.chain import (
     Bid,
     BidState,
     Block,
@@ -27,15 +32,10 @@ from provider.chain.model import (
     ProviderRecord,
     TxResult,
 )  # fmt: skip
-from provider.chain.money import Escrow, LeasePayment
-from provider.chain.nodes import NodeView
-from provider.chain.rpc import RpcClient
-from provider.chain.tls import ClientTls
-from provider.chain.tx.journal import Journal
-from provider.chain.tx.policy import policy_from
-from provider.errors import ChainError
-from provider.protocols import Clock
+from provider.protocols.money import Escrow, LeasePayment
+from provider.protocols.ports import Clock
 from provider.settings import Settings
+from provider.tls import ClientTls
 
 __all__ = ["CometChain"]
 

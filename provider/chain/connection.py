@@ -15,8 +15,8 @@ import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
-from provider.chain.tls import ClientTls
 from provider.errors import ChainError
+from provider.tls import ClientTls
 
 __all__ = ["AbciAnswer", "Asked", "Connection", "QueryError", "RpcError", "TryLater", "shown"]
 

@@ -9,7 +9,7 @@ import msgspec
 from pydantic_core import from_json
 
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
-from provider.chain.model import Block, Event
+from provider.protocols.chain import Block, Event
 
 __all__ = [
     "AUDITOR_CREATED", "AUDITOR_DELETED",

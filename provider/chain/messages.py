@@ -19,7 +19,7 @@ from lease.groups import ResourceUnit
 from lease.ids import LeaseId
 from lease.resources import Attribute, Price
 from provider.chain.codec import attributes_to_pb, bid_id_to_pb, lease_id_to_pb, price_to_pb, resources_to_pb
-from provider.chain.model import Message
+from provider.protocols.chain import Message
 from provider.units import Coin
 
 __all__ = [

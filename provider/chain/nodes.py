@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from provider.chain.connection import Connection
-from provider.chain.model import Head
 from provider.errors import ChainError
+from provider.protocols.chain import Head
 
 __all__ = ["LAG_BLOCKS", "Node", "NodeView", "best", "choose", "parse_head", "unix_seconds"]
 

@@ -22,7 +22,8 @@ from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 from provider.chain import codec
 from provider.chain.connection import AbciAnswer, Asked, QueryError
-from provider.chain.model import (
+from provider.errors import ChainError
+from provider.protocols.chain import (
     Account,
     Bid,
     BidState,
@@ -35,7 +36,6 @@ from provider.chain.model import (
     OrderState,
     ProviderRecord,
 )  # fmt: skip
-from provider.errors import ChainError
 
 __all__ = [
     "account", "ask", "audited_attributes", "bid", "bidders", "bids", "convert", "deployment", "group", "lease",

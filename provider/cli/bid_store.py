@@ -9,10 +9,10 @@ from typing import Any
 
 from provider.errors import SettingsError, StoreError
 from provider.market.explained_json import explained_json
+from provider.market.record.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
 from provider.market.screening import explained
 from provider.settings import load_settings
 from provider.store import Database, read_database
-from provider.store.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
 
 __all__ = ["past", "recent"]
 

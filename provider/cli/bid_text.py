@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from provider.store.decisions import StoredDecision
+from provider.market.record.decisions import StoredDecision
 
 __all__ = ["decision_json", "decision_lines", "explained_lines"]
 

@@ -18,8 +18,8 @@ from lease.errors import LeaseError, SdlInvalid
 from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
+from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
-from provider.cli.shown_changes import ShownChange, compared, from_pulumi, lines
 from provider.errors import ProviderError
 from provider.settings import Settings, load_settings
 
@@ -121,10 +121,10 @@ async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) ->
 
 async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:
     """From the provider's cluster, with its own rules."""
-    from provider.app import spec_maker  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
-    from provider.clock import SystemClock  # noqa: PLC0415
-    from provider.cluster import KubeCluster  # noqa: PLC0415
-    from provider.startup import api_server_endpoints, cluster_facts  # noqa: PLC0415
+    from provider.daemon.app import spec_maker  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
+    from provider.daemon.startup import api_server_endpoints, cluster_facts  # noqa: PLC0415
+    from provider.kube.client import KubeCluster  # noqa: PLC0415
+    from provider.protocols.clock import SystemClock  # noqa: PLC0415
 
     cluster = KubeCluster(settings.kubeconfig)
     try:
@@ -138,8 +138,8 @@ async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> V
 
 
 async def _previewed(versions: Versions, settings: Settings) -> list[ShownChange]:
-    from provider.app import engine_config  # noqa: PLC0415
     from provider.cli.trial import preview_beside  # noqa: PLC0415
+    from provider.daemon.app import engine_config  # noqa: PLC0415
 
     trial = await preview_beside(engine_config(settings), versions.wanted)
     if not trial.result.ok:

@@ -54,7 +54,7 @@ async def _told(settings: Settings) -> dict[str, Any]:
 
 async def _held(settings: Settings, address: str) -> dict[str, Any]:
     from provider.chain.comet import CometChain  # noqa: PLC0415
-    from provider.clock import SystemClock  # noqa: PLC0415
+    from provider.protocols.clock import SystemClock  # noqa: PLC0415
 
     async with CometChain(settings, clock=SystemClock()) as chain:
         try:

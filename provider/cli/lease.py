@@ -30,8 +30,8 @@ lease = typer.Typer(no_args_is_help=True, help="The leases this provider knows, 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    from provider.cli.lease_commands import register_words  # noqa: PLC0415
     from provider.cli.lease_restore import register_restore  # noqa: PLC0415  once, whoever builds an app
-    from provider.cli.lease_words import register_words  # noqa: PLC0415
 
     if not any(command.name == "release-brake" for command in lease.registered_commands):
         register_words(lease)
@@ -59,8 +59,8 @@ def list_(
 
 
 def _print_standing(*, as_json: bool) -> None:
+    from provider.cli.lease_commands import standing  # noqa: PLC0415
     from provider.cli.lease_text import standing_lines  # noqa: PLC0415
-    from provider.cli.lease_words import standing  # noqa: PLC0415
 
     found = standing()
     document = {name: found[name] for name in ("suspects", "braked", "unknown_stacks")}

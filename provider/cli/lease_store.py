@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
-from provider.lifecycle.standing import StandingWord
+from provider.lifecycle.directives import StandingWord
 from provider.lifecycle.state import LeaseStatus
+from provider.runs.log import StoredRun, runs_of
 from provider.settings import Settings, load_settings
 from provider.store import Database, read_database
+from provider.store.directives import standing_of
 from provider.store.leases import find_lease, known_leases
-from provider.store.runs import StoredRun, runs_of
 from provider.store.sealing import KeyRing, load_ring
-from provider.store.standing import standing_of
 
 __all__ = ["LeaseStory", "every_lease", "one_lease"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.state import LeaseStatus
-from provider.store.runs import RunOutcome, StoredRun
-from stacks.results import Operation, StackResult
+from provider.runs.log import RunOutcome, StoredRun
+from stacks.common import Operation, StackResult
 
 __all__ = [
     "brake_lines",

@@ -14,15 +14,15 @@ from lease.sdl import read_sdl
 from lease.spec import LeaseSpec
 from lease.validation import check_for_provider, validate_manifest
 from provider.errors import ProviderError
-from provider.lifecycle.applied import Applied
-from provider.lifecycle.claiming import Claims
+from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.observe import observe
+from provider.lifecycle.observation import observe
 from provider.lifecycle.parts import MakeLeaseSpec
-from provider.lifecycle.records import ManifestRecord
-from provider.lifecycle.upgrade import carried
-from provider.operators.objects import Kind
-from provider.protocols import Cluster
+from provider.lifecycle.serving.upgrade import carried
+from provider.protocols.objects import Kind
+from provider.protocols.ports import Cluster
+from provider.records.applied import Applied
+from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 
 __all__ = ["NEXT_VERSION", "NoDiff", "Versions", "next_version", "parse_lease", "read_manifest_text"]

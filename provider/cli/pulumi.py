@@ -74,8 +74,8 @@ def pulumi(
 
 
 def _run(lease: str, verb: Verb, *, yes: bool) -> int:
-    from provider.app import engine_config  # noqa: PLC0415  other commands start without the daemon's parts
     from provider.cli.lease_store import one_lease  # noqa: PLC0415
+    from provider.daemon.app import engine_config  # noqa: PLC0415  other commands start without the daemon's parts
 
     if verb.effect is Effect.NEEDS_PROGRAM:
         raise SettingsError(f"pulumi {verb.name}: {_PROGRAM}")
@@ -87,7 +87,7 @@ def _run(lease: str, verb: Verb, *, yes: bool) -> int:
 
 
 def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Settings, yes: bool) -> int:
-    from stacks.engine.operator import exists, run_stock, working_on  # noqa: PLC0415  imports Pulumi's SDK
+    from stacks.stock_cli import exists, run_stock, working_on  # noqa: PLC0415  imports Pulumi's SDK
 
     if not exists(config, stack):
         raise SettingsError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
@@ -120,8 +120,8 @@ def _ask(stack: str, verb: Verb, *, yes: bool) -> None:
 
 def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:
     """When, and the number of the run in the history. Without its history nothing is changed: StoreError."""
+    from provider.runs.log import RunReason, StoredRun, begin_run  # noqa: PLC0415
     from provider.store import open_database  # noqa: PLC0415
-    from provider.store.runs import RunReason, StoredRun, begin_run  # noqa: PLC0415
 
     at = time.time()
 
@@ -137,10 +137,10 @@ def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:
 
 def _ended(settings: Settings, stack: str, verb: Verb, *, number: tuple[float, int], code: int | None) -> None:
     """What Pulumi was told, without values, and how it ended. A store that fails now is told, the exit code stays."""
+    from provider.runs.log import RunOutcome, RunReason, StoredRun, end_run  # noqa: PLC0415
     from provider.store import open_database  # noqa: PLC0415
     from provider.store.ring import open_ring  # noqa: PLC0415
-    from provider.store.runs import RunOutcome, RunReason, StoredRun, end_run  # noqa: PLC0415
-    from stacks.results import ResourceChange, StackResult  # noqa: PLC0415
+    from stacks.common import ResourceChange, StackResult  # noqa: PLC0415
 
     at, run_id = number
     now, ok = time.time(), code == 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stacks.results import Operation
+from stacks.common import Operation
 
 __all__ = ["Effect", "Verb", "verb_of"]
 

@@ -31,7 +31,7 @@ def run() -> None:
     SIGTERM or Ctrl-C ends it; tenants' workloads keep running and open bids stay open. Start it again and it goes on.
     A node or an API server that does not answer is named in the log and waited for.
     """
-    from provider.app import run_provider  # noqa: PLC0415  other commands start without the daemon's parts
+    from provider.daemon.app import run_provider  # noqa: PLC0415  other commands start without the daemon's parts
     from provider.observe.logs import configure_logging  # noqa: PLC0415
     from provider.settings import load_settings, unknown_variables  # noqa: PLC0415
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from lease.spec import LeaseSpec
 from provider.cli.next_version import NoDiff
+from stacks.common import StackResult, scratch
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.scratch import scratch
-from stacks.results import StackResult
 
 __all__ = ["Trial", "preview_beside"]
 

@@ -16,15 +16,15 @@ import structlog
 from lease.ids import DeploymentId, LeaseId
 from provider.bus import CHAIN_BLOCK, FUNDS_ESCROW, FUNDS_WALLET, Overflow
 from provider.chain import events
-from provider.chain.model import Block, LeaseState
 from provider.errors import ChainError, StoreError
-from provider.funds.collecting import Collecting
+from provider.funds.collection import Collecting
 from provider.funds.escrow import LeaseFunds, lease_funds
 from provider.funds.ledger import Money
 from provider.funds.plan import FundsRules, NextLook, Withdrawal, next_look, withdrawals
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
-from provider.observe.metrics import WALLET
-from provider.protocols import Bus, Chain, Clock
+from provider.metrics import WALLET
+from provider.protocols.chain import Block, LeaseState
+from provider.protocols.ports import Bus, Chain, Clock
 from provider.store import Database
 
 __all__ = ["Funds", "FundsWatch"]

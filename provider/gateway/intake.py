@@ -20,14 +20,14 @@ from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
 from provider.bus import MANIFEST_ACCEPTED
-from provider.chain.model import Deployment, Lease, LeaseState
+from provider.claims.hostnames import HostnameRefusedError, check_hostnames, host_claims
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.trial_build import TrialBuild
-from provider.lifecycle.records import BadRecordError, ManifestRecord, read_manifest, write_manifest
-from provider.operators.hostname.claims import HostnameRefusedError, check_hostnames, host_claims
-from provider.operators.objects import MANIFEST, PROVIDER_HOST
-from provider.protocols import Bus, Chain, Cluster
+from provider.protocols.chain import Deployment, Lease, LeaseState
+from provider.protocols.objects import MANIFEST, PROVIDER_HOST
+from provider.protocols.ports import Bus, Chain, Cluster
+from provider.records.manifests import BadRecordError, ManifestRecord, read_manifest, write_manifest
 
 __all__ = ["ManifestIntake", "Placements"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lease.ids import LeaseId, namespace_name
-from provider.operators.labels import MANAGED, managed_labels
-from provider.operators.objects import (
+from provider.kube.labels import MANAGED, managed_labels
+from provider.protocols.objects import (
     DEPLOYMENT,
     MANIFEST,
     NAMESPACE,
@@ -18,7 +18,7 @@ from provider.operators.objects import (
     SERVICE,
     STATEFUL_SET,
 )
-from provider.protocols import Cluster
+from provider.protocols.ports import Cluster
 
 __all__ = ["LeaseObjects", "ReadLease", "lease_reader"]
 

@@ -18,7 +18,7 @@ from lease.build import sharing_keys
 from lease.errors import SpecRefused
 from lease.spec import GpuPlacement
 from provider.lifecycle.parts import MakeLeaseSpec
-from provider.lifecycle.records import ManifestRecord
+from provider.records.manifests import ManifestRecord
 
 __all__ = ["TrialBuild", "trial_build"]
 

@@ -1,6 +1,6 @@
 """The ledger of promises: free = allocatable − scheduled − promised, never negative, nothing counted twice.
 
-What is promised counts as `provider.inventory.free` says.
+What is promised counts as `provider.inventory.headroom` says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from lease.groups import GroupSpec
 from lease.ids import OrderId, namespace_name
 from provider.inventory.capacity import Overcommit
-from provider.inventory.free import Free
+from provider.inventory.headroom import Free
 from provider.inventory.matcher import place
 from provider.inventory.needs import leased_ips, needs_of, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage

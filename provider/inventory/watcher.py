@@ -15,12 +15,12 @@ import structlog
 
 from lease.ids import namespace_name
 from provider.bus import INVENTORY_CHANGED
+from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.errors import ClusterError
 from provider.inventory import reading
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
-from provider.operators.ip.claims import AddressClaim, address_claims
-from provider.operators.objects import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
-from provider.protocols import Bus, Clock, Cluster
+from provider.protocols.objects import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
+from provider.protocols.ports import Bus, Clock, Cluster
 from provider.settings import Settings
 
 __all__ = ["InventoryWatcher"]

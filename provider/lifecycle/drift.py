@@ -16,7 +16,7 @@ from typing import Any
 from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
-from provider.operators.objects import (
+from provider.protocols.objects import (
     DEPLOYMENT,
     INGRESS,
     IP_ADDRESS_POOL,
@@ -28,7 +28,7 @@ from provider.operators.objects import (
     Kind,
     WatchEvent,
 )
-from provider.protocols import Cluster
+from provider.protocols.ports import Cluster
 from provider.units import parse_quantity
 
 __all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "NETWORK_POLICY", "Drifts", "differences", "find_drift", "named"]

@@ -11,17 +11,17 @@ import structlog
 from lease.ids import LeaseId
 from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
 from provider.chain.events import LEASE_CLOSED, lease_id
-from provider.chain.model import Block
 from provider.errors import ClusterError
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.restoring import restore_volumes
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.lifecycle.survey import take_survey
-from provider.lifecycle.watching import Watcher, watched
-from provider.protocols import Chain, Clock
+from provider.lifecycle.volume_restore import restore_volumes
+from provider.lifecycle.watches import Watcher, watched
+from provider.protocols.chain import Block
+from provider.protocols.ports import Chain, Clock
 from provider.volumes.restore import Wish
 from provider.volumes.words import volume_document
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from lease.ids import LeaseId, namespace_name
-from provider.lifecycle.applied import applied_name
-from provider.lifecycle.standing import Standing, StandingWord
-from provider.operators.objects import DEPLOYMENT, MANIFEST, PERSISTENT_VOLUME_CLAIM, SECRET, STATEFUL_SET
-from provider.protocols import Cluster
+from provider.lifecycle.directives import Standing, StandingWord
+from provider.protocols.objects import DEPLOYMENT, MANIFEST, PERSISTENT_VOLUME_CLAIM, SECRET, STATEFUL_SET
+from provider.protocols.ports import Cluster
+from provider.records.applied import applied_name
 
 __all__ = ["ManifestWaits", "traces_of_a_manifest"]
 

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from lease.ids import LeaseId, OrderId
 from lease.spec import LeaseSpec
-from provider.lifecycle.claiming import Claims
+from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import Drifts
-from provider.lifecycle.opened import MakeOpening
-from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.openings import MakeOpening
 from provider.lifecycle.state import STACK_RESULT, Outcome, StackReport
-from provider.protocols import Bus, Cluster, StackEngine
-from stacks.results import StackResult
+from provider.protocols.ports import Bus, Cluster, StackEngine
+from provider.records.manifests import ManifestRecord
+from stacks.common import StackResult
 
 __all__ = ["MakeLeaseSpec", "Parts"]
 

@@ -16,28 +16,28 @@ import structlog
 from lease.errors import SpecRefused
 from lease.ids import LeaseId
 from provider.chain.messages import CloseReason
+from provider.claims.addresses import AddressesExhaustedError
+from provider.claims.hostnames import HostnameRefusedError
 from provider.errors import ChainError, ClusterError
-from provider.lifecycle.applied import applied_name, read_applied
-from provider.lifecycle.brake import Brake
-from provider.lifecycle.ending import end, only_volumes
+from provider.lifecycle.directives import Forgetful, Memory
+from provider.lifecycle.ending.brake import Brake
+from provider.lifecycle.ending.delays import SlowEnds
+from provider.lifecycle.ending.notice import ending_message
+from provider.lifecycle.ending.proof import Judgement, Proofs, Verdict
+from provider.lifecycle.ending.removal import end, only_volumes
+from provider.lifecycle.health.instability import Unstable
 from provider.lifecycle.manifest_wait import ManifestWaits, traces_of_a_manifest
-from provider.lifecycle.opened import Openings
+from provider.lifecycle.memory import Remembering
+from provider.lifecycle.openings import Openings
 from provider.lifecycle.parts import Parts
-from provider.lifecycle.proof import Judgement, Proofs, Verdict
-from provider.lifecycle.records import BadRecordError
-from provider.lifecycle.remembering import Remembering
-from provider.lifecycle.serving import forget_refusal, recreate, serve
-from provider.lifecycle.slow import SlowEnds
-from provider.lifecycle.standing import Forgetful, Memory
+from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
 from provider.lifecycle.troubles import pause
-from provider.lifecycle.unstable import Unstable
-from provider.market.notice import ending_message
-from provider.operators.hostname.claims import HostnameRefusedError
-from provider.operators.ip.addresses import AddressesExhaustedError
-from provider.operators.objects import SECRET
-from provider.protocols import Chain, Clock
+from provider.protocols.objects import SECRET
+from provider.protocols.ports import Chain, Clock
+from provider.records.applied import applied_name, read_applied
+from provider.records.manifests import BadRecordError
 from provider.volumes.quarantine import Quarantine
 
 __all__ = ["Reconciler"]

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 from lease.ids import LeaseId, namespace_name
-from provider.chain.model import LeaseState
 from provider.errors import ChainError, ClusterError
-from provider.lifecycle.applied import APPLIED_LABEL
+from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.config import LifecycleConfig
-from provider.operators.labels import MANAGED, lease_of
-from provider.operators.objects import (
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import (
     MANIFEST,
     NAMESPACE,
     PERSISTENT_VOLUME,
@@ -22,7 +21,8 @@ from provider.operators.objects import (
     SECRET,
     Kind,
 )
-from provider.protocols import Chain, Cluster, StackEngine
+from provider.protocols.ports import Chain, Cluster, StackEngine
+from provider.records.applied import APPLIED_LABEL
 
 __all__ = ["Found", "find_leases"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lease.ids import LeaseId
-from stacks.results import StackResult
+from stacks.common import StackResult
 
 __all__ = ["LEASE_STATE", "STACK_RESULT", "LeaseStatus", "Outcome", "Phase", "StackReport"]
 

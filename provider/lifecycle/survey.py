@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
-from provider.lifecycle.claiming import Claims
+from provider.kube.labels import MANAGED
+from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE
 from provider.lifecycle.parts import Parts
-from provider.lifecycle.serving import serve
+from provider.lifecycle.serving.convergence import serve
 from provider.lifecycle.state import Outcome
-from provider.operators.labels import MANAGED
-from provider.operators.objects import (
+from provider.protocols.objects import (
     DEPLOYMENT,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
@@ -32,9 +32,8 @@ from provider.operators.objects import (
     Kind,
     WatchEvent,
 )
-from provider.protocols import Cluster
-from stacks.priority import Priority
-from stacks.results import StackResult
+from provider.protocols.ports import Cluster
+from stacks.common import Priority, StackResult
 
 __all__ = ["Survey", "take_survey"]
 

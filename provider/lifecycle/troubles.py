@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from stacks.engine.causes import cause_of
-from stacks.results import StackResult
+from stacks.common import StackResult, cause_of
 
 __all__ = ["ours", "pause"]
 

@@ -11,15 +11,15 @@ import structlog
 
 from lease.ids import OrderId
 from provider.chain import messages
-from provider.chain.model import BidState, Order, OrderState
 from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.market.book import Hold, Market, Placed
-from provider.market.considering import current_record, made_up_mind, reach_decision, record_decision
+from provider.market.consideration import current_record, made_up_mind, reach_decision, record_decision
 from provider.market.decision import Bid
 from provider.market.limits import full_reason
 from provider.market.offer import bid_message
-from provider.observe.metrics import BIDS
-from provider.store.decisions import Recorded
+from provider.market.record.decisions import Recorded
+from provider.metrics import BIDS
+from provider.protocols.chain import BidState, Order, OrderState
 
 __all__ = ["consider", "consider_all", "end_bid", "forget"]
 

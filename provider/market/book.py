@@ -11,17 +11,17 @@ from functools import cached_property
 
 from lease.ids import OrderId
 from lease.resources import Price
-from provider.chain.model import MarketParams, ProviderRecord
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Snapshot
 from provider.market.audits import AuditCache
-from provider.market.quote import Asked, Pricing, Quote
+from provider.market.pricing.failures import Unpriced
+from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.market.record.decisions import OutcomeLog
+from provider.market.record.log import DecisionLog
 from provider.market.terms import OwnerRules, Rules, Tenant
-from provider.market.unpriced import Unpriced
-from provider.protocols import Bus, Chain, Clock
+from provider.protocols.chain import MarketParams, ProviderRecord
+from provider.protocols.ports import Bus, Chain, Clock
 from provider.store import Database
-from provider.store.decision_log import DecisionLog
-from provider.store.decisions import OutcomeLog
 from provider.units import Coin
 
 __all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted"]

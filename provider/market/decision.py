@@ -11,16 +11,16 @@ from typing import TypeAlias
 
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Price
-from provider.chain.model import Order, ProviderRecord
 from provider.errors import PricingError
 from provider.inventory.matcher import place
 from provider.inventory.needs import leased_ips
 from provider.inventory.reservation import Reservation, Shortage
 from provider.inventory.snapshot import Snapshot
 from provider.market.eligibility import Check, eligibility
-from provider.market.pricing import PriceLine, ScalePrices, maximum_price, price_lines, scale_price
-from provider.market.quote import Quote
+from provider.market.pricing.quote import Quote
+from provider.market.pricing.scale import PriceLine, ScalePrices, maximum_price, price_lines, scale_price
 from provider.market.terms import Audits, Rules, Tenant
+from provider.protocols.chain import Order, ProviderRecord
 
 __all__ = ["Audits", "Bid", "Decision", "Declined", "Rules", "Tenant", "decide", "lines_of", "verdict"]
 

@@ -9,9 +9,9 @@ from lease.attributes import has_capabilities, subset
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Attribute
 from lease.validation import group_problems
-from provider.chain.model import Order, OrderState, ProviderRecord
 from provider.market.size import size_reasons
 from provider.market.terms import Audits, Notice, OwnerRules, Rules, Tenant
+from provider.protocols.chain import Order, OrderState, ProviderRecord
 
 __all__ = ["MAX_AUDITORS", "Check", "auditors_of", "eligibility", "owner_reasons"]
 

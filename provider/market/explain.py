@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from provider.chain.model import Order, ProviderRecord
 from provider.errors import PricingError
 from provider.inventory.shortage import lacking
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Bid, Decision, lines_of, verdict
 from provider.market.eligibility import Check
-from provider.market.pricing import PriceLine
-from provider.market.quote import Quote
+from provider.market.pricing.quote import Quote
+from provider.market.pricing.scale import PriceLine
 from provider.market.terms import Audits, Rules, Tenant
+from provider.protocols.chain import Order, ProviderRecord
 
 __all__ = ["Explained", "explain"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from provider.market.decision import Bid
 from provider.market.explain import Explained
-from provider.market.pricing import PriceLine, maximum_price
-from provider.store.decisions import DecisionInputs
+from provider.market.pricing.scale import PriceLine, maximum_price
+from provider.market.record.decisions import DecisionInputs
 
 __all__ = ["explained_json"]
 

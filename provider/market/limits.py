@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from provider.chain.model import BidState, MarketParams
+from provider.protocols.chain import BidState, MarketParams
 from provider.units import Coin
 
 __all__ = ["deposit_reason", "full_reason"]

@@ -13,12 +13,12 @@ import structlog
 from lease.ids import OrderId
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, Overflow
 from provider.chain import events
-from provider.chain.model import Block, Event
 from provider.errors import ChainError, StoreError
 from provider.market.bidding import consider, end_bid
 from provider.market.book import Market
 from provider.market.reconcile import adopt, adopt_lease, full_pass, look_at_orders, time_out
-from provider.protocols import Subscription
+from provider.protocols.chain import Block, Event
+from provider.protocols.ports import Subscription
 
 __all__ = ["on_block", "run_market"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from provider.chain import messages
-from provider.chain.model import Message
 from provider.market.decision import Bid
-from provider.store.decisions import Recorded
+from provider.market.record.decisions import Recorded
+from provider.protocols.chain import Message
 from provider.units import Coin
 
 __all__ = ["bid_message"]

@@ -13,13 +13,13 @@ import structlog
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
-from provider.chain.model import Bid, BidState, Lease, LeaseState, OrderState
-from provider.inventory.overused import tell_overused
+from provider.inventory.overuse import tell_overused
 from provider.market.bidding import consider_all, end_bid, forget
 from provider.market.book import Market, Placed
-from provider.market.considering import current_record
+from provider.market.consideration import current_record
 from provider.market.limits import deposit_reason
-from provider.store.decisions import orders_decided
+from provider.market.record.decisions import orders_decided
+from provider.protocols.chain import Bid, BidState, Lease, LeaseState, OrderState
 
 __all__ = ["adopt", "adopt_lease", "full_pass", "look_at_orders", "time_out"]
 

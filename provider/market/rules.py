@@ -5,8 +5,8 @@ from __future__ import annotations
 from provider.inventory.capacity import Overcommit
 from provider.market.order_filter import load_order_filter
 from provider.market.owner_lists import owner_rules
-from provider.market.pricing import scale_prices
-from provider.market.quote import Quote
+from provider.market.pricing.quote import Quote
+from provider.market.pricing.scale import scale_prices
 from provider.market.terms import Notice, Rules
 from provider.settings import Settings
 

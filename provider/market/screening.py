@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from lease.groups import GroupSpec
 from lease.ids import OrderId
-from provider.chain.model import Order, OrderState
 from provider.errors import MarketError
 from provider.market.book import Market
-from provider.market.considering import current_record, inputs_for, room_for_any_price
+from provider.market.consideration import current_record, inputs_for, room_for_any_price
 from provider.market.decision import Bid
 from provider.market.explain import Explained, explain
-from provider.market.pricing import maximum_price
-from provider.market.quote import Asked
-from provider.store.decisions import DecisionInputs
+from provider.market.pricing.quote import Asked
+from provider.market.pricing.scale import maximum_price
+from provider.market.record.decisions import DecisionInputs
+from provider.protocols.chain import Order, OrderState
 
 __all__ = ["Screening", "explained"]
 

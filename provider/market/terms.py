@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from lease.resources import Attribute
 from provider.inventory.capacity import Overcommit
-from provider.market.pricing import ScalePrices
-from provider.market.quote import Quote
+from provider.market.pricing.quote import Quote
+from provider.market.pricing.scale import ScalePrices
 
 __all__ = ["Audits", "Notice", "OwnerRules", "Rules", "Tenant"]
 

@@ -19,11 +19,11 @@ from provider.chain.tx.intents import Rank
 from provider.chain.tx.journal import Journal
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet
-from provider.inventory.overused import overused
+from provider.inventory.overuse import overused
 from provider.lifecycle.state import LeaseStatus
 from provider.local_socket import serve_socket
 from provider.market.book import Market
-from provider.observe.metrics import REGISTRY
+from provider.metrics import REGISTRY
 
 __all__ = ["Observed", "Paid", "day_fees", "operator_status", "serve_status", "status_socket"]
 

@@ -7,15 +7,15 @@ from functools import partial
 
 import structlog
 
-from provider.observe.metrics import (
+from provider.metrics import (
     ENGINE_BUSY,
     ENGINE_OLDEST,
     ENGINE_PLUGIN_SHARED,
     ENGINE_WAITING,
     ENGINE_WORKERS,
 )
-from stacks.engine.pool import Load
-from stacks.priority import Priority
+from stacks.common import Priority
+from stacks.engine import Load
 
 __all__ = ["show_load", "tell_plugin"]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from provider.chain.tls import TlsFiles
 from provider.settings.kinds import CoinText, Duration, NodeAddresses, ap, ours
+from provider.tls import TlsFiles
 from provider.units import Coin
 
 __all__ = ["ChainSettings"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from provider.errors import StoreError
-from stacks.engine.files import write_private
+from stacks.common import write_private
 
 __all__ = ["KeyRing", "load_ring", "make_key"]
 

@@ -65,7 +65,7 @@ capacity_log = Table(
     Column("full", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""What was free: a full picture each hour, changes after it (`provider.store.capacity_log`)."""
+"""What was free: a full picture each hour, changes after it (`provider.market.record.capacity`)."""
 
 decisions = Table(
     "decisions",
@@ -92,7 +92,7 @@ decisions = Table(
 )
 """Every decision. `dseq` is text: an unsigned 64-bit number fits no integer column. `outcome`: what became of the
 bid. `facts`: what the order and the tenant were beside the group, JSON. What it refers to is
-removed after it (`provider.store.decision_log`); constraints would search all decisions for each row that goes.
+removed after it (`provider.market.record.log`); constraints would search all decisions for each row that goes.
 """
 
 leases = Table(

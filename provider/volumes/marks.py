@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lease.ids import LeaseId
-from provider.operators.labels import lease_of, managed_labels
+from provider.kube.labels import lease_of, managed_labels
 from provider.units import parse_quantity
 
 __all__ = ["UNTIL", "KeptVolume", "claimed_from", "expired", "held", "let_go", "read_kept", "rebound", "utc"]

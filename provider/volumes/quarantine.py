@@ -17,9 +17,9 @@ import structlog
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
-from provider.operators.labels import MANAGED, managed_labels
-from provider.operators.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from provider.protocols import Clock, Cluster
+from provider.kube.labels import MANAGED, managed_labels
+from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from provider.protocols.ports import Clock, Cluster
 from provider.units import parse_quantity
 from provider.volumes.marks import KeptVolume, claimed_from, expired, held, let_go, read_kept
 

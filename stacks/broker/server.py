@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import grpc.aio
 
 from stacks.broker.fleet import Fleet
-from stacks.broker.owner import Owners
 from stacks.broker.plugin import MESSAGE_LIMIT, memory_bytes
 from stacks.broker.service import Service
 from stacks.broker.settings import BrokerSettings, BrokerStatus
+from stacks.common.peers import Owners
 
 __all__ = ["Serving", "serving"]
 

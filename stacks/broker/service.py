@@ -18,8 +18,8 @@ import grpc.aio
 from stacks.broker.errors import AllBusy, BrokerError, PluginLost
 from stacks.broker.fields import configuration, failures, stack_of
 from stacks.broker.fleet import Fleet, Slot
-from stacks.broker.owner import Owners
 from stacks.broker.plugin import SERVICE, Metadata, Plugin
+from stacks.common.peers import Owners
 
 __all__ = ["Service"]
 

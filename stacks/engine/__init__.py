@@ -1,13 +1,13 @@
 """The engine: creates, previews, updates, refreshes and destroys lease stacks in worker processes.
 
-`PulumiEngine` is what the daemon holds; it never imports Pulumi. `stacks.engine.worker` is the program of a worker: the
-Automation API, the components and the policies live there. Between them run length-prefixed JSON frames over pipes.
+`PulumiEngine` is what the daemon holds; it never imports Pulumi. `python -m stacks.worker` is the program of a worker:
+the Automation API, the components and the policies live there. Between them run length-prefixed JSON frames over pipes.
 """
 
 from __future__ import annotations
 
-from stacks.engine.config import EngineConfig
+from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
 from stacks.engine.engine import PulumiEngine
-from stacks.engine.errors import DataInUse, EngineError, WorkerLost
+from stacks.engine.pool import Load
 
-__all__ = ["DataInUse", "EngineConfig", "EngineError", "PulumiEngine", "WorkerLost"]
+__all__ = ["DataInUse", "EngineConfig", "EngineError", "Load", "PulumiEngine", "WorkerLost"]

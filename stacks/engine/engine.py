@@ -1,4 +1,4 @@
-"""`PulumiEngine`: what the daemon calls. Satisfies `provider.protocols.StackEngine`; imports no Pulumi."""
+"""`PulumiEngine`: what the daemon calls. Satisfies `provider.protocols.ports.StackEngine`; imports no Pulumi."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
-from stacks.engine.causes import cause_of
-from stacks.engine.config import PROJECT, EngineConfig
-from stacks.engine.errors import EngineError, NeverBegun, WorkerLost
-from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
-from stacks.engine.opened import GivenUpTold, OpenedUpdates
+from stacks.common.causes import cause_of
+from stacks.common.config import PROJECT, EngineConfig
+from stacks.common.errors import EngineError, NeverBegun, WorkerLost
+from stacks.common.files import hold, place_kubeconfig, prepare_home, prepare_key
+from stacks.common.priority import Priority
+from stacks.common.processes import end, survivors
+from stacks.common.results import Operation, StackResult
+from stacks.common.wire import Task
+from stacks.engine.openings import GivenUpTold, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
-from stacks.engine.processes import end, survivors
-from stacks.engine.shared import SharedPlugin
-from stacks.engine.wire import Task
-from stacks.priority import Priority
-from stacks.results import Operation, StackResult
+from stacks.engine.shared_plugin import SharedPlugin
 
 __all__ = ["PulumiEngine"]
 

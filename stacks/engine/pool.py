@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lease.spec import LeaseSpec
-from stacks.engine.config import EngineConfig
-from stacks.engine.errors import NeverBegun, WorkerLost
-from stacks.engine.processes import DATA_MARK
-from stacks.engine.turns import Turns
-from stacks.engine.wire import (
+from stacks.common.config import EngineConfig
+from stacks.common.errors import NeverBegun, WorkerLost
+from stacks.common.priority import Priority
+from stacks.common.processes import DATA_MARK
+from stacks.common.results import StackResult
+from stacks.common.wire import (
     MAX_FRAME,
     Begun,
     Configure,
@@ -29,8 +30,7 @@ from stacks.engine.wire import (
     decode,
     encode,
 )
-from stacks.priority import Priority
-from stacks.results import StackResult
+from stacks.engine.turns import Turns
 
 __all__ = ["Load", "Pool", "WorkerProcess", "worker_environment"]
 
@@ -55,7 +55,7 @@ class WorkerProcess:
         """Start one and wait until it has imported what it needs (about 1.5 s). Raises `WorkerLost`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "stacks.engine.worker"),
+            *("-m", "stacks.worker"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

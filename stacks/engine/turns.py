@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from stacks.priority import Priority
+from stacks.common.priority import Priority
 
 __all__ = ["PATIENCE", "Turns"]
 

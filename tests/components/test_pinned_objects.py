@@ -26,7 +26,7 @@ from lease.ids import LeaseId
 from lease.manifest import Group, Params, Permissions
 from lease.sdl import read_sdl
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec, VolumeKind, VolumeSpec
-from provider.lifecycle.records import ManifestRecord, manifest_object
+from provider.records.manifests import ManifestRecord, manifest_object
 from tests.components.specs import LEASE, environment, hostname, leased_ip, port, service, spec
 
 MIXED = (port(1000, 1001, global_=True), port(2000, 2001, index=1))

@@ -12,8 +12,8 @@ import pytest
 from components.changes import Op, compare, refusals
 from components.lease import lease_objects
 from lease.manifest_decode import manifest_from_json
-from provider.operators.hostname.claims import host_object
-from provider.operators.ip.claims import leased_ip_object, wanted_addresses
+from provider.claims.hostnames import host_object
+from provider.claims.leased_ips import leased_ip_object, wanted_addresses
 from tests.components.recorded import ELSEWHERE, differences, load, names, writes
 from tests.components.recorded_specs import recorded_spec, recorded_update
 from tests.components.test_recorded import ROWS, row_of

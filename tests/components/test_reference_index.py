@@ -19,8 +19,8 @@ REFERENCE = CHECKOUT / "docs" / "protocol" / "kubernetes-objects.md"
 LAST = 84
 CITATION = re.compile(r"kubernetes-objects\.md §9 T(\d+)\b")
 
-CLAIMS = "provider/operators/test_hostname_claims.py"
-ADDRESSES = "provider/operators/test_addresses.py"
+CLAIMS = "provider/claims/test_hostname_claims.py"
+ADDRESSES = "provider/claims/test_addresses.py"
 STATUS = "provider/gateway/test_lease_routes.py"
 EXCHANGES = "provider/gateway/test_recorded_exchanges.py::test_every_recorded_request_is_answered_as_recorded"
 SERVING = "provider/lifecycle/test_serving.py"

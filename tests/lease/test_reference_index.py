@@ -13,7 +13,7 @@ REFERENCE = CHECKOUT / "docs" / "protocol" / "sdl-and-manifest.md"
 LAST = 46
 CITATION = re.compile(r"sdl-and-manifest\.md §6 (\d+)\b")
 
-GATEWAY, CLAIMS = "tests/provider/gateway/test_intake.py", "tests/provider/operators/test_hostname_claims.py"
+GATEWAY, CLAIMS = "tests/provider/gateway/test_intake.py", "tests/provider/claims/test_hostname_claims.py"
 ELSEWHERE: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {
     40: (
         "statuses are the gateway's",

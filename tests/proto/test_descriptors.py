@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import Default
 
-from tests.chain.recording import ROOT
+from tests.devnet.chain.recording import ROOT
 
 PROTO = ROOT / "proto"
 TYPES = {

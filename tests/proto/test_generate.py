@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.chain.recording import ROOT
+from tests.devnet.chain.recording import ROOT
 
 SOURCE = "proto"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.engine.causes import cause_of
-from stacks.results import FailureCause
+from stacks.common.causes import cause_of
+from stacks.common.results import FailureCause
 
 ECHO = "error: update failed: resource monitor has terminated, shutting down"
 TEXTS = {

@@ -15,8 +15,8 @@ from lightkube.resources.apps_v1 import Deployment, StatefulSet
 from lightkube.resources.core_v1 import Namespace, ResourceQuota, Service
 from lightkube.resources.networking_v1 import Ingress
 
+from stacks.common.results import FailureCause, Operation, PropertyChange
 from stacks.engine import DataInUse, PulumiEngine
-from stacks.results import FailureCause, Operation, PropertyChange
 from tests.components.specs import environment
 from tests.stacks.leases import CANARY, PASSWORD, demo, lease_id, small
 
@@ -268,7 +268,7 @@ async def test_history_does_not_grow_without_end(config, client):
 async def test_our_stack_class_answers_as_the_stock_one_does(config, engine):
     from pulumi.automation import Stack
 
-    from stacks.engine.runner import Runner
+    from stacks.worker.runner import Runner
 
     spec = small()
     assert (await engine.up(spec)).ok

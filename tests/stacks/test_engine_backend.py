@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
+from stacks.common.results import FailureCause
 from stacks.engine import PulumiEngine
-from stacks.engine.locks import is_stale
-from stacks.results import FailureCause
+from stacks.worker.locks import is_stale
 from tests.stacks.leases import small
 
 HERE = socket.gethostname()

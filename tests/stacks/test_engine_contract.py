@@ -6,8 +6,8 @@ import pytest
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Namespace
 
+from stacks.common.results import FailureCause, PropertyChange
 from stacks.engine import PulumiEngine
-from stacks.results import FailureCause, PropertyChange
 from tests.stacks.leases import CANARY, small
 
 pytestmark = pytest.mark.devnet

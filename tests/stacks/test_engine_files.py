@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.engine.config import EngineConfig
-from stacks.engine.errors import DataInUse, EngineError, OperationRefused
-from stacks.engine.files import hold, place_kubeconfig, prepare_home, prepare_key
-from stacks.engine.state import doubted, prune_history, recover, trust
+from stacks.common.config import EngineConfig
+from stacks.common.errors import DataInUse, EngineError, OperationRefused
+from stacks.common.files import hold, place_kubeconfig, prepare_home, prepare_key
+from stacks.worker.state import doubted, prune_history, recover, trust
 
 CHECKPOINT = {"version": 3, "checkpoint": {"stack": "organization/lease/s", "latest": {"resources": [{"urn": "u"}]}}}
 

@@ -17,8 +17,8 @@ from lightkube.resources.apps_v1 import Deployment, StatefulSet
 from lightkube.resources.core_v1 import Namespace, Secret, Service
 
 from lease.spec import LeaseSpec
+from stacks.common.processes import command_name, survivors
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.processes import command_name, survivors
 from tests.stacks.leases import demo, small
 
 pytestmark = pytest.mark.devnet

@@ -21,9 +21,9 @@ from lightkube.resources.core_v1 import Namespace, Secret, Service
 from lightkube.resources.networking_v1 import Ingress, NetworkPolicy
 
 from lease.spec import LeaseSpec
+from stacks.common.processes import command_name, survivors
+from stacks.common.results import FailureCause
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.processes import command_name, survivors
-from stacks.results import FailureCause
 from tests.stacks.leases import CANARY, demo, lease_id, small
 
 pytestmark = pytest.mark.devnet

@@ -12,8 +12,8 @@ from lightkube import ApiError
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Namespace
 
+from stacks.common.processes import command_name, survivors
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.engine.processes import command_name, survivors
 from tests.stacks.leases import small
 
 pytestmark = pytest.mark.devnet

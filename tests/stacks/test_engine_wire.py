@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stacks.engine.masking import mask
-from stacks.engine.wire import Result, Task, decode, encode
-from stacks.results import Operation, ResourceChange, StackResult
+from stacks.common.masking import mask
+from stacks.common.results import Operation, ResourceChange, StackResult
+from stacks.common.wire import Result, Task, decode, encode
 from tests.stacks.leases import CANARY, PASSWORD, demo
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -79,7 +79,7 @@ def test_secrets_of_the_tenant_are_masked_and_names_of_the_provider_are_not():
 
 def test_the_daemons_side_imports_no_pulumi():
     program = (
-        "import sys, stacks.engine, stacks.results\n"
+        "import sys, stacks.engine, stacks.common.results\n"
         "from pathlib import Path\n"
         "e = stacks.engine.PulumiEngine(stacks.engine.EngineConfig(data='d', kubeconfig='k', pulumi='/p'))\n"
         "wrong = ('pulumi', 'pulumi_kubernetes', 'pulumi_policy', 'grpc')\n"
@@ -93,7 +93,7 @@ def test_the_daemons_side_imports_no_pulumi():
 
 
 def test_the_engine_is_what_the_provider_asks_for():
-    from provider.protocols import StackEngine
+    from provider.protocols.ports import StackEngine
     from stacks.engine import PulumiEngine
 
     def takes(engine: StackEngine) -> None: ...

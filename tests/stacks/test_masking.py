@@ -15,8 +15,8 @@ from pydantic import SecretStr
 
 from lease.ids import LeaseId
 from lease.spec import EnvironmentVariable, LeaseSpec, RegistryCredentials, ServiceSpec
-from stacks.engine.masking import SHORTEST, mask, mask_result
-from stacks.results import FailureCause, Operation, PropertyChange, ResourceChange, StackResult
+from stacks.common.masking import SHORTEST, mask, mask_result
+from stacks.common.results import FailureCause, Operation, PropertyChange, ResourceChange, StackResult
 
 SECRET = "p\"ä\\ss</w0rd>&+ 'x'"
 FORMS: dict[str, Callable[[str], str]] = {

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lease.spec import LeaseSpec
-from stacks.engine.config import EngineConfig
-from stacks.engine.opened import OpenedUpdates
+from stacks.common.config import EngineConfig
+from stacks.common.results import Operation, StackResult
+from stacks.common.wire import Task
+from stacks.engine.openings import OpenedUpdates
 from stacks.engine.pool import Load
-from stacks.engine.wire import Task
-from stacks.results import Operation, StackResult
 from tests.stacks.leases import small
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from stacks.common.priority import Priority
 from stacks.engine import EngineConfig, WorkerLost
 from stacks.engine.pool import Pool
-from stacks.priority import Priority
 
 
 @pytest.fixture

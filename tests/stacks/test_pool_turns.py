@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stacks.common.priority import Priority
 from stacks.engine.turns import PATIENCE, Turns
-from stacks.priority import Priority
 
 F, U, D, R = Priority.FIRST, Priority.UPDATE, Priority.DESTROY, Priority.REPAIR
 LETTERS = {"f": F, "u": U, "d": D, "r": R}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stacks.engine.quoted import hide_quotes
+from stacks.worker.refusals import hide_quotes
 
 SECRET = "hunter2"
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.broker.owner import Owners
-from stacks.engine.errors import EngineError
-from stacks.engine.transit import MAX_BODY, TransitKey, TransitService
+from stacks.common.errors import EngineError
+from stacks.common.peers import Owners
+from stacks.common.transit import MAX_BODY, TransitKey, TransitService
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 PLAIN = base64.b64encode(b"a data key").decode()

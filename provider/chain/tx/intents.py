@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from provider.chain.model import Message, TxResult
+from provider.protocols.chain import Message, TxResult
 
 __all__ = ["Intent", "Rank", "intent_of", "unknown_intent"]
 

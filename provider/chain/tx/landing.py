@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import structlog
 
-from provider.chain.model import TxResult
 from provider.chain.tx.flights import Flight
 from provider.chain.tx.inclusion import Included
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import Fate
 from provider.chain.tx.refusals import failing_message, out_of_gas, wrong_sequence
 from provider.errors import NotSent, TxRefused
+from provider.protocols.chain import TxResult
 
 __all__ = ["land"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
-from provider.chain.model import Head
 from provider.chain.rpc import AbciAnswer
+from provider.protocols.chain import Head
 
 __all__ = ["AskHead", "Node"]
 

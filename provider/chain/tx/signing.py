@@ -12,7 +12,7 @@ from cosmos.tx.v1beta1.tx_pb2 import AuthInfo, Fee, ModeInfo, SignDoc, SignerInf
 from google.protobuf.any_pb2 import Any as Packed
 
 from provider.chain.keys import SigningKey
-from provider.chain.model import Message
+from provider.protocols.chain import Message
 
 __all__ = ["Terms", "signed", "unsigned"]
 

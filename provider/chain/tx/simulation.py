@@ -9,12 +9,12 @@ from typing import TypeAlias
 from cosmos.tx.v1beta1 import service_pb2
 from google.protobuf.message import DecodeError
 
-from provider.chain.model import Message
 from provider.chain.rpc import QueryError
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.node import Node
 from provider.chain.tx.refusals import failing_message
 from provider.errors import ChainError, TxRefused
+from provider.protocols.chain import Message
 
 __all__ = ["Priced", "passing", "simulate"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lease.validation.manifest import hostname_valid
+from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, check_hostnames, host_claims
 from provider.gateway.grpc.bid_screening import BlockedHostnames
-from provider.operators.hostname.claims import HostnameClaim, HostnameRefusedError, check_hostnames, host_claims
-from provider.operators.objects import PROVIDER_HOST
-from provider.protocols import Cluster
+from provider.protocols.objects import PROVIDER_HOST
+from provider.protocols.ports import Cluster
 
 __all__ = ["screened_hostnames"]
 

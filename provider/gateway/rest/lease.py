@@ -19,7 +19,7 @@ from provider.gateway.lease_objects import LeaseObjects, ReadLease
 from provider.gateway.lease_status import lease_status, service_status
 from provider.gateway.rest.answers import json_answer
 from provider.gateway.rest.routes import Call, Route
-from provider.lifecycle.records import BadRecordError, read_manifest
+from provider.records.manifests import BadRecordError, read_manifest
 
 __all__ = ["lease_routes"]
 

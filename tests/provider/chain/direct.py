@@ -22,10 +22,10 @@ from lease.ids import DeploymentId, LeaseId, OrderId
 from lease.resources import Price
 from provider.chain import messages
 from provider.chain.broadcast import Broadcaster
-from provider.chain.model import Head, Message
 from provider.chain.rpc import AbciAnswer, QueryError, RpcError
 from provider.chain.tx.journal import Journal
 from provider.chain.tx.policy import Fees, Policy
+from provider.protocols.chain import Head, Message
 from provider.units import Coin
 from tests.provider.chain.world import ATTRIBUTES, PROVIDER, TENANT, spec
 from tests.provider.chain.world import signing_key as derived_key

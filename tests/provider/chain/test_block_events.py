@@ -9,7 +9,7 @@ from typing import Any
 
 from devnet.chain import SimulatedChain
 from provider.chain import events
-from provider.chain.model import Block
+from provider.protocols.chain import Block
 from tests.provider.chain.world import client, order, scripted_node, status
 
 LEASE = order(7).bid_by("akash1p")

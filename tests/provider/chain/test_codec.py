@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lease.ids import OrderId
 from provider.chain import codec, events, messages
-from provider.chain.model import Event
+from provider.protocols.chain import Event
 from provider.units import Coin
 from tests.provider.chain.world import spec
 

@@ -12,8 +12,8 @@ from devnet.tenant import messages as tenant_messages
 from lease.resources import Price
 from provider.chain import messages
 from provider.chain.comet import CometChain
-from provider.chain.model import BidState, DeploymentState, LeaseState, OrderState
 from provider.errors import CatchingUp, ChainError, TxRefused, WrongChain
+from provider.protocols.chain import BidState, DeploymentState, LeaseState, OrderState
 from provider.units import Coin
 from tests.provider.chain.world import (
     ATTRIBUTES,

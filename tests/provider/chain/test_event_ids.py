@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from provider.chain import events
-from provider.chain.model import Event
+from provider.protocols.chain import Event
 from tests.provider.chain.world import order
 
 LEASE = order(7).bid_by("akash1p")

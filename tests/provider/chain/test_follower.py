@@ -11,15 +11,15 @@ import pytest
 from devnet.chain import SimulatedChain
 from provider.bus import CHAIN_BLOCK
 from provider.chain.comet import CometChain
-from provider.chain.model import Block
-from provider.chain.pump import pump_blocks
-from provider.clock import SystemClock
+from provider.daemon.pump import pump_blocks
+from provider.protocols.chain import Block
+from provider.protocols.clock import SystemClock
 from provider.store import open_database
 from provider.store.cursors import load_cursor
-from tests.fakes.bus import FakeBus
-from tests.fakes.chain import FakeChain
-from tests.fakes.clock import FakeClock
 from tests.provider.chain.world import client, scripted_node, status
+from tests.world.bus import FakeBus
+from tests.world.chain import FakeChain
+from tests.world.clock import FakeClock
 
 
 async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = 20) -> list[Block]:

@@ -16,11 +16,11 @@ from devnet.chain.node import Node as SimulatedNode
 from devnet.tenant import messages as tenant_messages
 from lease.ids import LeaseId
 from provider.chain import messages
-from provider.chain.model import TxResult
 from provider.chain.rpc import RpcError
 from provider.chain.tx.journal import Fate, MemoryJournal
 from provider.chain.tx.policy import Fees
 from provider.errors import CannotPay, CatchingUp, ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
+from provider.protocols.chain import TxResult
 from provider.store import open_database
 from provider.store.transactions import StoredJournal
 from provider.units import Coin

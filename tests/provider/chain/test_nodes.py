@@ -17,10 +17,10 @@ from akash.market.v1beta5 import query_pb2 as market_query
 from provider.chain import codec
 from provider.chain.comet import CometChain
 from provider.chain.connection import Connection
-from provider.chain.model import Block, Head
 from provider.chain.nodes import Node, best, choose
 from provider.errors import ChainError, WrongChain
-from provider.lifecycle.proof import Proofs, Verdict
+from provider.lifecycle.ending.proof import Proofs, Verdict
+from provider.protocols.chain import Block, Head
 from tests.provider.chain.world import client, order, scripted_node, status
 
 Answer = Callable[[str, dict[str, Any]], Any]

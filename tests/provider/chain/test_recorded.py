@@ -11,8 +11,8 @@ import pytest
 from akash.market.v1beta5 import query_pb2 as market_query
 
 from provider.chain import codec, events, queries
-from provider.chain.model import BidState, LeaseState, OrderState
 from provider.chain.rpc import AbciAnswer, QueryError
+from provider.protocols.chain import BidState, LeaseState, OrderState
 
 Recorded = Callable[[str], list[dict[str, Any]]]
 

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from provider.chain.rpc import QueryError, RpcClient, RpcError
-from provider.clock import SystemClock
 from provider.errors import ChainError
+from provider.protocols.clock import SystemClock
 from tests.provider.chain.world import client, order, scripted_node, status
 
 

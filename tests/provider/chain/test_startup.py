@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from provider.clock import SystemClock
+from provider.daemon.startup import our_chain
 from provider.errors import ChainError, WrongChain
-from provider.startup import our_chain
+from provider.protocols.clock import SystemClock
 from provider.store import Database, open_database
 from provider.store.cursors import save_cursor
 from tests.provider.chain.test_nodes import good, never, unused_address
@@ -74,7 +74,7 @@ async def test_a_node_of_another_chain_than_that_of_the_last_run_stops_the_start
 async def test_a_hanging_node_is_given_a_few_seconds_at_the_start(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("provider.startup._NODE_SECONDS", 0.3)
+    monkeypatch.setattr("provider.daemon.startup._NODE_SECONDS", 0.3)
     async with scripted_node(never) as address, client(address, rpc_timeout=20, chain_id="local") as chain:
         async with asyncio.timeout(4):
             assert await our_chain(chain, database, clock=CLOCK) == "local"

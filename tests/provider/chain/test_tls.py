@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from devnet.chain import SimulatedChain
-from provider.chain.tls import ClientTls, TlsFiles
 from provider.errors import ChainError, SettingsError
 from provider.settings import load_settings
+from provider.tls import ClientTls, TlsFiles
 from tests.provider.chain.proxy import proxy_before
 from tests.provider.chain.world import client
 

@@ -10,8 +10,8 @@ import pytest
 
 from devnet.tenant import messages as tenant_messages
 from provider.chain import messages
-from provider.chain.model import TxResult
 from provider.errors import ChainError, NotSent, TxRefused
+from provider.protocols.chain import TxResult
 from tests.provider.chain.direct import (
     ATTRIBUTES,
     US,

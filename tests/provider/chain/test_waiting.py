@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from provider.chain.tx.budget import DAY_SECONDS, allowance
 from provider.chain.tx.intents import Intent, Rank
 from provider.chain.tx.policy import policy_from
-from provider.chain.tx.waiting import Waiting
+from provider.chain.tx.queue import Waiting
 from provider.errors import SettingsError
 from provider.settings import load_settings
 

@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 
 from devnet.chain import SimulatedChain
-from provider.chain.model import Block
 from provider.chain.pace import Pace
 from provider.chain.websocket import Header, header_of
+from provider.protocols.chain import Block
 from tests.provider.chain.proxy import proxy_before
 from tests.provider.chain.world import client, status
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from provider.chain.model import Block
+from provider.protocols.chain import Block
 from tests.provider.chain.world import Answer, client, scripted_node, status
 
 LAST = 40

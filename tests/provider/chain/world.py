@@ -17,7 +17,7 @@ from lease.ids import DeploymentId, OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.chain.comet import CometChain
 from provider.chain.keys import SigningKey, key_from_mnemonic
-from provider.clock import SystemClock
+from provider.protocols.clock import SystemClock
 from provider.settings import Settings
 
 TENANT, PROVIDER, PROVIDER2, BROKE = 1, 2, 6, 11

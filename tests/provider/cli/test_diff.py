@@ -1,4 +1,4 @@
-"""What `lessor diff` reads, chooses and shows, without an engine; with one: tests/path/test_diff.py."""
+"""What `lessor diff` reads, chooses and shows, without an engine; with one: tests/whole/test_diff.py."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from lease.manifest import Manifest
 from lease.manifest_json import manifest_json
 from lease.sdl import read_sdl
 from lease.spec import ClusterFacts, KeptWorkload, LeaseSpec
+from provider.claims.hostnames import HostnameRefusedError
 from provider.cli import build_app
+from provider.cli.change_table import ABSENT, compared, from_pulumi, lines
 from provider.cli.next_version import NEXT_VERSION, NoDiff, Versions, next_version, parse_lease, read_manifest_text
-from provider.cli.shown_changes import ABSENT, compared, from_pulumi, lines
 from provider.cli.trial import preview_beside
-from provider.lifecycle.applied import Applied, applied_name, applied_object, read_applied
-from provider.lifecycle.records import ManifestRecord, read_manifest, write_manifest
-from provider.operators.hostname.claims import HostnameRefusedError
-from provider.operators.objects import MANIFEST, SECRET
+from provider.protocols.objects import MANIFEST, SECRET
+from provider.records.applied import Applied, applied_name, applied_object, read_applied
+from provider.records.manifests import ManifestRecord, read_manifest, write_manifest
 from provider.settings import Settings
 from provider.units import parse_address_range
+from stacks.common.results import ResourceChange
 from stacks.engine import EngineConfig
-from stacks.results import ResourceChange
-from tests.fakes.cluster import FakeCluster
+from tests.world.cluster import FakeCluster
 
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"

@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 from lease.ids import LeaseId, namespace_name
 from provider.cli import lease as command
-from provider.lifecycle.standing import Standing, StandingWord
+from provider.lifecycle.directives import Standing, StandingWord
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.store import Database, open_database
+from provider.store.directives import StoredMemory
 from provider.store.leases import save_status
 from provider.store.ring import open_ring
-from provider.store.runs import RunOutcome, RunReason, StoredRun, begin_run, end_run
-from provider.store.standing import StoredMemory
-from stacks.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
+from stacks.common.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
 
 OWNER, PROVIDER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 RUNNING, CLOSED = LeaseId(OWNER, 1001, 1, 1, PROVIDER), LeaseId(OWNER, 900, 1, 1, PROVIDER)

@@ -17,11 +17,11 @@ from lease.ids import LeaseId, namespace_name
 from provider.cli import build_app
 from provider.cli import pulumi as command
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.runs.log import RunOutcome, RunReason, StoredRun, runs_of
 from provider.store import open_database
 from provider.store.leases import save_status
-from provider.store.runs import RunOutcome, RunReason, StoredRun, runs_of
+from stacks.common.processes import DATA_MARK, STACK_MARK
 from stacks.engine import EngineConfig
-from stacks.engine.processes import DATA_MARK, STACK_MARK
 
 LEASE = LeaseId(
     "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", 1001, 1, 1, "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"

@@ -14,10 +14,10 @@ import pytest
 from devnet.tools import Toolbox
 from lease.ids import namespace_name
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.runs.log import RunOutcome, RunReason, StoredRun, runs_of
 from provider.store import open_database, read_database
 from provider.store.leases import save_status
 from provider.store.ring import open_ring
-from provider.store.runs import RunOutcome, RunReason, StoredRun, runs_of
 from provider.store.sealing import load_ring
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import CANARY, small

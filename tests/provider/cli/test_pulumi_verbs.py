@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.cli.pulumi_verbs import Effect, verb_of
-from stacks.results import Operation
+from stacks.common.results import Operation
 
 CLIENT = "--client=127.0.0.1:1"
 READS = [

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stacks.engine.scratch import scratch
+from stacks.common.scratch_folders import scratch
 
 
 def _dead() -> int:
@@ -43,7 +43,7 @@ def test_what_belongs_to_a_living_process_or_is_none_of_ours_stays(tmp_path: Pat
 
 def test_one_that_is_killed_is_cleaned_up_after(tmp_path: Path) -> None:
     program = (
-        "import os, pathlib, signal, sys; from stacks.engine.scratch import scratch\n"
+        "import os, pathlib, signal, sys; from stacks.common.scratch_folders import scratch\n"
         "with scratch('operator-', within=pathlib.Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)

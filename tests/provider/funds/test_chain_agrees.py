@@ -21,8 +21,8 @@ from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
 from provider.chain import money_queries
 from provider.chain.codec import dec_from_wire
-from provider.chain.money import Escrow, EscrowState, Payment
 from provider.funds.escrow import lease_funds, runs_out_at
+from provider.protocols.money import Escrow, EscrowState, Payment
 from tests.provider.chain.direct import DirectNode
 
 OWNER, US = "akash1owner", "akash1provider"

@@ -13,8 +13,8 @@ import pytest
 from devnet.tenant import messages as tenant_messages
 from lease.ids import LeaseId
 from provider.chain import messages
-from provider.chain.model import LeaseState
 from provider.funds.plan import FundsRules
+from provider.protocols.chain import LeaseState
 from provider.settings import Settings
 from provider.store import open_database
 from tests.provider.chain.direct import bid_id, bid_on, direct, outcomes, ticking

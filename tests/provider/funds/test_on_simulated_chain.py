@@ -15,17 +15,16 @@ from devnet.tenant import messages as tenant_messages
 from provider.bus import FUNDS_ESCROW
 from provider.chain import messages
 from provider.chain.comet import CometChain
-from provider.chain.model import LeaseState
-from provider.chain.pump import pump_blocks
-from provider.clock import SystemClock
+from provider.daemon.pump import pump_blocks
 from provider.funds.escrow import runs_out_at
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
+from provider.protocols.chain import LeaseState
+from provider.protocols.clock import SystemClock
 from provider.store import Database, open_database
 from provider.store.money import earned_between
 from provider.units import Coin
-from tests.fakes.bus import FakeBus
 from tests.provider.chain.world import (
     ATTRIBUTES,
     PROVIDER,
@@ -36,6 +35,7 @@ from tests.provider.chain.world import (
     signing_key,
     spec,
 )  # fmt: skip
+from tests.world.bus import FakeBus
 
 US = signing_key(PROVIDER).address
 DEPOSIT = Coin("uakt", Decimal(500_000))

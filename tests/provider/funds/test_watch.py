@@ -17,20 +17,20 @@ from lease.ids import LeaseId
 from lease.resources import Price
 from provider.bus import FUNDS_ESCROW, FUNDS_WALLET, LEASE_CHANGED
 from provider.chain import events
-from provider.chain.model import Bid, BidState, Lease, LeaseState, Order, OrderState
-from provider.chain.money import Escrow, EscrowState, LeasePayment, Payment
 from provider.errors import ChainError, FeesHeldBack
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules
 from provider.funds.watch import Funds, FundsWatch
-from provider.observe.metrics import exposition
+from provider.metrics import exposition
+from provider.protocols.chain import Bid, BidState, Lease, LeaseState, Order, OrderState
+from provider.protocols.money import Escrow, EscrowState, LeasePayment, Payment
 from provider.store import Database, open_database
 from provider.store.money import earned_between, known_money
 from provider.units import Coin
-from tests.fakes.bus import FakeBus
-from tests.fakes.chain import FakeChain, event_of
-from tests.fakes.clock import FakeClock
 from tests.provider.market.world import make_spec
+from tests.world.bus import FakeBus
+from tests.world.chain import FakeChain, event_of
+from tests.world.clock import FakeClock
 
 US, OWNER, DAY = "akash1us", "akash1owner", 86400.0
 L1, L2 = LeaseId(OWNER, 1, 1, 1, US), LeaseId(OWNER, 2, 1, 1, US)

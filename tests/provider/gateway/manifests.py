@@ -8,7 +8,7 @@ from typing import Any
 
 from lease.ids import LeaseId
 from lease.manifest_decode import manifest_from_json
-from provider.chain.model import Deployment, LeaseState
+from provider.protocols.chain import Deployment, LeaseState
 from tests.provider.gateway.accounts import Account
 from tests.provider.gateway.recorded import deployed
 from tests.provider.gateway.world import PROVIDER, World

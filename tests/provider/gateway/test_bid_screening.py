@@ -24,6 +24,7 @@ from lease.ids import LeaseId
 from lease.resources import Attribute
 from lease.spec import HostnameSpec
 from provider.chain import codec
+from provider.claims.hostnames import host_object
 from provider.errors import ChainError, MarketError
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.screened_hostnames import screened_hostnames
@@ -34,14 +35,13 @@ from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
 from provider.local_socket import NobodyAnswers
 from provider.market.bidding import consider
+from provider.market.pricing.quote import Asked, Quote
 from provider.market.question_socket import answer, ask_market, serve_questions
-from provider.market.quote import Asked, Quote
 from provider.market.screening import Screening
-from provider.operators.hostname.claims import host_object
 from provider.settings import Settings
 from provider.store import open_database
-from tests.fakes.cluster import FakeCluster, unreachable
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
+from tests.world.cluster import FakeCluster, unreachable
 
 GPUS = (Card("nvidia", "a100", "24Gi", "pcie"),)
 

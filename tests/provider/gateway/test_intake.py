@@ -13,10 +13,10 @@ import pytest
 from lease.ids import namespace_name
 from lease.spec import GpuPlacement
 from provider.bus import MANIFEST_ACCEPTED
-from provider.chain.model import LeaseState
 from provider.gateway.config import Limits
-from provider.lifecycle.records import read_manifest
-from provider.operators.labels import managed_labels
+from provider.kube.labels import managed_labels
+from provider.protocols.chain import LeaseState
+from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
 from tests.provider.gateway.world import Answer, World, new_world

@@ -11,8 +11,8 @@ from lease.ids import namespace_name
 from lease.manifest_decode import manifest_from_json
 from provider.gateway.lease_objects import LeaseObjects
 from provider.gateway.lease_status import lease_status, service_status
-from provider.lifecycle.records import ManifestRecord, manifest_object
-from provider.operators.labels import managed_labels
+from provider.kube.labels import managed_labels
+from provider.records.manifests import ManifestRecord, manifest_object
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import TENANT, body, lease, service
 from tests.provider.gateway.world import World, new_world

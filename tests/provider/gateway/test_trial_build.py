@@ -15,7 +15,7 @@ from lease.errors import SpecRefused
 from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement, LeaseSpec
 from provider.gateway.trial_build import trial_build
-from provider.lifecycle.records import ManifestRecord
+from provider.records.manifests import ManifestRecord
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
 from tests.provider.gateway.world import make_spec, new_world

@@ -14,14 +14,14 @@ from typing import Any
 from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
 from lease.spec import ClusterFacts
-from provider.chain.model import Deployment, Lease, LeaseState
 from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
-from provider.operators.objects import Kind
-from tests.fakes.specs import spec_maker
+from provider.protocols.chain import Deployment, Lease, LeaseState
+from provider.protocols.objects import Kind
+from tests.world.specs import spec_maker
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 FREE = Price("uact", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from provider.inventory.capacity import Capacity, Card
-from provider.inventory.overused import overused
+from provider.inventory.overuse import overused
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod
 
 MI = 2**20

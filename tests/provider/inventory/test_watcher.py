@@ -9,15 +9,15 @@ from typing import Any
 
 from lease.ids import LeaseId, namespace_name
 from provider.bus import INVENTORY_CHANGED
+from provider.claims.leased_ips import AddressClaim, leased_ip_object
 from provider.errors import ClusterError
 from provider.inventory.watcher import InventoryWatcher
-from provider.operators.ip.claims import AddressClaim, leased_ip_object
-from provider.operators.objects import NODE
+from provider.protocols.objects import NODE
 from provider.settings import Settings
 from provider.units import parse_address_range
-from tests.fakes.bus import FakeBus
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from tests.world.bus import FakeBus
+from tests.world.clock import FakeClock
+from tests.world.cluster import FakeCluster
 
 LEASE = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
 

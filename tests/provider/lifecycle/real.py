@@ -14,13 +14,13 @@ from typing import Any
 
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
-from provider.cluster import KubeCluster
+from provider.kube.client import KubeCluster
 from provider.lifecycle.state import Phase
-from provider.operators.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind, WatchEvent
+from provider.protocols.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind, WatchEvent
+from stacks.common.results import Operation, StackResult
 from stacks.engine import EngineConfig, PulumiEngine
-from stacks.results import Operation, StackResult
-from tests.fakes.cluster import FakeCluster
 from tests.provider.lifecycle.world import World
+from tests.world.cluster import FakeCluster
 
 __all__ = ["Counted", "TwoClusters", "engine_config", "real_world", "runs", "until"]
 

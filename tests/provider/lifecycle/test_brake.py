@@ -14,11 +14,11 @@ from lease.ids import LeaseId
 from provider.bus import CHAIN_BLOCK
 from provider.chain.events import LEASE_CLOSED
 from provider.chain.messages import CloseReason
-from provider.chain.model import Block, Event, LeaseState
 from provider.errors import ChainError
-from provider.lifecycle.brake import Brake
+from provider.lifecycle.ending.brake import Brake
+from provider.lifecycle.health.instability import Unstable
 from provider.lifecycle.state import Phase
-from provider.lifecycle.unstable import Unstable
+from provider.protocols.chain import Block, Event, LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
 from tests.provider.lifecycle.world import World, a_group, a_lease
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
 from provider.errors import ChainError
 from provider.lifecycle.control import Word, control_path, obey, serve_control, tell
 from provider.lifecycle.state import Phase
 from provider.local_socket import NobodyAnswers
+from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 
 L = a_lease()

@@ -15,13 +15,13 @@ from components.lease import lease_objects
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.drift import Drifts, differences, find_drift
 from provider.lifecycle.state import Phase
-from provider.lifecycle.watching import Watcher, watched
-from provider.operators.objects import WatchEvent
-from stacks.results import Operation
+from provider.lifecycle.watches import Watcher, watched
+from provider.protocols.objects import WatchEvent
+from stacks.common.results import Operation
 from tests.components.specs import everything
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.engine import Fault
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.cluster import FakeCluster
+from tests.world.engine import Fault
 
 L, OTHER = a_lease(), a_lease(2)
 DEPLOYMENT = ("apps/v1", "Deployment", namespace_name(L), "web")

@@ -12,7 +12,7 @@ import pytest
 
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
-from stacks.results import Operation
+from stacks.common.results import Operation
 from tests.provider.lifecycle.real import Counted, real_world, runs, until
 from tests.provider.lifecycle.world import World, a_group, a_lease
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
 from provider.lifecycle.state import Phase
-from provider.operators.objects import PERSISTENT_VOLUME_CLAIM
-from stacks.results import Operation
-from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault, Killed
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import PERSISTENT_VOLUME_CLAIM
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.cluster import unreachable
+from tests.world.engine import Fault, Killed
 
 L = a_lease()
 NAME = namespace_name(L)

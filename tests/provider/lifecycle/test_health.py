@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lease.ids import namespace_name
-from provider.lifecycle.health import check_health
-from provider.lifecycle.pods import Trouble, pod_trouble
+from provider.lifecycle.health.pods import Trouble, pod_trouble
+from provider.lifecycle.health.workloads import check_health
 from provider.lifecycle.state import LeaseStatus, Phase
-from provider.lifecycle.telling import tenant_words
-from provider.lifecycle.watching import Watcher
-from provider.operators.objects import POD, WatchEvent
+from provider.lifecycle.tenant_text import tenant_words
+from provider.lifecycle.watches import Watcher
+from provider.protocols.objects import POD, WatchEvent
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 L = a_lease()

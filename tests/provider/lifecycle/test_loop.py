@@ -13,19 +13,19 @@ from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
 from provider.bus.memory import MemoryBus
-from provider.chain.model import Block, LeaseState
+from provider.claims.hostnames import host_object
 from provider.errors import ChainError, ClusterError, Conflict
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
-from provider.lifecycle.watching import Watcher
-from provider.operators.hostname.claims import host_object
-from provider.operators.objects import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
-from stacks.results import Operation, StackResult
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault, Killed
+from provider.lifecycle.watches import Watcher
+from provider.protocols.chain import Block, LeaseState
+from provider.protocols.objects import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
+from stacks.common.results import Operation, StackResult
 from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
+from tests.world.clock import FakeClock
+from tests.world.cluster import unreachable
+from tests.world.engine import Fault, Killed
 
 L = a_lease()
 

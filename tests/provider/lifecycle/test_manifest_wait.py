@@ -13,20 +13,20 @@ from structlog.testing import capture_logs
 from lease.ids import LeaseId, namespace_name
 from lease.spec import ClusterFacts
 from provider.chain.messages import CloseReason
-from provider.chain.model import Lease, LeaseAnswer, LeaseState, Message
 from provider.cli.lease_text import show_lines
 from provider.errors import ChainError, ClusterError
+from provider.lifecycle.directives import Standing, StandingWord
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.manifest_wait import ManifestWaits
-from provider.lifecycle.opened import opening_spec
+from provider.lifecycle.openings import opening_spec
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.standing import Standing, StandingWord
 from provider.lifecycle.state import Outcome, Phase
-from provider.operators.objects import MANIFEST, SECRET
+from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
+from provider.protocols.objects import MANIFEST, SECRET
 from provider.settings import Settings
-from tests.fakes.clock import FakeClock
 from tests.provider.lifecycle.test_remembering import Kept
 from tests.provider.lifecycle.world import ScriptedChain, World, a_group, a_lease, on_chain
+from tests.world.clock import FakeClock
 
 L, OTHER = a_lease(), a_lease(2)
 LIMIT = 300.0

@@ -10,17 +10,17 @@ import pytest
 from components.lease import lease_objects
 from lease.ids import namespace_name
 from lease.spec import ClusterFacts
-from provider.app import spec_maker
-from provider.chain.model import LeaseState
+from provider.daemon.app import spec_maker
 from provider.errors import ChainError
-from provider.lifecycle.opened import BEFORE_THE_MANIFEST, openable, opening_spec
+from provider.lifecycle.openings import BEFORE_THE_MANIFEST, openable, opening_spec
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.records import ManifestRecord
 from provider.lifecycle.state import Phase
-from provider.operators.objects import MANIFEST
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import MANIFEST
+from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
-from stacks.engine.opened import fits
-from stacks.results import Operation
+from stacks.common.results import Operation
+from stacks.engine.openings import fits
 from tests.components.specs import hostname, leased_ip, service, spec
 from tests.provider.lifecycle.world import World, a_group, a_lease
 

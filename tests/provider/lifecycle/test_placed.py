@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lease.spec import GpuPlacement
-from provider.lifecycle.placed import placing
-from provider.lifecycle.records import ManifestRecord
+from provider.lifecycle.placement import placing
+from provider.records.manifests import ManifestRecord
 from tests.provider.lifecycle.world import a_group, a_lease
 
 T4, A100 = GpuPlacement(vendor="nvidia", model="t4"), GpuPlacement(vendor="nvidia", model="a100")

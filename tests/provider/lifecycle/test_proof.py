@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.chain.codec import lease_id_to_pb
-from provider.chain.model import LeaseAnswer, LeaseState
 from provider.chain.queries import lease_from_pb
-from provider.lifecycle.proof import Proofs, Verdict
+from provider.lifecycle.ending.proof import Proofs, Verdict
+from provider.protocols.chain import LeaseAnswer, LeaseState
 from tests.provider.lifecycle.world import a_lease, closed, on_chain, unknown
 
 L = a_lease()

@@ -8,12 +8,12 @@ import pytest
 
 from lease.ids import namespace_name
 from lease.manifest import Group
-from provider.lifecycle.applied import applied_name
 from provider.lifecycle.state import Phase
-from provider.lifecycle.telling import tenant_words
-from provider.operators.objects import SECRET, STATEFUL_SET
-from tests.fakes.engine import Fault, Killed
+from provider.lifecycle.tenant_text import tenant_words
+from provider.protocols.objects import SECRET, STATEFUL_SET
+from provider.records.applied import applied_name
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.engine import Fault, Killed
 
 L = a_lease()
 WITH_VOLUME: dict[str, Any] = {"volume_bytes": 10**9}

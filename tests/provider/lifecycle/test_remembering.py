@@ -11,14 +11,14 @@ from random import Random
 from sqlalchemy import insert
 
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
 from provider.gateway.provider_status import ProviderStatus, status_document
 from provider.lifecycle.control import obey
+from provider.lifecycle.directives import Standing, StandingWord
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.standing import Standing, StandingWord
+from provider.protocols.chain import LeaseState
 from provider.store import open_database
-from provider.store.standing import StoredMemory, standing_of
+from provider.store.directives import StoredMemory, standing_of
 from provider.store.tables import standing_words
 from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
 from provider.errors import ChainError
 from provider.lifecycle.state import Phase
-from provider.operators.objects import NAMESPACE
-from stacks.results import Operation
-from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault, Killed
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import NAMESPACE
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
+from tests.world.cluster import unreachable
+from tests.world.engine import Fault, Killed
 
 L = a_lease()
 

@@ -8,13 +8,13 @@ import pytest
 
 from lease.build import SpecSettings
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
-from provider.lifecycle.applied import applied_name
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
-from provider.operators.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
-from stacks.results import Operation
-from tests.fakes.engine import Fault, Killed
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
+from provider.records.applied import applied_name
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
+from tests.world.engine import Fault, Killed
 
 L = a_lease()
 

@@ -12,13 +12,13 @@ import pytest
 
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
-from provider.chain.model import LeaseAnswer, LeaseState
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.state import Phase
-from provider.operators.objects import INGRESS, IP_ADDRESS_POOL, PROVIDER_HOST
-from tests.fakes.cluster import unreachable
-from tests.fakes.engine import Fault, Killed
+from provider.protocols.chain import LeaseAnswer, LeaseState
+from provider.protocols.objects import INGRESS, IP_ADDRESS_POOL, PROVIDER_HOST
 from tests.provider.lifecycle.world import OTHER, OWNER, World, a_group, a_lease, closed, on_chain, unknown
+from tests.world.cluster import unreachable
+from tests.world.engine import Fault, Killed
 
 LEASES = [a_lease(1), a_lease(2), a_lease(3, owner=OTHER), a_lease(4)]
 STEPS = 60

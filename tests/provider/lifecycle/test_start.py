@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from lease.ids import namespace_name
 from provider.lifecycle.state import Phase
-from provider.operators.objects import SERVICE
-from stacks.results import Operation
-from tests.fakes.cluster import unreachable
+from provider.protocols.objects import SERVICE
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.cluster import unreachable
 
 MANY = 500
 _LISTS = 30

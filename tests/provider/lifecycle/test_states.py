@@ -8,14 +8,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from lease.ids import namespace_name
-from provider.chain.model import LeaseState
 from provider.cli.lease_text import list_lines
 from provider.errors import ChainError
-from provider.lifecycle.slow import SlowEnds
+from provider.lifecycle.ending.delays import SlowEnds
 from provider.lifecycle.state import LeaseStatus, Outcome, Phase
-from tests.fakes.engine import Fault
+from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, waiting
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
+from tests.world.engine import Fault
 
 L = a_lease()
 CRASHES = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}})

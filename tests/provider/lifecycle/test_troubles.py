@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from provider.lifecycle.troubles import ours, pause
-from stacks.results import FailureCause, Operation, StackResult
+from stacks.common.results import FailureCause, Operation, StackResult
 
 
 def failed(text: str) -> StackResult:

@@ -11,15 +11,15 @@ import pytest
 from lease.ids import namespace_name
 from lease.manifest import Group, Params
 from lease.spec import BUILDER_VERSION, LeaseSpec
-from provider.lifecycle.applied import Applied, applied_name, applied_object, read_applied
-from provider.lifecycle.records import ManifestRecord, read_manifest
-from provider.lifecycle.serving import PENDING
+from provider.lifecycle.serving.convergence import PENDING
 from provider.lifecycle.state import Phase
-from provider.operators.objects import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
-from stacks.priority import Priority
-from stacks.results import Operation
-from tests.fakes.engine import Fault
+from provider.protocols.objects import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
+from provider.records.applied import Applied, applied_name, applied_object, read_applied
+from provider.records.manifests import ManifestRecord, read_manifest
+from stacks.common.priority import Priority
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.engine import Fault
 
 LEASE = a_lease()
 SPACE = namespace_name(LEASE)

@@ -18,16 +18,16 @@ from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
 from lease.spec import ClusterFacts, LeaseSpec
-from provider.lifecycle.applied import Applied, applied_name, applied_object
 from provider.lifecycle.drift import find_drift
-from provider.lifecycle.records import ManifestRecord, read_manifest
-from provider.lifecycle.serving import PENDING
+from provider.lifecycle.serving.convergence import PENDING
 from provider.lifecycle.state import Phase
-from provider.operators.objects import MANIFEST, SECRET
-from tests.fakes.specs import spec_maker
+from provider.protocols.objects import MANIFEST, SECRET
+from provider.records.applied import Applied, applied_name, applied_object
+from provider.records.manifests import ManifestRecord, read_manifest
 from tests.provider.lifecycle.older import OLDER, older_builder, run_older
 from tests.provider.lifecycle.real import engine_config, real_world
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.specs import spec_maker
 
 pytestmark = pytest.mark.devnet
 

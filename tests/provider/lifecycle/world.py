@@ -16,16 +16,14 @@ from lease.manifest import Expose, Group, Params, Service, StorageMount
 from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus.memory import MemoryBus
-from provider.chain.model import Lease, LeaseAnswer, LeaseState, Message
-from provider.lifecycle.applied import Applied, applied_name, read_applied
-from provider.lifecycle.claiming import Claims
+from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.records import ManifestRecord, manifest_object, write_manifest
 from provider.lifecycle.state import Outcome, Phase
-from provider.operators.objects import (
+from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
+from provider.protocols.objects import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     MANIFEST,
@@ -34,10 +32,12 @@ from provider.operators.objects import (
     PROVIDER_LEASED_IP,
     SECRET,
 )
+from provider.records.applied import Applied, applied_name, read_applied
+from provider.records.manifests import ManifestRecord, manifest_object, write_manifest
 from provider.units import parse_address_range
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.engine import FakeEngine
-from tests.fakes.specs import spec_maker
+from tests.world.cluster import FakeCluster
+from tests.world.engine import FakeEngine
+from tests.world.specs import spec_maker
 
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"

@@ -11,14 +11,14 @@ import pytest
 from lease.groups import SignedBy
 from provider.bus import CHAIN_BLOCK
 from provider.chain import events
-from provider.chain.model import Bid, BidState, Event, Head, Message, TxResult
 from provider.errors import ChainError, FeesHeldBack
 from provider.market.loop import run_market
-from provider.market.quote import Asked, Quote
+from provider.market.pricing.quote import Asked, Quote
+from provider.protocols.chain import Bid, BidState, Event, Head, Message, TxResult
 from provider.store import open_database
-from tests.fakes.chain import FakeChain
 from tests.provider.market.test_loop import fail
 from tests.provider.market.world import ATTRIBUTES, RIVAL, US, World, make_order, make_world, order_id, running
+from tests.world.chain import FakeChain
 
 
 def known_bid(chain: FakeChain, dseq: int, *, cpu: int = 1000, created_at: int = 95) -> None:

@@ -11,13 +11,13 @@ import pytest
 from lease.groups import SignedBy
 from lease.ids import OrderId
 from lease.resources import Attribute, Volume
-from provider.chain.model import OrderState
 from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Bid, Declined, decide
 from provider.market.order_filter import load_order_filter
 from provider.market.rules import rules_from
+from provider.protocols.chain import OrderState
 from provider.settings import Settings
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, make_inventory, make_order
 

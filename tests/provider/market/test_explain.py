@@ -17,22 +17,22 @@ import provider
 from lease.groups import SignedBy
 from lease.resources import Attribute
 from provider.chain import events
-from provider.chain.model import Event
 from provider.errors import StoreError
 from provider.inventory.capacity import Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, ScheduledPod
 from provider.market.bidding import consider
-from provider.market.considering import made_up_mind
+from provider.market.consideration import made_up_mind
 from provider.market.decision import Bid, Declined
 from provider.market.explain import explain
 from provider.market.offer import bid_message
-from provider.market.quote import Asked, Quote
+from provider.market.pricing.quote import Asked, Quote
+from provider.market.record.capacity import changes, from_entries, full
+from provider.market.record.decisions import DecisionInputs, Recorded, load_inputs, recent_decisions, short_reasons
+from provider.market.record.log import DecisionLog
 from provider.market.terms import OwnerRules, Tenant
+from provider.protocols.chain import Event
 from provider.store import open_database
-from provider.store.capacity_log import changes, from_entries, full
-from provider.store.decision_log import DecisionLog
-from provider.store.decisions import DecisionInputs, Recorded, load_inputs, recent_decisions, short_reasons
 from provider.store.tables import capacity_log, decision_inputs
 from provider.units import Coin
 from tests.provider.market.world import (

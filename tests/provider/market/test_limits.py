@@ -10,10 +10,10 @@ import pytest
 
 from lease.ids import OrderId
 from lease.resources import Price
-from provider.chain.model import Bid, BidState, MarketParams
 from provider.market.bidding import consider
 from provider.market.limits import deposit_reason, full_reason
 from provider.market.reconcile import full_pass
+from provider.protocols.chain import Bid, BidState, MarketParams
 from provider.store import open_database
 from provider.units import parse_coin
 from tests.provider.market.world import World, make_order, make_world, order_id

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from provider.chain import events
-from provider.chain.model import Bid, BidState, Event
 from provider.errors import ChainError, TxRefused
 from provider.market.decision import Bid as BidDecision
 from provider.market.decision import decide
-from provider.store.decisions import load_inputs
-from tests.fakes.chain import FakeChain, event_of
+from provider.market.record.decisions import load_inputs
+from provider.protocols.chain import Bid, BidState, Event
 from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
+from tests.world.chain import FakeChain, event_of
 
 
 def fail(name: str, error: Exception, times: int = 1) -> Callable[[str], None]:

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from lease.ids import OrderId, namespace_name
 from lease.resources import Attribute, Price
-from provider.chain.model import BidState
 from provider.errors import ChainError, TxRefused
 from provider.inventory.capacity import Capacity, Card, Overcommit
 from provider.inventory.ledger import Ledger
@@ -22,6 +21,7 @@ from provider.market.bidding import consider
 from provider.market.decision import Bid, Declined, decide
 from provider.market.reconcile import full_pass
 from provider.market.terms import OwnerRules
+from provider.protocols.chain import BidState
 from tests.provider.market.world import GI, RECORD, RULES, US, make_inventory, make_order, order_id, running
 
 T4, A100 = Card("nvidia", "t4"), Card("nvidia", "a100")

@@ -9,8 +9,8 @@ import pytest
 from lease.ids import LeaseId
 from lease.resources import Price
 from provider.chain.messages import CloseReason
-from provider.chain.model import Lease, LeaseState
-from provider.market.notice import ending_message
+from provider.lifecycle.ending.notice import ending_message
+from provider.protocols.chain import Lease, LeaseState
 
 ID = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
 

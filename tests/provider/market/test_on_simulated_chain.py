@@ -15,19 +15,18 @@ from devnet.tenant import messages as tenant_messages
 from provider.bus import LEASE_CHANGED
 from provider.chain import messages
 from provider.chain.comet import CometChain
-from provider.chain.model import BidState
-from provider.chain.pump import pump_blocks
-from provider.clock import SystemClock
+from provider.daemon.pump import pump_blocks
 from provider.inventory.capacity import Capacity
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.book import Market
 from provider.market.decision import Rules
 from provider.market.loop import run_market
-from provider.market.pricing import ScalePrices
+from provider.market.pricing.scale import ScalePrices
+from provider.protocols.chain import BidState
+from provider.protocols.clock import SystemClock
 from provider.store import open_database
 from provider.units import Coin
-from tests.fakes.bus import FakeBus
 from tests.provider.chain.world import (
     ATTRIBUTES,
     PROVIDER,
@@ -39,6 +38,7 @@ from tests.provider.chain.world import (
     signing_key,
     spec,
 )
+from tests.world.bus import FakeBus
 
 US, RIVAL = signing_key(PROVIDER).address, signing_key(PROVIDER2).address
 INVENTORY = Inventory(nodes=(Node("n0", Capacity(10_000, 2**36, 2**40, 110)),), address_count=40)

@@ -16,15 +16,15 @@ import pytest
 
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.resources import Attribute, Price, Resources, Volume
-from provider.chain.model import Bid, BidState, Order, OrderState
 from provider.errors import PricingError
 from provider.market.bidding import consider, end_bid
 from provider.market.loop import on_block
-from provider.market.quote import Asked, Quote
+from provider.market.pricing.quote import Asked, Quote
 from provider.market.reconcile import adopt, full_pass, time_out
+from provider.protocols.chain import Bid, BidState, Order, OrderState
 from provider.store import open_database
-from tests.fakes.chain import FakeChain
 from tests.provider.market.world import RIVAL, RULES, US, World, make_world, order_id
+from tests.world.chain import FakeChain
 
 UNIT = ResourceUnit(Resources(1, 10, 2**20, (Volume("default", 5 * 2**20),)), 2, Price("uact", Decimal(23)))
 ORDER = Order(order_id(7), OrderState.OPEN, GroupSpec("g", Requirements(), (UNIT,)), 90)

@@ -18,11 +18,11 @@ from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.ids import OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.errors import PricingError, SettingsError
-from provider.market.pricing import maximum_price
-from provider.market.quote import Asked, Quote
-from provider.market.random_range import random_price
-from provider.market.script import parse_amount, script_environment, script_pricing
-from provider.market.script_input import script_input
+from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.random_range import random_price
+from provider.market.pricing.scale import maximum_price
+from provider.market.pricing.script import parse_amount, script_environment, script_pricing
+from provider.market.pricing.script_input import script_input
 from tests.provider.market.test_pricing import group
 
 OWNER = "akash1tenant"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from provider.chain.model import Order
 from provider.errors import ChainError
-from tests.fakes.chain import FakeChain
+from provider.protocols.chain import Order
 from tests.provider.market.world import make_order, running
+from tests.world.chain import FakeChain
 
 
 class SlowList(FakeChain):

@@ -15,15 +15,15 @@ from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources,
 from provider.errors import PricingError, SettingsError
 from provider.market.bidding import consider
 from provider.market.decision import Bid, Declined, decide
-from provider.market.price_table import load_price_table, parse_price_table
-from provider.market.pricing import maximum_price
-from provider.market.quote import Asked, Quote
-from provider.market.rates import Rate, Rates, file_source
-from provider.market.strategy import pricing_from, table_pricing, watched_table
-from provider.market.table_price import DOLLARS
+from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.rates import Rate, Rates, file_source
+from provider.market.pricing.scale import maximum_price
+from provider.market.pricing.strategy import pricing_from, table_pricing, watched_table
+from provider.market.pricing.table import load_price_table, parse_price_table
+from provider.market.pricing.table_bids import DOLLARS
+from provider.market.record.decisions import load_inputs
 from provider.settings import Settings
 from provider.store import open_database
-from provider.store.decisions import load_inputs
 from tests.provider.market.test_decision import outcome
 from tests.provider.market.test_pricing import group
 from tests.provider.market.test_script import OWNER, script

@@ -14,7 +14,6 @@ import pytest
 from lease.groups import SignedBy
 from lease.resources import Attribute
 from provider.chain import events
-from provider.chain.model import Event, MarketParams
 from provider.errors import ChainError, SettingsError
 from provider.inventory.ledger import Ledger
 from provider.market.audits import AuditCache
@@ -23,6 +22,7 @@ from provider.market.decision import Bid, Declined, decide
 from provider.market.owner_lists import owner_rules, read_owners
 from provider.market.rules import rules_from
 from provider.market.terms import Notice, OwnerRules, Tenant
+from provider.protocols.chain import Event, MarketParams
 from provider.settings import Settings
 from tests.provider.market.world import RECORD, RULES, TENANT, US, World, make_inventory, make_order, order_id, running
 

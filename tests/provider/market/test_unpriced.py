@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 
 from lease.resources import Price
 from provider.market.bidding import consider
-from provider.market.price_table import parse_price_table
-from provider.market.quote import Asked, Quote
-from provider.market.rates import Rates, file_source
-from provider.market.script import script_pricing
-from provider.market.strategy import table_pricing
-from provider.market.unpriced import FAILING, Unpriced
+from provider.market.pricing.failures import FAILING, Unpriced
+from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.rates import Rates, file_source
+from provider.market.pricing.script import script_pricing
+from provider.market.pricing.strategy import table_pricing
+from provider.market.pricing.table import parse_price_table
 from provider.store import open_database
 from tests.provider.market.world import World, make_order, make_world, order_id
 

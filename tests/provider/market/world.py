@@ -13,20 +13,20 @@ from lease.groups import GroupSpec, Requirements, ResourceUnit, SignedBy
 from lease.ids import LeaseId, OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED
-from provider.chain.model import Event, Order, OrderState, ProviderRecord
 from provider.inventory.capacity import Capacity
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.book import Market
 from provider.market.decision import Rules
 from provider.market.loop import run_market
-from provider.market.pricing import ScalePrices
+from provider.market.pricing.scale import ScalePrices
+from provider.market.record.decisions import StoredDecision, orders_decided
+from provider.protocols.chain import Event, Order, OrderState, ProviderRecord
 from provider.store import Database, open_database
-from provider.store.decisions import StoredDecision, orders_decided
 from provider.units import Coin
-from tests.fakes.bus import FakeBus
-from tests.fakes.chain import FakeChain
-from tests.fakes.clock import FakeClock
+from tests.world.bus import FakeBus
+from tests.world.chain import FakeChain
+from tests.world.clock import FakeClock
 
 US, RIVAL, TENANT = "akash1provider", "akash1rival", "akash1tenant"
 MI, GI = 2**20, 2**30

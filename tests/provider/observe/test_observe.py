@@ -10,8 +10,8 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
+from provider.metrics import DECISIONS, REGISTRY, exposition
 from provider.observe.logs import configure_logging, hide_secrets
-from provider.observe.metrics import DECISIONS, REGISTRY, exposition
 from provider.settings import LogFormat
 
 

@@ -27,8 +27,8 @@ from provider.inventory.capacity import Capacity
 from provider.inventory.snapshot import ScheduledPod
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.book import Placed
-from provider.market.quote import Quote
-from provider.observe.metrics import CHAIN_HEIGHT, CHAIN_TIME
+from provider.market.pricing.quote import Quote
+from provider.metrics import CHAIN_HEIGHT, CHAIN_TIME
 from provider.observe.operator_status import Observed, day_fees, operator_status, serve_status, status_socket
 from provider.store import Database, open_database
 from tests.provider.market.world import RECORD, US, World, make_inventory, make_world, order_id

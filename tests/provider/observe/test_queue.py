@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from provider.observe.metrics import exposition
+from provider.metrics import exposition
 from provider.observe.queue import show_load, tell_plugin
+from stacks.common.priority import Priority
 from stacks.engine.pool import Load
-from stacks.priority import Priority
 
 
 def test_the_queues_depth_and_its_oldest_wait_are_what_they_are_when_asked_for() -> None:

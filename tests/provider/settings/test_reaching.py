@@ -9,11 +9,11 @@ import pytest
 from lease.build import SpecSettings
 from lease.manifest_decode import manifest_from_json
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec
-from provider.app import spec_maker
-from provider.clock import SystemClock
-from provider.lifecycle.records import ManifestRecord
+from provider.daemon.app import spec_maker
+from provider.daemon.startup import cluster_facts
+from provider.protocols.clock import SystemClock
+from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
-from provider.startup import cluster_facts
 from tests.provider.gateway.manifests import body, lease
 
 OTHER: dict[str, Any] = {

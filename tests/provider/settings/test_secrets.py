@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provider.market.script import script_environment
+from provider.market.pricing.script import script_environment
 from provider.settings import Settings, load_settings
 
 URL = "postgresql+asyncpg://lessor:hunter2@db.example/lessor"

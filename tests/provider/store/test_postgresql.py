@@ -22,14 +22,14 @@ from alembic.migration import MigrationContext
 from lease.ids import namespace_name
 from provider.errors import StoreError
 from provider.lifecycle.state import Phase
+from provider.runs.log import begin_run, end_run, interrupt_runs, keep_newest_runs, last_run, runs_of
+from provider.runs.versions import save_version, versions_of
 from provider.store import open_database, read_database
 from provider.store.cursors import load_cursor, save_cursor
 from provider.store.leases import find_lease, forget_ended, known_leases, save_status
 from provider.store.ring import open_ring
-from provider.store.runs import begin_run, end_run, interrupt_runs, keep_newest_runs, last_run, runs_of
 from provider.store.tables import metadata
-from provider.store.versions import save_version, versions_of
-from tests.provider.store.test_runs import BEGUN, LEASE, STACK, THIRD, a_spec, a_status, ended, key
+from tests.provider.runs.test_runs import BEGUN, LEASE, STACK, THIRD, a_spec, a_status, ended, key
 
 FOLDERS = ("/usr/lib/postgresql/17/bin", "/usr/lib/postgresql/16/bin", "/usr/lib/postgresql/15/bin")
 NOBODY = 65534

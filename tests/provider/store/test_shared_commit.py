@@ -11,9 +11,9 @@ import pytest
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import decide
+from provider.market.record.decisions import DecisionInputs, OutcomeLog, orders_decided
+from provider.market.record.log import DecisionLog
 from provider.store import open_database
-from provider.store.decision_log import DecisionLog
-from provider.store.decisions import DecisionInputs, OutcomeLog, orders_decided
 from provider.store.shared_commit import SharedCommit
 from tests.provider.market.world import RECORD, RULES, make_order
 

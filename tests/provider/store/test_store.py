@@ -16,11 +16,11 @@ from lease.ids import OrderId
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import decide
+from provider.market.record.decisions import DecisionInputs, OutcomeLog, load_inputs, orders_decided
+from provider.market.record.log import DecisionLog
 from provider.store import Database, open_database
 from provider.store import database as database_module
 from provider.store.cursors import load_cursor, save_cursor
-from provider.store.decision_log import DecisionLog
-from provider.store.decisions import DecisionInputs, OutcomeLog, load_inputs, orders_decided
 from provider.store.tables import metadata
 from tests.provider.market.world import RECORD, RULES, make_order
 

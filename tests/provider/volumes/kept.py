@@ -9,12 +9,12 @@ from typing import Any
 
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
-from provider.chain.model import LeaseState
 from provider.lifecycle.state import Phase
-from provider.operators.objects import PERSISTENT_VOLUME
-from tests.fakes.clock import FakeClock
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import PERSISTENT_VOLUME
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.provider.volumes.storage import Storage
+from tests.world.clock import FakeClock
 
 __all__ = ["DAY", "GIB", "Kept", "L", "quarantined"]
 

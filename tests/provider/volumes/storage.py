@@ -6,8 +6,8 @@ from typing import Any
 
 from components.volumes import claim_templates
 from lease.spec import LeaseSpec
-from provider.operators.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from tests.fakes.cluster import FakeCluster
+from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from tests.world.cluster import FakeCluster
 
 __all__ = ["Storage"]
 

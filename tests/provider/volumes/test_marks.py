@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lease.ids import LeaseId
-from provider.operators.labels import managed_labels
+from provider.kube.labels import managed_labels
 from provider.volumes.marks import UNTIL, expired, held, let_go, read_kept, rebound, utc
 from provider.volumes.quarantine import Step, next_step
 from provider.volumes.words import volume_document

@@ -12,8 +12,8 @@ import pytest
 
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
-from provider.chain.model import LeaseState
 from provider.lifecycle.state import Phase
+from provider.protocols.chain import LeaseState
 from provider.volumes.restore import NotRestored, Wish
 from tests.provider.lifecycle.real import real_world, runs, until
 from tests.provider.lifecycle.world import World, a_group, a_lease

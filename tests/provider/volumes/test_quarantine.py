@@ -16,13 +16,13 @@ from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
 from provider.observe.provider_status import provider_status
-from provider.operators.objects import MANIFEST, NAMESPACE
+from provider.protocols.objects import MANIFEST, NAMESPACE
 from provider.settings import Settings
 from provider.volumes.marks import read_kept
-from tests.fakes.clock import FakeClock
-from tests.fakes.engine import Killed
 from tests.provider.lifecycle.world import a_lease, unknown
 from tests.provider.volumes.kept import DAY, GIB, Kept, L, quarantined
+from tests.world.clock import FakeClock
+from tests.world.engine import Killed
 
 NAME = namespace_name(L)
 

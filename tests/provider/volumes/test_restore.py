@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from lease.ids import LeaseId, namespace_name
-from provider.chain.model import LeaseState
 from provider.lifecycle.control import obey
 from provider.lifecycle.state import Phase
-from provider.operators.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from provider.protocols.chain import LeaseState
+from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from provider.volumes.marks import read_kept, rebound
 from provider.volumes.restore import NotRestored, Wish
-from tests.fakes.engine import Killed
 from tests.provider.lifecycle.world import OTHER, a_group, a_lease
 from tests.provider.volumes.kept import DAY, GIB, Kept, L, quarantined
+from tests.world.engine import Killed
 
 N = a_lease(2)
 SPACE = namespace_name(N)

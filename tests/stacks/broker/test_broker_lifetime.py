@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 
 from stacks.broker import Broker, BrokerError, BrokerSettings, installed_plugin
-from stacks.engine.processes import alive
+from stacks.common.processes import alive
 from tests.stacks.broker.conftest import SERVICE, configure, request, until
 
 

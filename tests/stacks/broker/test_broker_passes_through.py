@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 
 from stacks.broker.fields import encode
-from stacks.broker.owner import Owners, _look_up
+from stacks.common.peers import Owners, _look_up
 from tests.stacks.broker.conftest import configure, request, until
 
 

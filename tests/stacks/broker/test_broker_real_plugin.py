@@ -20,7 +20,7 @@ import yaml
 
 from lease.spec import LeaseSpec
 from stacks.broker import Broker, BrokerSettings, installed_plugin
-from stacks.engine.processes import alive
+from stacks.common.processes import alive
 from tests.stacks.broker.conftest import until
 from tests.stacks.leases import CANARY, PASSWORD, small
 

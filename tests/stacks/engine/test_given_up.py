@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stacks.engine.errors import WorkerLost
-from stacks.results import StackResult
+from stacks.common.errors import WorkerLost
+from stacks.common.results import StackResult
 from tests.stacks.test_opened_races import Opened
 
 

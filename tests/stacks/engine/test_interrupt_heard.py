@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from stacks.engine.config import EngineConfig
-from stacks.engine.processes import DATA_MARK, STACK_MARK
-from stacks.engine.wire import Interrupt, Task, encode
-from stacks.engine.worker import Worker
-from stacks.results import Operation
+from stacks.common.config import EngineConfig
+from stacks.common.processes import DATA_MARK, STACK_MARK
+from stacks.common.results import Operation
+from stacks.common.wire import Interrupt, Task, encode
+from stacks.worker.process import Worker
 
 STACK = "a-stack"
 

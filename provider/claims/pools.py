@@ -1,0 +1,77 @@
+"""Address pools nobody claims any more (docs/architecture.md §5): stacks only forget them, this removes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
+from lease.addresses import pool_name
+from provider.errors import ClusterError, Conflict
+from provider.kube.labels import MANAGED
+from provider.protocols.objects import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
+from provider.protocols.ports import Cluster
+
+__all__ = ["list_pools", "remove_unused_pools"]
+
+_ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
+_POOL = "metallb.io/address-pool"
+
+
+async def list_pools(cluster: Cluster, *, namespace: str, kind: Kind = IP_ADDRESS_POOL) -> list[dict[str, Any]]:
+    """Every pool (or advertisement) of MetalLB's namespace, anybody's. A cluster without MetalLB has none."""
+    try:
+        return await cluster.list(kind, namespace=namespace)
+    except ClusterError as error:
+        if error.status == 404:
+            return []
+        raise
+
+
+async def remove_unused_pools(cluster: Cluster, *, claims_namespace: str, metallb_namespace: str) -> tuple[str, ...]:
+    """Delete our pools and advertisements whose key no ProviderLeasedIP carries; gives their names.
+
+    Pools are listed before claims: a claim is written before its pool is made, so a pool seen here whose claim is not
+    in the later list has none. Only the very version that was seen is deleted; a changed one waits for the next time,
+    and nothing at all is removed while a claim cannot be read. One that a Service is on stays: a claim that somebody
+    deleted is written again with the address of its pool, and another provider's claims are not in our list.
+    """
+    removed: list[str] = []
+    for kind in (L2_ADVERTISEMENT, IP_ADDRESS_POOL):
+        ours = [obj for obj in await list_pools(cluster, namespace=metallb_namespace, kind=kind) if _is_ours(obj)]
+        removed += [
+            obj["metadata"]["name"]
+            for obj in await _unused(cluster, ours, claims_namespace)
+            if await _delete(cluster, kind, obj, metallb_namespace)
+        ]
+    return tuple(removed)
+
+
+async def _unused(cluster: Cluster, ours: list[dict[str, Any]], claims_namespace: str) -> list[dict[str, Any]]:
+    """Asks no more than it needs to know that all are used."""
+    if not ours:
+        return []
+    claimed = {_pool_of(claim) for claim in await cluster.list(PROVIDER_LEASED_IP, namespace=claims_namespace)}
+    left = [obj for obj in ours if obj["metadata"]["name"] not in claimed]
+    if "" in claimed or not left:
+        return []
+    services = await cluster.list(SERVICE, labels=_ON_ADDRESSES)
+    served = {(service["metadata"].get("annotations") or {}).get(_POOL) for service in services}
+    return [obj for obj in left if obj["metadata"]["name"] not in served]
+
+
+def _pool_of(claim: dict[str, Any]) -> str:
+    key = (claim.get("spec") or {}).get("sharing_key")
+    return pool_name(str(key)) if key else ""
+
+
+def _is_ours(obj: dict[str, Any]) -> bool:
+    meta = obj["metadata"]
+    return bool(meta["name"] == f"ip-{(meta.get('labels') or {}).get(SHARING_KEY_HASH)}")
+
+
+async def _delete(cluster: Cluster, kind: Kind, obj: dict[str, Any], namespace: str) -> bool:
+    meta = obj["metadata"]
+    try:
+        return await cluster.delete(kind, meta["name"], namespace=namespace, resource_version=meta["resourceVersion"])
+    except Conflict:
+        return False

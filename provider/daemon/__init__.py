@@ -1,0 +1,1 @@
+"""The running provider: every part put together once, started and stopped."""

@@ -1,0 +1,75 @@
+"""Withdrawals on their way: each is one wish to the transaction room, which gathers those of many deployments into few
+transactions and keeps those of one deployment a block apart (docs/architecture.md §9, `Chain.broadcast`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from lease.ids import LeaseId
+from provider.bus import LEASE_CHANGED
+from provider.chain.messages import withdraw_lease
+from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
+from provider.funds.ledger import Money
+from provider.funds.plan import Why, Withdrawal
+from provider.metrics import WITHDRAWALS
+from provider.protocols.ports import Bus, Chain, Clock
+
+__all__ = ["Collecting"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Collecting:
+    """`ended` is called when none is on its way any more, so that what they changed is looked at."""
+
+    chain: Chain
+    bus: Bus
+    clock: Clock
+    money: Money
+    ended: Callable[[], None]
+    under_way: set[LeaseId] = field(default_factory=set)
+
+    async def withdraw(self, item: Withdrawal) -> None:
+        """Send one and remember how it went. Never raises for what goes wrong with it: the others and the daemon go
+        on. A refusal is for the lease loop to look into: often the lease has ended.
+        """
+        self.under_way.add(item.lease)
+        try:
+            result = await self.chain.broadcast([withdraw_lease(item.lease)])
+        except ChainError as problem:
+            self._failed(item, problem)
+        except Exception as problem:
+            _log.exception("funds.withdrawal_failed", lease=str(item.lease))
+            self._failed(item, ChainError("", f"a defect of ours: {problem!r}"))
+        else:
+            _log.info("funds.withdrawn", lease=str(item.lease), why=item.why, unpaid=str(item.unpaid), tx=result.hash)
+            self._succeeded(item)
+        finally:
+            self.under_way.discard(item.lease)
+            if not self.under_way:
+                self.ended()
+
+    def _succeeded(self, item: Withdrawal) -> None:
+        WITHDRAWALS.labels(item.why, "success").inc()
+        now = self.clock.now()
+        if item.why is Why.OUT_OF_FUNDS:
+            self.money.settled(item.lease.deployment, now=now)
+        elif item.lease in self.money.withdrawn:
+            self.money.withdrawn[item.lease] = self.money.withdrawn[item.lease].collected(now)
+
+    def _failed(self, item: Withdrawal, problem: ChainError) -> None:
+        """The lease may have ended, and be forgotten, while this was on its way."""
+        held = isinstance(problem, FeesHeldBack)
+        WITHDRAWALS.labels(item.why, "held back" if held else "fail").inc()
+        if not held:  # the transaction room tells of these, once for all
+            _log.warning("funds.not_withdrawn", lease=str(item.lease), why=item.why, problem=str(problem))
+        if item.lease in self.money.withdrawn:
+            memory = self.money.withdrawn[item.lease]
+            self.money.withdrawn[item.lease] = memory.failed(problem, self.clock.now())
+        if isinstance(problem, TxRefused) and not isinstance(problem, CannotPay):
+            self.bus.publish(LEASE_CHANGED, item.lease)

@@ -1,0 +1,296 @@
+"""The Kubernetes API by plain manifests: the real `Cluster` (docs/architecture.md §3).
+
+lightkube reads the kubeconfig and does TLS and authentication; requests are built here, because objects are
+dictionaries everywhere in this project and typed models would only cost memory. Every request has a time limit; a watch
+lives for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import httpx2 as httpx
+import structlog
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.core.exceptions import ConfigError
+
+from provider.errors import ClusterError, Conflict, SettingsError
+from provider.protocols.objects import Kind, WatchEvent, kind_of
+
+__all__ = ["FIELD_MANAGER", "KubeCluster"]
+
+FIELD_MANAGER = "lessor"
+_PAGE = 500
+_APPLY = {"Content-Type": "application/apply-patch+yaml"}
+_LONGEST_PAUSE_S = 10.0
+_BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_log = structlog.get_logger(__name__)
+_Objects: TypeAlias = list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a watch has told its reader, so that a re-list can say what went meanwhile."""
+
+    version: str = ""
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, event: WatchEvent) -> WatchEvent:
+        key = _uid(event.object)
+        if event.type == "DELETED":
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = _trace(event.object)
+        return event
+
+    def relisted(self, objects: list[dict[str, Any]]) -> list[WatchEvent]:
+        """DELETED for what went, then ADDED for what is there."""
+        there = {_uid(obj) for obj in objects}
+        gone = [WatchEvent("DELETED", obj) for key, obj in self.objects.items() if key not in there]
+        return [self.note(event) for event in [*gone, *(WatchEvent("ADDED", obj) for obj in objects)]]
+
+
+class KubeCluster:
+    """One API server, found by kubeconfig (None: inside a pod its account, else $KUBECONFIG, else the user's own file).
+
+    `timeout_seconds` bounds every request; `watch_seconds` is how long one watch request lives before it is renewed,
+    and with a little slack also how long a half-open connection can go unnoticed.
+    """
+
+    def __init__(
+        self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60
+    ) -> None:
+        config = _load(kubeconfig)
+        self.address = config.cluster.server
+        self._timeout = timeout_seconds
+        self._watch_seconds = watch_seconds
+        self._http = _client(config, timeout_seconds)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def version(self) -> dict[str, Any]:
+        """The API server's `/version` document."""
+        return await self._call("GET", "/version")
+
+    async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
+        """The object, or None when the API server answers 404."""
+        try:
+            return _slim(await self._call("GET", _path(kind, namespace, name)))
+        except ClusterError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Every object, in pages of 500; `labels` must all be equal."""
+        objects, _ = await self._list(kind, namespace, labels)
+        return objects
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        """Server-side apply, taking over fields; `metadata.resourceVersion` is a precondition (`Conflict`)."""
+        meta = obj["metadata"]
+        path = _path(kind_of(obj), meta.get("namespace"), meta["name"]) + ("/status" if status else "")
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return _slim(await self._call("PATCH", path, params=params, body=obj, headers=_APPLY))
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
+    ) -> bool:
+        """Ask for deletion (background); True means accepted, not gone."""
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if resource_version is not None:
+            body["preconditions"] = {"resourceVersion": resource_version}
+        try:
+            await self._call("DELETE", _path(kind, namespace, name), body=body)
+        except ClusterError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
+    ) -> AsyncIterator[WatchEvent]:
+        """What is there, then every change. An expired version re-lists; a lost connection resumes where it was.
+        `known`: see `protocols.Cluster`.
+        """
+        seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
+        pause = 0.0
+        while True:
+            try:
+                if not seen.version:
+                    objects, version = await self._list(kind, namespace, labels)
+                    for event in seen.relisted(objects):
+                        yield event
+                    seen.version = version
+                async for event in self._stream(kind, namespace, labels, seen):
+                    pause = 0.0
+                    yield seen.note(event)
+            except ClusterError as error:
+                if error.status:
+                    seen.version = ""
+                pause = min(max(2 * pause, 0.2), _LONGEST_PAUSE_S)
+                _log.warning("watch interrupted", kind=kind.plural, error=str(error), again_in_seconds=pause)
+                await asyncio.sleep(pause)
+
+    async def _list(self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None) -> tuple[_Objects, str]:
+        objects: _Objects = []
+        params = {"limit": str(_PAGE), **_selector(labels)}
+        type_meta = {"apiVersion": kind.api_version, "kind": kind.kind}
+        while True:
+            page = await self._call("GET", _path(kind, namespace), params=params)
+            objects += [_slim({**type_meta, **item}) for item in page.get("items") or ()]
+            meta = page.get("metadata") or {}
+            if not meta.get("continue"):
+                return objects, meta.get("resourceVersion", "")
+            params["continue"] = meta["continue"]
+
+    async def _stream(
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None, seen: _Seen
+    ) -> AsyncIterator[WatchEvent]:
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": seen.version,
+            "timeoutSeconds": str(self._watch_seconds),
+            **_selector(labels),
+        }
+        limits = httpx.Timeout(self._timeout, read=self._watch_seconds + self._timeout)
+        request = self._http.build_request("GET", _path(kind, namespace), params=params, timeout=limits)
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                if response.is_error:
+                    raise self._refused(response.status_code, await response.aread())
+                async for line in response.aiter_lines():
+                    if not line:
+                        continue
+                    event = self._event(line)
+                    seen.version = event.object.get("metadata", {}).get("resourceVersion", "")
+                    if event.type != "BOOKMARK":
+                        yield event
+            finally:
+                await response.aclose()
+        except httpx.HTTPError as error:
+            raise ClusterError(self.address, _word(error)) from error
+
+    def _event(self, line: str) -> WatchEvent:
+        document = self._decoded(line)
+        obj = document.get("object")
+        if not isinstance(obj, dict) or document.get("type") == "ERROR":
+            raise self._error((obj or {}).get("code") or 500, (obj or {}).get("message") or "unreadable watch event")
+        return WatchEvent(str(document.get("type")), _slim(obj))
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        content = None if body is None else _encoded(body)
+        sent = {"Content-Type": "application/json", **(headers or {})} if content else {}
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._http.request(method, path, params=params, content=content, headers=sent)
+        except TimeoutError as error:
+            raise ClusterError(self.address, f"{method} {path}: no answer in {self._timeout:g} s") from error
+        except httpx.HTTPError as error:
+            raise ClusterError(self.address, f"{method} {path}: {_word(error)}") from error
+        if response.is_error:
+            raise self._refused(response.status_code, response.content)
+        return self._decoded(response.content)
+
+    def _decoded(self, text: str | bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise self._error(502, f"answered what is not JSON: {text[:80]!r}") from error
+        if not isinstance(document, dict):
+            raise self._error(502, f"answered {type(document).__name__} instead of an object")
+        return document
+
+    def _refused(self, status: int, content: bytes) -> ClusterError:
+        try:
+            message = str(json.loads(content)["message"])
+        except (ValueError, KeyError, TypeError):
+            message = content[:200].decode(errors="replace") or "no reason given"
+        return self._error(status, message)
+
+    def _error(self, status: int, message: str) -> ClusterError:
+        return (Conflict if status == 409 else ClusterError)(self.address, f"{message} (HTTP {status})", status=status)
+
+
+def _load(kubeconfig: Path | None) -> SingleConfig:
+    try:
+        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get()
+    except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SettingsError(f"kubeconfig {kubeconfig or '(from the environment)'} cannot be used: {error}") from error
+    except Exception as error:  # a YAML error: PyYAML's own tree, which has no root in the standard library
+        raise SettingsError(f"kubeconfig {kubeconfig or '(from the environment)'} is not YAML: {error}") from error
+    if config is None:
+        raise SettingsError(f"kubeconfig {kubeconfig} names no current context: set current-context in it")
+    return config
+
+
+def _client(config: SingleConfig, timeout: float) -> httpx.AsyncClient:
+    try:
+        return AsyncClient(config, ConnectionParams(timeout=httpx.Timeout(timeout), trust_env=False))
+    except (AssertionError, ConfigError, OSError, ValueError) as error:
+        raise SettingsError(f"kubeconfig for {config.cluster.server} cannot be used: {error}") from error
+
+
+def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
+    """Relative, so that a server address with a path of its own (a proxy's) keeps it."""
+    base = f"apis/{kind.api_version}" if "/" in kind.api_version else f"api/{kind.api_version}"
+    place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
+    return f"{base}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """JSON that is YAML too, as which an apply is read: no pairs of surrogates, no bare control characters."""
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return _BARE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
+    return {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())} if labels else {}
+
+
+def _slim(obj: dict[str, Any]) -> dict[str, Any]:
+    """Without managedFields: half of an object's bytes, and nobody here reads them."""
+    if isinstance(meta := obj.get("metadata"), dict):
+        meta.pop("managedFields", None)
+    return obj
+
+
+def _trace(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
+
+
+def _uid(obj: Mapping[str, Any]) -> str:
+    meta = obj.get("metadata") or {}
+    return str(meta.get("uid") or f"{meta.get('namespace', '')}/{meta.get('name', '')}")
+
+
+def _word(error: Exception) -> str:
+    """httpx leaves the text of some errors empty; their type then is all there is to say."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,165 @@
+"""Hostnames and addresses of a lease, taken before its stack runs and given back after (docs/architecture.md §5).
+
+The claims are objects in the cluster. All decisions about them pass through one lock: two leases never choose the same
+address, and a name is never given to two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lease.addresses import leased_ip_name, pool_name
+from lease.ids import LeaseId
+from lease.manifest import Group
+from lease.spec import LeasedIpSpec, LeaseSpec
+from provider.claims.addresses import choose_address, pool_addresses
+from provider.claims.hostnames import host_claims, host_object, withheld_from
+from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object, wanted_addresses
+from provider.claims.pools import list_pools, remove_unused_pools
+from provider.kube.labels import managed_labels
+from provider.lifecycle.config import LifecycleConfig
+from provider.protocols.objects import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
+from provider.protocols.ports import Cluster
+from provider.units import AddressRange
+
+__all__ = ["Claimed", "Claims", "MakeSpec"]
+
+MakeSpec: TypeAlias = Callable[[frozenset[str], Mapping[str, str]], LeaseSpec]
+"""(withheld hostnames, address by sharing key) to the spec that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A spec whose every hostname and address is ours; `withheld` names stay with another lease of the owner."""
+
+    spec: LeaseSpec
+    withheld: frozenset[str] = frozenset()
+
+
+class Claims:
+    """All claims of one provider in one cluster. Raises `ClusterError` throughout."""
+
+    def __init__(self, cluster: Cluster, config: LifecycleConfig) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._one_at_a_time = asyncio.Lock()
+
+    async def take(self, lease: LeaseId, group: Group, make: MakeSpec, *, sticky: frozenset[str]) -> Claimed:
+        """Claim what the group asks for and build its spec. `sticky` names stay withheld though nobody holds them now.
+
+        Raises `HostnameRefusedError` or `AddressesExhaustedError`; then nothing new was claimed.
+        """
+        async with self._one_at_a_time:
+            withheld = await self._withheld(lease, group, sticky)
+            wanted = await self._addresses(lease, group)
+            mine = [claim for claim in wanted if claim.lease == lease]
+            spec = make(withheld, {claim.key: claim.address for claim in wanted})
+            spec = _without_foreign(spec, mine)
+            for claim in mine:
+                await self._write_address(claim)
+            for host in spec.hostnames:
+                await self._cluster.apply(host_object(lease, host, namespace=self._config.records))
+            return Claimed(spec, withheld)
+
+    async def match(self, spec: LeaseSpec) -> bool:
+        """Whether the lease holds exactly the claims of `spec`: then nothing was moved, lost or left over."""
+        hosts, addresses = await self._held(spec.lease)
+        return set(hosts) == _hosts(spec) and addresses == _addresses(spec)
+
+    async def keep_only(self, spec: LeaseSpec) -> None:
+        """Give back what a completely applied `spec` does not use any more, and pools that nobody uses then."""
+        hosts, addresses = await self._held(spec.lease)
+        await self._release(PROVIDER_HOST, set(hosts) - _hosts(spec))
+        await self._release(PROVIDER_LEASED_IP, set(addresses) - set(_addresses(spec)))
+        if set(addresses) - set(_addresses(spec)):
+            await self.remove_unused_pools()
+
+    async def release_all(self, lease: LeaseId) -> None:
+        """Give back everything of a lease that ends."""
+        hosts, addresses = await self._held(lease)
+        await self._release(PROVIDER_HOST, hosts)
+        await self._release(PROVIDER_LEASED_IP, addresses)
+
+    async def remove_unused_pools(self) -> tuple[str, ...]:
+        async with self._one_at_a_time:
+            config = self._config
+            return await remove_unused_pools(
+                self._cluster, claims_namespace=config.records, metallb_namespace=config.metallb_namespace
+            )
+
+    async def _withheld(self, lease: LeaseId, group: Group, sticky: frozenset[str]) -> frozenset[str]:
+        wanted = [
+            host
+            for service in group.services or ()
+            for expose in service.expose or ()
+            if expose.is_ingress
+            for host in expose.hosts or ()
+        ]
+        if not wanted:
+            return frozenset()
+        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
+        taken = withheld_from(lease, wanted, claims=claims, blocked=self._config.blocked_hostnames)
+        mine = {host for host, claim in claims.items() if claim.holder == lease.group}
+        return taken | (sticky & {host.lower() for host in wanted} - mine)
+
+    async def _addresses(self, lease: LeaseId, group: Group) -> list[AddressClaim]:
+        """What is wanted, each with its address; an endpoint that another lease holds is that lease's claim."""
+        wanted = wanted_addresses(lease, group)
+        if not wanted:
+            return []
+        stored = address_claims(await self._cluster.list(PROVIDER_LEASED_IP, namespace=self._config.records))
+        pools = await list_pools(self._cluster, namespace=self._config.metallb_namespace)
+        known = {claim.key: claim.address for claim in stored.values() if claim.address}
+        claims = [stored[claim.name] if _foreign(claim, stored) else claim for claim in wanted]
+        for key in sorted({claim.key for claim in claims} - known.keys()):
+            own = [pool for pool in pools if pool["metadata"]["name"] == pool_name(key)]
+            held = pool_addresses(own)
+            known[key] = held[0].at(0) if held else self._choose(key, known, pool_addresses(pools))
+        return [claim.at(known[claim.key]) for claim in claims]
+
+    def _choose(self, key: str, known: Mapping[str, str], pools: Sequence[AddressRange]) -> str:
+        return choose_address(key, ranges=self._config.ip_ranges, taken=known.values(), pools=pools)
+
+    async def _write_address(self, claim: AddressClaim) -> None:
+        """Spec, then status: a claim whose status was lost keeps its key, and its pool keeps its address."""
+        namespace = self._config.records
+        await self._cluster.apply(leased_ip_object(claim, namespace=namespace))
+        await self._cluster.apply(leased_ip_object(claim, namespace=namespace, status=True), status=True)
+
+    async def _held(self, lease: LeaseId) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Names of the lease's ProviderHosts; its ProviderLeasedIPs by name with their addresses."""
+        labels, namespace = managed_labels(lease), self._config.records
+        hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
+        addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
+        named = {obj["metadata"]["name"]: str((obj.get("status") or {}).get("address") or "") for obj in addresses}
+        return tuple(obj["metadata"]["name"] for obj in hosts), named
+
+    async def _release(self, kind: Kind, names: Iterable[str]) -> None:
+        for name in names:
+            await self._cluster.delete(kind, name, namespace=self._config.records)
+
+
+def _foreign(claim: AddressClaim, stored: Mapping[str, AddressClaim]) -> bool:
+    return claim.name in stored and stored[claim.name].lease != claim.lease
+
+
+def _without_foreign(spec: LeaseSpec, mine: Iterable[AddressClaim]) -> LeaseSpec:
+    """Drop exposes on an address whose port another lease of the owner already serves."""
+    names = {claim.name for claim in mine}
+    kept = tuple(leased for leased in spec.leased_ips if _name(leased) in names)
+    return spec if kept == spec.leased_ips else spec.model_copy(update={"leased_ips": kept})
+
+
+def _name(leased: LeasedIpSpec) -> str:
+    return leased_ip_name(leased.sharing_key, proto=leased.proto.upper() or "TCP", external_port=leased.external_port)
+
+
+def _hosts(spec: LeaseSpec) -> set[str]:
+    return {host.hostname.lower() for host in spec.hostnames}
+
+
+def _addresses(spec: LeaseSpec) -> dict[str, str]:
+    return {_name(leased): leased.address for leased in spec.leased_ips}

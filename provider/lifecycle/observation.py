@@ -1,0 +1,51 @@
+"""What the cluster holds of one lease: its records and its namespace. Reading only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lease.ids import LeaseId, namespace_name
+from provider.protocols.objects import MANIFEST, NAMESPACE, SECRET
+from provider.protocols.ports import Cluster
+from provider.records.applied import Applied, applied_name, read_applied
+from provider.records.manifests import ManifestRecord, read_manifest
+
+__all__ = ["NamespaceState", "Observed", "observe", "read_namespace"]
+
+
+class NamespaceState(StrEnum):
+    ABSENT = "absent"
+    ACTIVE = "active"
+    TERMINATING = "terminating"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`held_by`: why the namespace does not go, in the API server's words."""
+
+    manifest: ManifestRecord | None
+    applied: Applied
+    namespace: NamespaceState
+    held_by: str = ""
+
+
+async def observe(cluster: Cluster, lease: LeaseId, *, records: str) -> Observed:
+    """`records`: their namespace. Raises `ClusterError`, or `BadRecordError` for a record that cannot be read."""
+    name = namespace_name(lease)
+    manifest = await cluster.get(MANIFEST, name, namespace=records)
+    applied = await cluster.get(SECRET, applied_name(lease), namespace=records)
+    state, held_by = await read_namespace(cluster, name)
+    record = read_manifest(manifest) if manifest is not None else None
+    return Observed(record, read_applied(applied), state, held_by)
+
+
+async def read_namespace(cluster: Cluster, name: str) -> tuple[NamespaceState, str]:
+    obj = await cluster.get(NAMESPACE, name)
+    if obj is None:
+        return NamespaceState.ABSENT, ""
+    status = obj.get("status") or {}
+    if not obj["metadata"].get("deletionTimestamp") and status.get("phase") != "Terminating":
+        return NamespaceState.ACTIVE, ""
+    told = (item.get("message", "") for item in status.get("conditions") or () if item.get("status") == "True")
+    return NamespaceState.TERMINATING, "; ".join(filter(None, told))

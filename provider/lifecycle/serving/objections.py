@@ -1,0 +1,66 @@
+"""May the newest version be applied at all? Asked before the engine runs (docs/architecture.md §2, rule 5).
+
+First the policies (the engine asks them again, it is the last guard), then what would change: a version that would take
+a tenant's data is refused while the one before goes on running.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from components.changes import compare, refusals
+from components.errors import BuildError
+from components.labels import Object
+from components.lease import lease_objects
+from lease.spec import LeaseSpec
+from policies.judge import judge
+from provider.kube.labels import MANAGED
+from provider.lifecycle.observation import NamespaceState
+from provider.lifecycle.serving.upgrade import outdated
+from provider.lifecycle.serving.view import Look
+from provider.protocols.objects import STATEFUL_SET
+from provider.protocols.ports import Cluster
+
+__all__ = ["objection"]
+
+
+async def objection(look: Look, spec: LeaseSpec) -> str:
+    """Why `spec` may not be applied over what runs, in the tenant's words; empty when it may. Raises `ClusterError`."""
+    try:
+        wanted = lease_objects(spec)
+    except BuildError as error:
+        return str(error)
+    findings = [str(found) for found in judge(wanted) if found.mandatory]
+    if findings:
+        return "refused by policy: " + "; ".join(findings)
+    return "; ".join(map(str, refusals(compare(await _present(look, wanted), wanted))))
+
+
+async def _present(look: Look, wanted: Iterable[Object]) -> list[Object]:
+    """What the last complete version made. When no record says so, what holds volumes is read from the cluster."""
+    applied = look.applied
+    if applied.spec is not None and not outdated(applied.spec):
+        try:
+            return list(lease_objects(applied.spec))
+        except BuildError:
+            pass  # settings differ: it took what this one refuses
+    elif (applied.spec is None and applied.attempt is not None) or look.namespace is not NamespaceState.ACTIVE:
+        return []
+    return await _holding_volumes(look.parts.cluster, look.newest.spec.namespace, wanted)
+
+
+async def _holding_volumes(cluster: Cluster, namespace: str, wanted: Iterable[Object]) -> list[Object]:
+    """Live StatefulSets with their own claim templates; all else is taken to be as wanted."""
+    made = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == STATEFUL_SET.kind}
+    live = await cluster.list(STATEFUL_SET, namespace=namespace, labels=MANAGED)
+    return [_with_claims(made.get(obj["metadata"]["name"]), obj) for obj in live]
+
+
+def _with_claims(wanted: Object | None, live: dict[str, Any]) -> Object:
+    if wanted is None:
+        return live
+    taken = copy.deepcopy(wanted)
+    taken["spec"]["volumeClaimTemplates"] = live["spec"].get("volumeClaimTemplates") or []
+    return taken

@@ -1,0 +1,67 @@
+"""One look at a living lease: what there is, the newest version with its claims, and what should run now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lease.ids import LeaseId
+from lease.spec import LeaseSpec
+from provider.lifecycle.claims import Claimed
+from provider.lifecycle.observation import NamespaceState
+from provider.lifecycle.parts import Parts
+from provider.records.applied import Applied, applied_object
+from provider.records.manifests import ManifestRecord
+
+__all__ = ["Look", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`applied` is the record as it was read; writing it does not change the look."""
+
+    parts: Parts
+    lease: LeaseId
+    record: ManifestRecord
+    applied: Applied
+    newest: Claimed
+    namespace: NamespaceState
+
+    @property
+    def refused(self) -> str:
+        """Why the newest version was refused, empty when it was not tried or not refused."""
+        attempt, newest = self.applied.attempt, self.newest.spec
+        if attempt is None or not attempt.error:
+            return ""
+        return attempt.error if attempt.spec_hash in {newest.content_hash(), self._before(newest)} else ""
+
+    def _before(self, newest: LeaseSpec) -> str:
+        """Its hash for the builder that made what runs: what that one was refused stays refused after an upgrade."""
+        spec = self.applied.spec
+        version = spec.builder_version if spec is not None else newest.builder_version
+        return newest.model_copy(update={"builder_version": version}).content_hash()
+
+    @property
+    def target(self) -> LeaseSpec | None:
+        """What should run now: the newest version, or the last complete one when the newest was refused."""
+        return self.applied.spec if self.refused else self.newest.spec
+
+    @property
+    def known(self) -> bool:
+        """Whether the stack is known to be exactly the last complete version, nothing begun since."""
+        attempt = self.applied.attempt
+        return self.applied.spec is not None and (attempt is None or attempt.restored)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the stack is known to be the target."""
+        spec = self.applied.spec
+        return self.known and spec is not None and self.target is not None and same(spec, self.target)
+
+    async def write(self, applied: Applied) -> None:
+        """Store the record. Raises `ClusterError`."""
+        records = self.parts.config.records
+        await self.parts.cluster.apply(applied_object(self.lease, applied, namespace=records))
+
+
+def same(one: LeaseSpec, other: LeaseSpec) -> bool:
+    return one.content_hash() == other.content_hash()

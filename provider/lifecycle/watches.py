@@ -1,0 +1,197 @@
+"""What happens in the cluster, turned into "look at this lease" and nothing more (docs/architecture.md §2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from lease.addresses import pool_name
+from lease.ids import LeaseId, namespace_name
+from provider.claims.leased_ips import address_claims
+from provider.kube.labels import MANAGED, lease_of
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drifts
+from provider.lifecycle.health.pods import Trouble, pod_trouble
+from provider.protocols.objects import (
+    DEPLOYMENT,
+    IP_ADDRESS_POOL,
+    L2_ADVERTISEMENT,
+    MANIFEST,
+    NAMESPACE,
+    POD,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    STATEFUL_SET,
+    Kind,
+    WatchEvent,
+)
+from provider.protocols.ports import Cluster
+
+__all__ = ["Watcher", "watched"]
+
+_RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
+_WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
+_POOLS = (IP_ADDRESS_POOL, L2_ADVERTISEMENT)
+_log = structlog.get_logger(__name__)
+_SETTLE_S = 0.3
+"""Workload status comes in bursts; one look at their end is enough."""
+
+
+def watched(*, gateway_api: bool, addresses: bool = False) -> tuple[Kind, ...]:
+    """Every kind to follow; `addresses`: some can be leased, so MetalLB is there. Pods tell of health only: whoever
+    moves or ends one is no drift.
+    """
+    routes = (HTTP_ROUTE,) if gateway_api else ()
+    return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes, *(_POOLS if addresses else ()))
+
+
+class Watcher:
+    """Feeds `look(lease, after)`. Remembers who held a claim (the old holder must let go), who was ready, what ails a
+    pod; `drifts` remembers what every object said.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        records: str,
+        look: Callable[[LeaseId, float], None],
+        drifts: Drifts | None = None,
+        metallb: str = "metallb-system",
+    ) -> None:
+        self._cluster = cluster
+        self._metallb = metallb
+        self._users: dict[str, tuple[str, LeaseId]] = {}
+        self._records = records
+        self._look = look
+        self._drifts = drifts or Drifts()
+        self._by_namespace: dict[str, LeaseId] = {}
+        self._holders: dict[tuple[str, str], LeaseId] = {}
+        self._ready: dict[str, bool] = {}
+        self._ailing: dict[str, Trouble] = {}
+        self._surveyed = asyncio.Event()
+        self._surveyed.set()
+        self._known: Callable[[WatchEvent], bool] = lambda event: False
+        self._quiet = False
+
+    def hold(self) -> None:
+        """Heed nothing until `surveyed`."""
+        self._surveyed.clear()
+
+    def surveyed(self, known: Callable[[WatchEvent], bool]) -> None:
+        """Every object was listed: a watch that begins with the same ones tells no news."""
+        self._known = known
+        self._surveyed.set()
+
+    def know(self, lease: LeaseId) -> None:
+        """Objects carry their namespace, not their lease: only known leases are recognised in it."""
+        self._by_namespace[namespace_name(lease)] = lease
+
+    def forget(self, lease: LeaseId) -> None:
+        self._by_namespace.pop(namespace_name(lease), None)
+        self._drifts.forget(namespace_name(lease))
+
+    async def follow(self, kind: Kind) -> None:
+        """Watch one kind, for ever."""
+        place = self._records if kind in _RECORDS else self._metallb if kind in _POOLS else None
+        async for event in self._cluster.watch(kind, namespace=place, labels=None if place else MANAGED):
+            await self._surveyed.wait()
+            try:
+                self._quiet = event.type == "ADDED" and self._known(event)
+                self._heed(kind, event)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                _log.exception("unreadable object in a watch", kind=kind.kind)
+
+    def _heed(self, kind: Kind, event: WatchEvent) -> None:
+        if kind in _RECORDS:
+            self._claim(kind, event)
+            if kind is PROVIDER_LEASED_IP:
+                self._user(event)
+        elif kind is POD:
+            self._pod(event)
+        elif kind in _POOLS:
+            self._pool(event)
+        else:
+            self._object(event)
+            if kind is NAMESPACE:
+                self._claim(kind, event)
+            elif kind in _WORKLOADS:
+                self._workload(event)
+
+    def _ask(self, lease: LeaseId, after: float) -> None:
+        if not self._quiet:
+            self._look(lease, after)
+
+    def _claim(self, kind: Kind, event: WatchEvent) -> None:
+        lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
+        before = self._holders.pop(key, None)
+        if lease is not None and event.type != "DELETED":
+            self._holders[key] = lease
+        if event.type == "DELETED" and lease not in self._by_namespace.values():
+            return  # the last traces of a lease that has ended
+        for concerned in {before, lease} - {None}:
+            self._ask(concerned, 0.0)  # type: ignore[arg-type]
+
+    def _object(self, event: WatchEvent) -> None:
+        """Somebody changed what an object says, our own engine perhaps: a comparison will tell."""
+        if self._quiet:
+            self._drifts.listed(event.object)
+        elif self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
+            self._ask(lease, _SETTLE_S)
+
+    def _user(self, event: WatchEvent) -> None:
+        """Which lease has its address from which pool; one pool serves all leases of a sharing key."""
+        name = event.object["metadata"]["name"]
+        self._users.pop(name, None)
+        claim = address_claims([event.object]).get(name)
+        if claim is not None and event.type != "DELETED":
+            self._users[name] = (pool_name(claim.key), claim.lease)
+
+    def _pool(self, event: WatchEvent) -> None:
+        """Somebody changed or deleted what addresses come from: all its users are compared."""
+        if self._quiet:
+            self._drifts.listed(event.object)
+        elif self._drifts.heed(event):
+            pool = event.object["metadata"]["name"]
+            for lease in {lease for used, lease in self._users.values() if used == pool}:
+                self._drifts.touch(namespace_name(lease))
+                self._ask(lease, _SETTLE_S)
+
+    def _workload(self, event: WatchEvent) -> None:
+        """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""
+        lease, key = self._lease_of(event), _key(event)
+        before = self._ready.pop(key, None)
+        if event.type != "DELETED":
+            self._ready[key] = _is_ready(event.object)
+        if lease is not None and self._ready.get(key) != before:
+            self._ask(lease, _SETTLE_S)
+
+    def _pod(self, event: WatchEvent) -> None:
+        """Another kind of trouble is worth a look. That it is over shows in the workload."""
+        key, trouble = _key(event), pod_trouble(event.object)
+        before = self._ailing.pop(key, None)
+        if event.type == "DELETED":
+            return
+        kind = trouble.kind if trouble is not None else before
+        if kind is not None:
+            self._ailing[key] = kind
+        if kind != before and (lease := self._lease_of(event)) is not None:
+            self._ask(lease, _SETTLE_S)
+
+    def _lease_of(self, event: WatchEvent) -> LeaseId | None:
+        """By the namespace it is in: whoever edits an object may have removed its labels."""
+        meta = event.object["metadata"]
+        return self._by_namespace.get(meta.get("namespace") or meta["name"])
+
+
+def _key(event: WatchEvent) -> str:
+    meta = event.object["metadata"]
+    return str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
+
+
+def _is_ready(obj: Mapping[str, Any]) -> bool:
+    status = obj.get("status") or {}
+    ready = int(status.get("availableReplicas" if obj.get("kind") == DEPLOYMENT.kind else "readyReplicas") or 0)
+    return ready >= int((obj.get("spec") or {}).get("replicas") or 0)

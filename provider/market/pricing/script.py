@@ -1,0 +1,122 @@
+"""The `shellScript` strategy: an operator's program names the price (bidding.md §2.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from lease.resources import Price
+from provider.errors import PricingError, SettingsError
+from provider.market.pricing.masking import masked, secrets_of
+from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.market.pricing.script_input import script_input
+from provider.market.pricing.script_leftovers import Leftovers
+from provider.market.pricing.script_run import Ended, run_program
+from provider.settings import Settings
+
+__all__ = ["parse_amount", "script_environment", "script_pricing", "secret_variables"]
+
+_DECIMAL = re.compile(r"[+-]?(\d+)(?:\.(\d{1,18}))?", re.ASCII)
+_LARGEST = 2**256
+_RECORDED = 1000
+"""Characters of a script's output that are kept and told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    path: str
+    timeout_s: float
+    slots: asyncio.Semaphore
+    leftovers: Leftovers = field(default_factory=Leftovers)
+
+
+def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricing:
+    """At most `process_limit` scripts run at once; the time limit starts when one has its slot.
+
+    Raises `SettingsError` without a path, a process limit or a runtime limit; whether the path is there is seen when it
+    is run, so that a script can be put in place later.
+    """
+    if not path:
+        raise SettingsError("AP_BID_PRICE_SCRIPT_PATH is an empty string: shellScript needs the path of a program")
+    if process_limit <= 0:
+        raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_LIMIT is 0: the process limit must be at least 1")
+    if timeout_s <= 0:
+        raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_TIMEOUT is 0: the runtime limit must be above 0")
+    script = _Script(path, timeout_s, asyncio.Semaphore(process_limit))
+
+    async def ask(asked: Asked) -> Quote:
+        return await _ask(script, asked)
+
+    return ask
+
+
+async def _ask(script: _Script, asked: Asked) -> Quote:
+    given, denom = script_input(asked.units, asked.most), asked.most.denom
+    environment = script_environment(os.environ, owner=asked.order.owner, denom=denom)
+    secrets = secrets_of(environment)
+    said = ""
+    try:
+        async with script.slots:
+            ended = await run_program(
+                script.path,
+                stdin=given.encode(),
+                environment=environment,
+                timeout_s=script.timeout_s,
+                leftovers=script.leftovers,
+            )
+        said = masked(ended.stdout.decode("utf-8", "replace"), secrets)[:_RECORDED]
+        amount = parse_amount(_answer(ended))
+    except PricingError as error:
+        return Quote("shellScript", problem=masked(str(error), secrets), given=given, said=said)
+    return Quote("shellScript", Price(denom, amount), given=given, said=said)
+
+
+def script_environment(environment: Mapping[str, str], *, owner: str, denom: str) -> dict[str, str]:
+    """Ours without the secrets, and the tenant with the order's denom. An address with a password in it is one."""
+    hidden = secret_variables()
+    kept = {name: value for name, value in environment.items() if name not in hidden and not _secret_url(name, value)}
+    return kept | {"AKASH_OWNER": owner, "AKASH_DENOM": denom}
+
+
+def _secret_url(name: str, value: str) -> bool:
+    return name.startswith(("AP_", "AKASH_", "LESSOR_")) and masked(value, ()) != value
+
+
+def secret_variables() -> frozenset[str]:
+    """Variables of the settings that are secret; no other program is given them."""
+    fields = Settings.model_fields.values()
+    return frozenset(name for field in fields if "SecretStr" in str(field.annotation) for name in _names(field))
+
+
+def _names(field: object) -> tuple[str, ...]:
+    return tuple(field.validation_alias.choices)  # type: ignore[attr-defined]
+
+
+def _answer(ended: Ended) -> str:
+    if ended.status:
+        how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
+        words = ended.stderr.decode("utf-8", "replace").strip()[:_RECORDED]
+        raise PricingError(f"the price script {how}" + (f": {words}" if words else ""))
+    return ended.stdout.decode("utf-8", "replace").strip()
+
+
+def parse_amount(text: str) -> Decimal:
+    """Digits with an optional sign and up to 18 decimals, no exponent, above zero and below 2^256. Raises
+    `PricingError` with what the text is instead.
+    """
+    if not text:
+        raise PricingError("the price script printed nothing (EOF)")
+    shown = repr(text if len(text) <= 200 else text[:200] + "…")
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise PricingError(f"the price script printed {shown}: not a decimal number of at most 18 decimals")
+    if len(match[1].lstrip("0")) > 78 or int(match[1]) >= _LARGEST:
+        raise PricingError(f"the price script printed {shown}: larger than any price")
+    amount = Decimal(text)
+    if amount <= 0:
+        raise PricingError(f"the price script printed {shown}; a bid of nothing or less is not made")
+    return amount

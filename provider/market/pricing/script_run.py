@@ -1,0 +1,139 @@
+"""Running a program that may do anything: its time, its output and what it leaves behind are limited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from provider.errors import PricingError
+from provider.market.pricing.script_leftovers import RUN_VARIABLE, Leftovers, end_all, new_run
+
+__all__ = ["OUTPUT_LIMIT", "Ended", "run_program"]
+
+OUTPUT_LIMIT = 64 * 1024
+"""Bytes of stdout; a program that prints more is killed. Of stderr the rest is read and dropped."""
+_CHUNK = 16 * 1024
+_TICK = 0.05
+_PATIENCE = 100
+"""Ticks for a killed program to be gone."""
+_GRACE = 0.2
+"""Seconds for what a program that has ended still has in its pipes; a child of it may hold them open for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`status` as of the operating system: below zero the signal that ended it."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+async def run_program(
+    path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float, leftovers: Leftovers
+) -> Ended:
+    """Run it in a session of its own, without arguments and without open files of ours.
+
+    Raises `PricingError` when it cannot be started, prints too much or does not end in time; then it is killed with all
+    that came of it. What it leaves behind when it ends lives no longer than its limit.
+    """
+    run = new_run()
+    try:
+        process = await _start(path, {**environment, RUN_VARIABLE: run}, run)
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise PricingError(f"the price script {path!r} cannot be started: {words}") from error
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    try:
+        async with asyncio.timeout_at(deadline):
+            ended = await _talk(process, stdin)
+    except TimeoutError:
+        await _end(process, run)
+        raise PricingError(f"the price script did not end within {timeout_s:g} s and was killed") from None
+    except BaseException:
+        await asyncio.shield(_end(process, run))
+        raise
+    leftovers.at(deadline, run)
+    return ended
+
+
+async def _start(path: str, environment: Mapping[str, str], run: str) -> Process:
+    """Who is cancelled meanwhile waits until it can be ended: left to itself, asyncio would wait for its children."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(await starting, run)
+        raise
+
+
+async def _talk(process: Process, stdin: bytes) -> Ended:
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101  # they are pipes
+    out, err = bytearray(), bytearray()
+    tasks = [
+        asyncio.ensure_future(_read(process.stdout, out, refuse=True)),
+        asyncio.ensure_future(_read(process.stderr, err, refuse=False)),
+        asyncio.ensure_future(_feed(process, stdin)),
+    ]
+    waiter = asyncio.ensure_future(process.wait())
+    try:
+        # wait() also waits for the pipes, which a child may hold; the status is there before
+        while process.returncode is None:
+            pending = {task for task in (waiter, tasks[0]) if not task.done()}
+            await asyncio.wait(pending, timeout=_TICK, return_when="FIRST_COMPLETED")
+            if tasks[0].done():
+                tasks[0].result()
+        await asyncio.wait(tasks[:2], timeout=_GRACE)
+        if tasks[0].done():
+            tasks[0].result()
+    finally:
+        for task in (*tasks, waiter):
+            task.cancel()
+        await asyncio.gather(*tasks, waiter, return_exceptions=True)
+        _close(process)
+    return Ended(process.returncode, bytes(out), bytes(err))
+
+
+async def _read(stream: asyncio.StreamReader, kept: bytearray, *, refuse: bool) -> None:
+    while chunk := await stream.read(_CHUNK):
+        kept += chunk[: OUTPUT_LIMIT - len(kept)] if len(kept) < OUTPUT_LIMIT else b""
+        if refuse and len(kept) >= OUTPUT_LIMIT:
+            raise PricingError(f"the price script printed {OUTPUT_LIMIT} bytes or more and was killed")
+
+
+async def _feed(process: Process, data: bytes) -> None:
+    """A program need not read what it is given."""
+    assert process.stdin is not None  # noqa: S101  # it is a pipe
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+        process.stdin.close()
+
+
+def _close(process: Process) -> None:
+    """Our ends of the pipes, also when a child of the program still holds the others."""
+    transport = getattr(process, "_transport", None)
+    if transport is not None and process.returncode is not None:
+        transport.close()
+
+
+async def _end(process: Process, run: str) -> None:
+    """The program last, so that what it started is still known as its own; then the rest of its group, in case."""
+    await asyncio.to_thread(end_all, {run}, process.pid if process.returncode is None else None)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for _ in range(_PATIENCE):
+        if process.returncode is not None:
+            break
+        await asyncio.sleep(_TICK)
+    _close(process)

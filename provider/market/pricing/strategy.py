@@ -1,0 +1,70 @@
+"""The strategy that the settings name (bidding.md §2, §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from provider.errors import PricingError, SettingsError
+from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.market.pricing.random_range import random_pricing
+from provider.market.pricing.rates import Rates, file_source
+from provider.market.pricing.scale import PriceLine
+from provider.market.pricing.script import script_pricing
+from provider.market.pricing.table import PriceTable, load_price_table
+from provider.market.pricing.table_bids import convert, table_lines
+from provider.settings import Settings
+from provider.watched_file import file_mark, watched
+
+__all__ = ["pricing_from", "pricing_mark", "table_pricing", "watched_table"]
+
+
+def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | None:
+    """None for `scale`, whose numbers are rules. Raises `SettingsError` for what the strategy cannot start with."""
+    match settings.bid_price_strategy:
+        case "shellScript":
+            return script_pricing(
+                settings.price_script,
+                process_limit=settings.price_script_limit,
+                timeout_s=settings.price_script_timeout,
+            )
+        case "randomRange":
+            return random_pricing()
+        case "table":
+            if settings.price_table is None:
+                raise SettingsError("LESSOR_PRICE_TABLE is not set: the strategy table needs a YAML file of prices")
+            rates = Rates(file_source(settings.akt_price_file), max_age_s=settings.akt_price_age, now=now)
+            return table_pricing(watched_table(settings.price_table), rates)
+    return None
+
+
+def pricing_mark(settings: Settings) -> Callable[[], object]:
+    """While it says the same, so would the strategy to the same question. A script's other sources are not known, so it
+    is its file alone; the others are cheap and asked each time.
+    """
+    if settings.bid_price_strategy != "shellScript":
+        return object
+    return lambda: file_mark(Path(settings.price_script))
+
+
+def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
+    async def ask(asked: Asked) -> Quote:
+        lines: tuple[PriceLine, ...] = ()
+        current = table()
+        unit = f"USD/{current.per}"
+        try:
+            lines = table_lines(asked.units, current, owner=asked.order.owner)
+            price = convert(lines, asked.most.denom, table=current, rates=rates)
+        except PricingError as error:
+            return Quote("table", problem=str(error), lines=lines, unit=unit)
+        return Quote("table", price, lines=lines, unit=unit)
+
+    return ask
+
+
+def watched_table(path: Path) -> Callable[[], PriceTable]:
+    """The table of the file as it is now. A change that cannot be read is logged once and the last good table stays.
+
+    Raises `SettingsError` when it cannot be read to begin with.
+    """
+    return watched(path, lambda: load_price_table(path), what="price_table")

@@ -1,0 +1,202 @@
+"""Decisions with references to what they were made from. Only the log here can say that a bid has its record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import InitVar, asdict, dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import bindparam, select, update
+
+from lease.ids import OrderId
+from lease.resources import Price
+from provider.errors import StoreError
+from provider.inventory.snapshot import Snapshot
+from provider.market.decision import Bid, Decision
+from provider.market.pricing.quote import Quote
+from provider.market.record.capacity import from_entries
+from provider.market.record.inputs import read_input
+from provider.market.terms import Audits, Rules, Tenant
+from provider.protocols.chain import Order, OrderState, ProviderRecord
+from provider.store.database import Database
+from provider.store.shared_commit import SharedCommit
+from provider.store.tables import capacity_log, decisions
+
+__all__ = [
+    "DecisionInputs",
+    "OutcomeLog",
+    "Recorded",
+    "StoredDecision",
+    "decision_row",
+    "load_inputs",
+    "orders_decided",
+    "recent_decisions",
+    "short_reasons",
+]
+
+_REASONS, _REASON = 8, 240
+"""So many reasons are kept, of so many characters; all of them are told when the decision is made again."""
+_OUTCOME = 600
+_SEAL = object()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInputs:
+    """All that `decide` looks at."""
+
+    order: Order
+    record: ProviderRecord
+    snapshot: Snapshot
+    rules: Rules
+    audits: Audits
+    tenant: Tenant = field(default_factory=Tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A decision that is in the store, under its number. Nothing but the log of decisions can make one, and without one
+    no bid message is made.
+    """
+
+    number: int
+    order: OrderId
+    decision: Decision
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("only the log of decisions says what is recorded")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """`verdict` is bid or declined; `price` None when declined; `reasons` in short; `outcome` what became of the bid,
+    empty while unknown.
+    """
+
+    id: int
+    order: OrderId
+    decided_at: float
+    verdict: str
+    price: Price | None
+    reasons: tuple[str, ...]
+    outcome: str
+
+
+def short_reasons(decision: Decision) -> tuple[str, ...]:
+    """The first reasons, each cut; a last one says how many more there are."""
+    reasons = () if isinstance(decision, Bid) else decision.reasons
+    kept = tuple(reason if len(reason) <= _REASON else reason[: _REASON - 1] + "…" for reason in reasons[:_REASONS])
+    more = len(reasons) - len(kept)
+    return (*kept, f"and {more} more reasons") if more else kept
+
+
+def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> dict[str, Any]:
+    """The row but for its references."""
+    order = inputs.order
+    facts = {"state": int(order.state), "created": order.created_at, "reclamation": order.reclamation_ns}
+    return {
+        "owner": order.id.owner,
+        "dseq": str(order.id.dseq),
+        "gseq": order.id.gseq,
+        "oseq": order.id.oseq,
+        "decided_at": now,
+        "verdict": "bid" if isinstance(decision, Bid) else "declined",
+        "price": f"{decision.price.amount:f}" if isinstance(decision, Bid) else "",
+        "denom": decision.price.denom if isinstance(decision, Bid) else "",
+        "reasons": json.dumps(short_reasons(decision), ensure_ascii=False, separators=(",", ":")),
+        "outcome": "",
+        "facts": json.dumps({**facts, "tenant": list(asdict(inputs.tenant).values())}, separators=(",", ":")),
+    }
+
+
+class OutcomeLog:
+    """What became of bids, stored with their decisions: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._shared = SharedCommit(self._write)
+
+    async def record(self, decision: int, outcome: str) -> None:
+        """Bids of one block end together, when the next block's orders are decided: they share a commit. Raises
+        `StoreError`.
+        """
+        await self._shared.add({"number": decision, "words": outcome[:_OUTCOME]})
+
+    async def _write(self, batch: Sequence[dict[str, Any]]) -> Sequence[None]:
+        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("words"))
+        async with self._database.writing() as connection:
+            await connection.execute(row, list(batch))
+        return [None] * len(batch)
+
+
+async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredDecision]:
+    """All decisions about one order, newest first."""
+    query = (
+        select(decisions)
+        .where(decisions.c.dseq == str(order.dseq), decisions.c.owner == order.owner)
+        .where(decisions.c.gseq == order.gseq, decisions.c.oseq == order.oseq)
+        .order_by(decisions.c.id.desc())
+    )
+    async with database.reading() as connection:
+        return [_stored(row) for row in (await connection.execute(query)).mappings().all()]
+
+
+async def recent_decisions(
+    database: Database, *, limit: int, verdict: str = "", owner: str = "", dseq: int | None = None
+) -> Sequence[StoredDecision]:
+    """The newest first; those of one verdict, owner or dseq where given."""
+    query = select(decisions).order_by(decisions.c.id.desc()).limit(limit)
+    for column, wanted in (("verdict", verdict), ("owner", owner), ("dseq", "" if dseq is None else str(dseq))):
+        if wanted:
+            query = query.where(decisions.c[column] == wanted)
+    async with database.reading() as connection:
+        return [_stored(row) for row in (await connection.execute(query)).mappings().all()]
+
+
+async def load_inputs(database: Database, decision: int) -> DecisionInputs:
+    """What a decision was made from. Raises `StoreError` when there is none of that number, or it cannot be read."""
+    async with database.reading() as connection:
+        row = (await connection.execute(select(decisions).where(decisions.c.id == decision))).mappings().one_or_none()
+        if row is None:
+            raise StoreError(f"there is no decision {decision}")
+        kinds = ("spec", "record", "rules", "audits")
+        parts = {kind: await read_input(connection, kind, row[f"{kind}_input"]) for kind in kinds}
+        quote = await read_input(connection, "quote", row["quote_input"]) if row["quote_input"] else None
+        snapshot = await _free_at(connection, row["capacity"])
+    return _inputs(row, parts, quote, snapshot)
+
+
+def _inputs(row: Any, parts: dict[str, Any], quote: Quote | None, snapshot: Snapshot) -> DecisionInputs:
+    facts = json.loads(row["facts"])
+    order_id = OrderId(row["owner"], int(row["dseq"]), row["gseq"], row["oseq"])
+    order = Order(order_id, OrderState(facts["state"]), parts["spec"], facts["created"], facts["reclamation"])
+    rules: Rules = parts["rules"] if quote is None else replace(parts["rules"], prices=quote)
+    return DecisionInputs(order, parts["record"], snapshot, rules, parts["audits"], Tenant(*facts["tenant"]))
+
+
+async def _free_at(connection: Any, entry: int) -> Snapshot:
+    begin = select(capacity_log.c.id).where(capacity_log.c.id <= entry, capacity_log.c.full)
+    first = (await connection.execute(begin.order_by(capacity_log.c.id.desc()).limit(1))).scalar_one_or_none()
+    if first is None:
+        raise StoreError("what was free at the time of the decision is not kept any more")
+    rows = select(capacity_log.c.body).where(capacity_log.c.id.between(first, entry)).order_by(capacity_log.c.id)
+    return from_entries([bytes(body) for body in (await connection.execute(rows)).scalars()])
+
+
+def _stored(row: Any) -> StoredDecision:
+    return StoredDecision(
+        id=row["id"],
+        order=OrderId(row["owner"], int(row["dseq"]), row["gseq"], row["oseq"]),
+        decided_at=row["decided_at"],
+        verdict=row["verdict"],
+        price=Price(row["denom"], Decimal(row["price"])) if row["price"] else None,
+        reasons=tuple(json.loads(row["reasons"])),
+        outcome=row["outcome"],
+    )
+
+
+def _sealed_record(number: int, order: OrderId, decision: Decision) -> Recorded:
+    return Recorded(number, order, decision, seal=_SEAL)

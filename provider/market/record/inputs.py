@@ -1,0 +1,83 @@
+"""What decisions were made from, kept once each by its content: groups, rules, records and scripts' words repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from lease.groups import GroupSpec
+from lease.resources import Attribute
+from provider.errors import StoreError
+from provider.market.pricing.quote import Quote
+from provider.market.terms import Rules
+from provider.protocols.chain import ProviderRecord
+from provider.store.tables import decision_inputs
+
+__all__ = ["InputStore", "read_input"]
+
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "spec": TypeAdapter(GroupSpec),
+    "record": TypeAdapter(ProviderRecord),
+    "rules": TypeAdapter(Rules),
+    "audits": TypeAdapter(dict[str, tuple[Attribute, ...]]),
+    "quote": TypeAdapter(Quote),
+}
+_REMEMBERED = 4096
+
+
+@dataclass(slots=True)
+class _Last:
+    value: object
+    digest: bytes
+    body: bytes
+
+
+class InputStore:
+    """Knows the numbers of what it has stored lately, so that what repeats costs no query."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._last: dict[str, _Last] = {}
+
+    def forget(self) -> None:
+        """After a transaction that failed, or rows that were removed."""
+        self._numbers.clear()
+
+    async def keep(self, connection: AsyncConnection, kind: str, value: object) -> int:
+        """The number of the row that holds `value`."""
+        last = self._last.get(kind)
+        if last is None or last.value is not value:
+            body = _ADAPTERS[kind].dump_json(value)
+            digest = hashlib.sha256(kind.encode() + b"\0" + body).digest()[:16]
+            last = self._last[kind] = _Last(value, digest, body)
+        if last.digest not in self._numbers:
+            if len(self._numbers) >= _REMEMBERED:
+                self._numbers.clear()
+            self._numbers[last.digest] = await _number(connection, kind, last)
+        return self._numbers[last.digest]
+
+
+async def _number(connection: AsyncConnection, kind: str, item: _Last) -> int:
+    known = select(decision_inputs.c.id).where(decision_inputs.c.digest == item.digest)
+    found: int | None = (await connection.execute(known)).scalar_one_or_none()
+    if found is not None:
+        return found
+    row = {"digest": item.digest, "kind": kind, "body": zlib.compress(item.body, 9)}
+    result = await connection.execute(insert(decision_inputs).values(row))
+    return int((result.inserted_primary_key or (0,))[0])
+
+
+async def read_input(connection: AsyncConnection, kind: str, number: int) -> Any:
+    """Raises `StoreError` when it is gone or cannot be read."""
+    query = select(decision_inputs.c.body).where(decision_inputs.c.id == number)
+    body = (await connection.execute(query)).scalar_one_or_none()
+    try:
+        return _ADAPTERS[kind].validate_json(zlib.decompress(body or b""))
+    except (zlib.error, ValidationError) as error:
+        raise StoreError(f"decision input {number} ({kind}) cannot be read: {error}") from error

@@ -1,0 +1,152 @@
+"""The writer of decisions: what was free as a log of changes, the other inputs once, all of a moment in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, union
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from provider.inventory.snapshot import Snapshot
+from provider.market.decision import Decision
+from provider.market.pricing.quote import Quote
+from provider.market.record import capacity as entries
+from provider.market.record.decisions import DecisionInputs, Recorded, _sealed_record, decision_row
+from provider.market.record.inputs import InputStore
+from provider.market.terms import Rules
+from provider.store.database import Database
+from provider.store.shared_commit import SharedCommit
+from provider.store.tables import capacity_log, decision_inputs, decisions
+
+__all__ = ["DecisionLog"]
+
+_HOUR = 3600.0
+_INPUTS = ("spec_input", "record_input", "rules_input", "audits_input", "quote_input")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    inputs: DecisionInputs
+    decision: Decision
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The last entry about what is free, and when the last full one was made."""
+
+    snapshot: Snapshot
+    entry: int
+    full_at: float
+
+
+class DecisionLog:
+    """One a process. Decisions that are made while others are being written share the next commit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._inputs = InputStore()
+        self._position: _Position | None = None
+        self._next: tuple[int, int] | None = None
+        self._base: tuple[Rules, Rules] | None = None
+        self._shared = SharedCommit(self._write)
+
+    async def record(self, inputs: DecisionInputs, decision: Decision, *, now: float) -> Recorded:
+        """Store it. Raises `StoreError`, and then nothing is stored."""
+        return await self._shared.add(_Pending(inputs, decision, now))
+
+    async def _write(self, batch: Sequence[_Pending]) -> Sequence[Recorded]:
+        """All in one transaction. When it fails, what was free is written in full the next time."""
+        try:
+            async with self._database.writing() as connection:
+                numbers = await self._insert(connection, batch)
+        except BaseException:
+            self._position = self._next = None
+            self._inputs.forget()
+            raise
+        pairs = zip(numbers, batch, strict=True)
+        return [_sealed_record(number, item.inputs.order.id, item.decision) for number, item in pairs]
+
+    async def _insert(self, connection: AsyncConnection, batch: Sequence[_Pending]) -> list[int]:
+        """One statement a table, however many decisions: statements are what a commit costs. Nobody else inserts here,
+        so their numbers are counted on.
+        """
+        number, entry = self._next or await _next_numbers(connection)
+        rows: list[dict[str, Any]] = []
+        made: list[dict[str, Any]] = []
+        for item in batch:
+            row = await self._row(connection, item)
+            rows.append({**row, "id": number + len(rows), "capacity": self._capacity(item, made, entry)})
+        if made:
+            await connection.execute(insert(capacity_log), made)
+        await connection.execute(insert(decisions), rows)
+        self._next = (number + len(rows), entry + len(made))
+        return [row["id"] for row in rows]
+
+    async def _row(self, connection: AsyncConnection, item: _Pending) -> dict[str, Any]:
+        inputs, row = item.inputs, decision_row(item.inputs, item.decision, now=item.now)
+        rules, quote = self._split(inputs.rules)
+        keep = self._inputs.keep
+        row["spec_input"] = await keep(connection, "spec", inputs.order.spec)
+        row["record_input"] = await keep(connection, "record", inputs.record)
+        row["rules_input"] = await keep(connection, "rules", rules)
+        row["audits_input"] = await keep(connection, "audits", inputs.audits)
+        row["quote_input"] = None if quote is None else await keep(connection, "quote", quote)
+        return row
+
+    def _split(self, rules: Rules) -> tuple[Rules, Quote | None]:
+        """What was said of this order apart from what is the same for all of them."""
+        if not isinstance(rules.prices, Quote):
+            return rules, None
+        base = replace(rules, prices=Quote(rules.prices.strategy))
+        if self._base is None or self._base[0] != base:
+            self._base = (base, base)
+        return self._base[1], rules.prices
+
+    def _capacity(self, item: _Pending, made: list[dict[str, Any]], first: int) -> int:
+        """The number of the entry that says what was free; a new one goes to `made`, whose numbers start at `first`."""
+        last, snapshot, now = self._position, item.inputs.snapshot, item.now
+        if last is not None and last.snapshot is snapshot:
+            return last.entry
+        body = None if last is None or now - last.full_at >= _HOUR else entries.changes(last.snapshot, snapshot)
+        if last is not None and body == b"":
+            self._position = replace(last, snapshot=snapshot)
+            return last.entry
+        entry, whole = first + len(made), body is None
+        made.append({"id": entry, "at": now, "full": whole, "body": entries.full(snapshot) if body is None else body})
+        self._position = _Position(snapshot, entry, now if last is None or whole else last.full_at)
+        return entry
+
+    async def prune(self, *, now: float, keep: int, age_s: float) -> int:
+        """Remove what is older than `age_s` and all but the newest `keep` decisions, with the inputs that nothing looks
+        at any more. Returns how many decisions went.
+        """
+        async with self._shared.turn, self._database.writing() as connection:
+            newest = (await connection.execute(select(func.max(decisions.c.id)))).scalar_one_or_none() or 0
+            old = (decisions.c.id <= newest - keep) | (decisions.c.decided_at < now - age_s)
+            gone = (await connection.execute(delete(decisions).where(old))).rowcount
+            if gone:
+                await _sweep(connection)
+                self._inputs.forget()
+                self._position = None
+        return gone
+
+
+async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:
+    """Of the next decision, and of the next entry about what is free."""
+    newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
+    found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
+    return found[0] + 1, found[1] + 1
+
+
+async def _sweep(connection: AsyncConnection) -> None:
+    used = union(*(select(decisions.c[name]).where(decisions.c[name].is_not(None)) for name in _INPUTS))
+    await connection.execute(delete(decision_inputs).where(decision_inputs.c.id.not_in(used)))
+    oldest = select(func.min(decisions.c.capacity)).scalar_subquery()
+    begin = select(func.max(capacity_log.c.id)).where(capacity_log.c.full, capacity_log.c.id <= oldest)
+    first = (await connection.execute(begin)).scalar_one_or_none()
+    everything = select(func.max(capacity_log.c.id) + 1)
+    limit = first if first is not None else (await connection.execute(everything)).scalar_one_or_none()
+    await connection.execute(delete(capacity_log).where(capacity_log.c.id < (limit or 0)))

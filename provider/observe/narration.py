@@ -1,0 +1,65 @@
+"""Says what happens to leases: one log line a change of state and a resource, and the last state of each in the store.
+
+Runs are written down by `provider.runs.history`, which sees them begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import structlog
+
+from lease.ids import LeaseId
+from provider.errors import StoreError
+from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
+from provider.metrics import STACK_OPERATIONS
+from provider.protocols.ports import Bus
+from provider.store import Database
+from provider.store.leases import save_status
+
+__all__ = ["narrate"]
+
+Mask = Callable[[LeaseId, str], str]
+_log = structlog.get_logger("lessor")
+
+
+async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
+    """Listen for ever; `mask` takes a tenant's secrets out of a text about his lease. A store that cannot be written
+    costs its rows, never a lease.
+    """
+    async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
+        await _tell(aiter(events), database, mask)
+
+
+async def _tell(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
+    async for event in events:
+        match event:
+            case LeaseStatus():
+                await _tell_state(replace(event, reason=mask(event.lease, event.reason)), database)
+            case StackReport():
+                _tell_run(event)
+
+
+def _tell_run(report: StackReport) -> None:
+    result, lease = report.result, str(report.lease)
+    STACK_OPERATIONS.labels(result.operation.value, "ok" if result.ok else "failed").inc()
+    for change in result.changes:
+        diff = {"diff": list(change.diff)} if change.diff else {}
+        _log.info(
+            "stack.resource", lease=lease, operation=result.operation.value, op=change.op, type=change.type,
+            name=change.name, **diff,
+        )  # fmt: skip
+    tell = _log.info if result.ok else _log.warning
+    tell(
+        "stack.result", lease=lease, operation=result.operation.value, ok=result.ok, seconds=round(result.seconds, 2),
+        summary=dict(result.summary), **({"error": result.error} if result.error else {}),
+    )  # fmt: skip
+
+
+async def _tell_state(status: LeaseStatus, database: Database) -> None:
+    _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
+    try:
+        await save_status(database, status)
+    except StoreError as error:
+        _log.warning("store.unwritable", problem=str(error))

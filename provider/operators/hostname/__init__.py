@@ -1,1 +1,0 @@
-"""Hostnames: who may use which, recorded as ProviderHost objects."""

@@ -1,1 +1,0 @@
-"""Leased addresses: which tenant holds which, recorded as ProviderLeasedIP objects, and the pools made for them."""

@@ -1,0 +1,77 @@
+"""Kinds of Kubernetes objects the provider reads and writes, and its durable records (kubernetes-objects.md §2.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "DEPLOYMENT",
+    "ENDPOINTS",
+    "INGRESS",
+    "IP_ADDRESS_POOL",
+    "L2_ADVERTISEMENT",
+    "MANIFEST",
+    "NAMESPACE",
+    "NODE",
+    "PERSISTENT_VOLUME",
+    "PERSISTENT_VOLUME_CLAIM",
+    "POD",
+    "PROVIDER_HOST",
+    "PROVIDER_LEASED_IP",
+    "SECRET",
+    "SERVICE",
+    "STATEFUL_SET",
+    "STORAGE_CLASS",
+    "Kind",
+    "WatchEvent",
+    "kind_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An API resource: `api_version` as in manifests ("v1", "apps/v1"), kind and plural."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """`type`: ADDED, MODIFIED or DELETED; a re-list after a gap sends DELETED for what went, ADDED for what exists."""
+
+    type: str
+    object: dict[str, Any]
+
+
+NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
+NODE = Kind("v1", "Node", "nodes", namespaced=False)
+POD = Kind("v1", "Pod", "pods")
+SERVICE = Kind("v1", "Service", "services")
+SECRET = Kind("v1", "Secret", "secrets")
+ENDPOINTS = Kind("v1", "Endpoints", "endpoints")
+PERSISTENT_VOLUME = Kind("v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
+STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
+MANIFEST = Kind("akash.network/v2beta2", "Manifest", "manifests")
+PROVIDER_HOST = Kind("akash.network/v2beta2", "ProviderHost", "providerhosts")
+PROVIDER_LEASED_IP = Kind("akash.network/v2beta2", "ProviderLeasedIP", "providerleasedips")
+IP_ADDRESS_POOL = Kind("metallb.io/v1beta1", "IPAddressPool", "ipaddresspools")
+L2_ADVERTISEMENT = Kind("metallb.io/v1beta1", "L2Advertisement", "l2advertisements")
+
+_KINDS = {(kind.api_version, kind.kind): kind for kind in list(globals().values()) if isinstance(kind, Kind)}
+
+
+def kind_of(obj: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest. Raises ValueError for one that the provider does not write."""
+    key = (obj.get("apiVersion"), obj.get("kind"))
+    if key not in _KINDS:
+        raise ValueError(f"{key[0]} {key[1]} is none of the provider's kinds: add it to provider.protocols.objects")
+    return _KINDS[key]

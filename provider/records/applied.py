@@ -1,0 +1,96 @@
+"""The Secret `applied-<namespace>`: what was last applied in full, what was tried since (docs/architecture.md §4).
+
+With the Manifest object it is enough to rebuild everything after the loss of the local disk. It is written before and
+after every update, so that a crash at any line leaves a record that says whether the stack is what `spec` says.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from lease.ids import LeaseId, namespace_name
+from lease.spec import LeaseSpec
+from provider.kube.labels import record_labels
+from provider.protocols.objects import SECRET
+from provider.records.manifests import BadRecordError
+
+__all__ = ["APPLIED_LABEL", "Applied", "Attempt", "applied_name", "applied_object", "read_applied"]
+
+APPLIED_LABEL = {"akash.network/record": "applied"}
+"""Selects these Secrets among all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An update that was begun. `error` empty: it did not come to an end. `restored`: the previous version is back."""
+
+    spec_hash: str
+    error: str = ""
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`spec` None: no version was ever complete. `manifest_hash` and `withheld` belong to `spec`.
+
+    Withheld hostnames stay withheld until the tenant sends another manifest: a name that was moved away does not come
+    back by itself when its new holder ends. `anew`: an operator wants every pod made by today's builder.
+    """
+
+    spec: LeaseSpec | None = None
+    manifest_hash: str = ""
+    withheld: frozenset[str] = frozenset()
+    attempt: Attempt | None = None
+    anew: bool = False
+
+
+def applied_name(lease: LeaseId) -> str:
+    return f"applied-{namespace_name(lease)}"
+
+
+def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[str, Any]:
+    """The Secret to apply; it holds the tenant's secrets in clear, like the Manifest beside it."""
+    facts: dict[str, object] = {
+        "manifest_hash": applied.manifest_hash,
+        "withheld": sorted(applied.withheld),
+        "attempt": asdict(applied.attempt) if applied.attempt else None,
+    }
+    if applied.anew:
+        facts["anew"] = True
+    data = {"facts": json.dumps(facts, sort_keys=True)}
+    if applied.spec is not None:
+        data["spec"] = applied.spec.canonical_json()
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "name": applied_name(lease),
+            "namespace": namespace,
+            "labels": record_labels(lease) | APPLIED_LABEL,
+        },
+        "type": "Opaque",
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+    }
+
+
+def read_applied(obj: Mapping[str, Any] | None) -> Applied:
+    """Raises `BadRecordError`: guessing here could roll every pod of a running lease."""
+    if obj is None:
+        return Applied()
+    data = obj.get("data") or {}
+    try:
+        facts = json.loads(base64.b64decode(data["facts"], validate=True))
+        spec = LeaseSpec.from_json(base64.b64decode(data["spec"], validate=True)) if "spec" in data else None
+        attempt = Attempt(**facts["attempt"]) if facts["attempt"] else None
+        anew = facts.get("anew") is True
+        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew)
+    except (KeyError, TypeError, ValueError, binascii.Error, ValidationError) as error:
+        name = str((obj.get("metadata") or {}).get("name"))
+        raise BadRecordError(f"Secret {name}", type(error).__name__) from error

@@ -1,0 +1,265 @@
+"""Every run of the engine is written down: what asked for it, what it did, how long, how it ended.
+
+`RecordedEngine` stands around the real engine and has its very methods, so who applies leases knows nothing of it. What
+asked for a run follows from what is known: whether a version was ever complete, whether the spec is that version, what
+the newest manifest is and how the run before ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from lease.ids import LeaseId, namespace_name
+from lease.spec import LeaseSpec
+from provider.errors import StoreError
+from provider.lifecycle.parts import MakeLeaseSpec
+from provider.protocols.ports import Clock, StackEngine
+from provider.records.manifests import ManifestRecord
+from provider.runs.log import (
+    RunOutcome,
+    RunReason,
+    StoredRun,
+    begin_run,
+    end_run,
+    interrupt_runs,
+    keep_newest_runs,
+    last_run,
+)
+from provider.runs.versions import forget_versions, manifest_of, save_version, versions_of
+from provider.store import Database
+from provider.store.leases import forget_ended
+from provider.store.sealing import KeyRing
+from stacks.common import Operation, Priority, StackResult, mask, mask_result
+
+__all__ = ["History", "RecordedEngine"]
+
+_STORE_S = 5.0
+"""A database that takes longer is treated as one that does not answer: a lease does not wait for its history."""
+_log = structlog.get_logger("lessor")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Where runs are kept: the newest `keep_runs` of a lease, all of it until `keep_ended` seconds after its end."""
+
+    database: Database
+    ring: KeyRing
+    clock: Clock
+    keep_runs: int = 100
+    keep_ended: float = 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the lease loop last made a spec from, and the spec; `previous` is the last complete version, as the cluster
+    knows it.
+    """
+
+    record: ManifestRecord
+    previous: LeaseSpec | None
+    newest: LeaseSpec
+
+    @property
+    def specs(self) -> tuple[LeaseSpec, ...]:
+        return (self.newest,) if self.previous is None else (self.newest, self.previous)
+
+
+class RecordedEngine:
+    """`protocols.StackEngine` around another one. A store that cannot be written is loud and changes no operation."""
+
+    def __init__(self, engine: StackEngine, history: History) -> None:
+        self._engine = engine
+        self._history = history
+        self._seen: dict[str, _Seen] = {}
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Before any run: what a daemon that ended in the middle left as running is interrupted; old history goes."""
+        history = self._history
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await interrupt_runs(history.database)
+                await forget_ended(history.database, before=history.clock.now() - history.keep_ended)
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
+
+    def watching(self, make: MakeLeaseSpec) -> MakeLeaseSpec:
+        """`make`, noting what specs are made from."""
+
+        def made(
+            record: ManifestRecord,
+            *,
+            withheld: frozenset[str],
+            addresses: Mapping[str, str],
+            previous: LeaseSpec | None,
+        ) -> LeaseSpec:
+            spec = make(record, withheld=withheld, addresses=addresses, previous=previous)
+            self._seen[spec.namespace] = _Seen(record, previous, spec)
+            return spec
+
+        return made
+
+    def mask(self, lease: LeaseId, text: str) -> str:
+        """`text` without what the lease's tenant keeps secret: an API server may quote it outside of runs too."""
+        seen = self._seen.get(namespace_name(lease))
+        for spec in seen.specs if seen and text else ():
+            text = mask(text, spec)
+        return text
+
+    async def preview(self, spec: LeaseSpec) -> StackResult:
+        return await self._applied(Operation.PREVIEW, spec, self._engine.preview(spec))
+
+    async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
+        return await self._applied(Operation.UP, spec, self._engine.up(spec, priority=priority))
+
+    async def open(self, opening: LeaseSpec) -> bool:
+        """No run yet: what comes of it is written down with the `up` that uses it."""
+        return await self._engine.open(opening)
+
+    async def give_up(self, stack: str) -> None:
+        await self._engine.give_up(stack)
+
+    def gave_up(self, result: StackResult, why: str) -> None:
+        """An update that was opened for a won lease and that no `up` has used; written down beside what goes on."""
+        ended = self._history.clock.now()
+        run = self._run(Operation.UP, result.stack, reason=RunReason.OPENED)
+        outcome = RunOutcome.GIVEN_UP if why else RunOutcome.FAILED
+        if why:
+            result = replace(result, ok=True, error="", cause=None)
+        cause = why or (result.cause.value if result.cause else "")
+        run = replace(
+            run, started_at=ended - result.seconds, ended_at=ended, outcome=outcome, cause=cause, error=result.error,
+            summary=result.summary, result=result,
+        )  # fmt: skip
+        task = asyncio.create_task(self._write(run))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write(self, run: StoredRun) -> None:
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await end_run(self._history.database, self._history.ring, run)
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
+
+    async def refresh(self, stack: str) -> StackResult:
+        run = self._run(Operation.REFRESH, stack, reason=RunReason.DRIFT_REPAIR)
+        return await self._recorded(run, None, self._engine.refresh(stack))
+
+    async def destroy(self, stack: str) -> StackResult:
+        run = self._run(Operation.DESTROY, stack, reason=RunReason.CLOSE)
+        result = await self._recorded(run, None, self._engine.destroy(stack))
+        if result.ok:
+            self._seen.pop(stack, None)
+        return result
+
+    async def stacks(self) -> Sequence[str]:
+        return await self._engine.stacks()
+
+    def _run(
+        self, operation: Operation, stack: str, *, reason: RunReason = RunReason.NOT_KEPT, spec_hash: str = ""
+    ) -> StoredRun:
+        return StoredRun(stack, operation, self._history.clock.now(), reason, spec_hash)
+
+    async def _applied(self, operation: Operation, spec: LeaseSpec, work: Awaitable[StackResult]) -> StackResult:
+        run = self._run(operation, spec.namespace, spec_hash=spec.content_hash())
+        return await self._recorded(run, spec, work)
+
+    async def _recorded(self, run: StoredRun, spec: LeaseSpec | None, work: Awaitable[StackResult]) -> StackResult:
+        """The beginning is written while the engine works already; a run that is cut off stays as begun."""
+        beginning = asyncio.create_task(self._begin(run, spec))
+        try:
+            result = await work
+            run = await beginning
+        finally:
+            beginning.cancel()
+        return await self._end(run, spec, result)
+
+    async def _begin(self, run: StoredRun, spec: LeaseSpec | None) -> StoredRun:
+        database = self._history.database
+        try:
+            async with asyncio.timeout(_STORE_S):
+                if spec is not None:
+                    run = await self._explained(run, spec)
+                    await save_version(
+                        database, self._history.ring, spec, manifest_hash=run.manifest_hash, now=run.started_at
+                    )
+                return replace(run, id=await begin_run(database, run))
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
+            return run
+
+    async def _explained(self, run: StoredRun, spec: LeaseSpec) -> StoredRun:
+        """Why this spec is applied now, and the hash of the manifest that it was made from."""
+        database, seen = self._history.database, self._seen.get(run.stack)
+        before = await last_run(database, run.stack)
+        known = await manifest_of(database, run.stack, run.spec_hash)
+        if seen is None:
+            return replace(run, manifest_hash=known)
+        newest = seen.record.content_hash()
+        if seen.previous is None:
+            return replace(run, reason=RunReason.FIRST_DEPLOYMENT, manifest_hash=newest)
+        complete = seen.previous.content_hash()
+        if run.spec_hash == complete:
+            return replace(run, reason=_again(run, before), manifest_hash=known)
+        same = await manifest_of(database, run.stack, complete) == newest
+        reason = _ours(spec, seen.previous) if same else RunReason.MANIFEST_UPDATE
+        return replace(run, reason=reason, manifest_hash=newest)
+
+    async def _end(self, run: StoredRun, spec: LeaseSpec | None, result: StackResult) -> StackResult:
+        """The masked result, written down."""
+        history, stack = self._history, run.stack
+        masked = mask_result(result, await self._specs(stack, spec))
+        ended = replace(
+            run,
+            ended_at=history.clock.now(),
+            outcome=RunOutcome.DONE if result.ok else RunOutcome.FAILED,
+            cause=masked.cause.value if masked.cause else "",
+            error=masked.error,
+            summary=masked.summary,
+            result=masked,
+        )
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await end_run(history.database, history.ring, ended)
+                await keep_newest_runs(history.database, stack, keep=history.keep_runs)
+                if run.operation is Operation.DESTROY and result.ok:
+                    await forget_versions(history.database, stack)
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
+        return masked
+
+    async def _specs(self, stack: str, spec: LeaseSpec | None) -> list[LeaseSpec]:
+        """Every version whose secrets an error or a change may quote."""
+        seen = self._seen.get(stack)
+        own = [*((spec,) if spec else ()), *(seen.specs if seen else ())]
+        try:
+            async with asyncio.timeout(_STORE_S):
+                return [*own, *await versions_of(self._history.database, self._history.ring, stack)]
+        except (StoreError, TimeoutError) as error:
+            _log.error("store.unreadable", problem=str(error) or type(error).__name__)
+            return own
+
+
+def _ours(spec: LeaseSpec, complete: LeaseSpec) -> RunReason:
+    """The same manifest makes another version: why?"""
+    if complete.builder_version != spec.builder_version:
+        return RunReason.UPGRADE
+    return RunReason.RECREATE if complete.kept != spec.kept else RunReason.SETTINGS_CHANGE
+
+
+def _again(run: StoredRun, before: StoredRun | None) -> RunReason:
+    """The complete version is applied again: after another one failed it is the way back, else what is lost comes
+    back.
+    """
+    if before is None or before.outcome is RunOutcome.DONE or before.reason is RunReason.OPERATOR:
+        return RunReason.DRIFT_REPAIR
+    return before.reason if before.spec_hash == run.spec_hash else RunReason.ROLLBACK
+
+
+def _unwritable(error: Exception) -> None:
+    _log.error("store.unwritable", problem=str(error) or f"no answer within {_STORE_S:g} s", what="history of runs")

@@ -1,0 +1,191 @@
+"""Every operation of the engine on every lease: what was asked and why, what it did, how it ended.
+
+A row is written when the operation begins and again when it ends, so what a crash cut off is seen to be cut off. The
+result is sealed with the operator's key; sums, outcome and the (masked) error can be read without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import delete, insert, select, update
+
+from provider.errors import StoreError
+from provider.store.database import Database
+from provider.store.sealing import KeyRing
+from provider.store.tables import runs
+from stacks.common import Operation, StackResult
+
+__all__ = [
+    "RunOutcome",
+    "RunReason",
+    "StoredRun",
+    "begin_run",
+    "end_run",
+    "interrupt_runs",
+    "keep_newest_runs",
+    "last_run",
+    "runs_of",
+]
+
+_MAX_CHANGES = 500
+"""A lease of fifty services changes fewer; more would only fill the disk."""
+_RESULT = TypeAdapter(StackResult)
+
+
+class RunReason(StrEnum):
+    """What asked for it."""
+
+    FIRST_DEPLOYMENT = "first deployment"
+    MANIFEST_UPDATE = "manifest update"
+    SETTINGS_CHANGE = "settings change"
+    """The same manifest makes another version: settings or claims are different now."""
+    UPGRADE = "upgrade"
+    """Another Lessor made what runs."""
+    RECREATE = "recreate"
+    """An operator wants what another Lessor made to be made anew."""
+    DRIFT_REPAIR = "drift repair"
+    ROLLBACK = "rollback"
+    OPENED = "before the manifest"
+    """A lease was won, and the engine began with what needs no manifest; written down only when no run used it."""
+    CLOSE = "close"
+    OPERATOR = "operator"
+    NOT_KEPT = "not kept"
+    """Of rows from before the reason was written down, and where the store could not be asked."""
+
+
+class RunOutcome(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    GIVEN_UP = "given up"
+    """It waited for a manifest, and `cause` says why it waits no more: no failure, and what it made is used later."""
+    INTERRUPTED = "interrupted"
+    """The daemon ended in the middle: what the operation did is seen by the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """Times in Unix seconds, `ended_at` None while it runs or when nobody saw its end.
+
+    `cause` is a `FailureCause`, why it was given up, or empty. `result` is what the engine gave, masked and without
+    outputs; None while there is none, or without its key.
+    """
+
+    stack: str
+    operation: Operation
+    started_at: float
+    reason: RunReason = RunReason.NOT_KEPT
+    spec_hash: str = ""
+    manifest_hash: str = ""
+    ended_at: float | None = None
+    outcome: RunOutcome = RunOutcome.RUNNING
+    cause: str = ""
+    error: str = ""
+    summary: Mapping[str, int] | None = None
+    result: StackResult | None = None
+    id: int = 0
+
+
+async def begin_run(database: Database, run: StoredRun) -> int:
+    """Write down that it begins; the number is for `end_run`."""
+    async with database.writing() as connection:
+        done = await connection.execute(insert(runs).values(_row(run) | {"key_id": "", "result": b""}))
+        return int((done.inserted_primary_key or (0,))[0])
+
+
+async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
+    """Write down how it ended; a run whose beginning could not be written (`id` 0) becomes a row now."""
+    row = _row(run) | {"key_id": "", "result": b""}
+    if run.result is not None:
+        kept = replace(run.result, changes=run.result.changes[:_MAX_CHANGES], outputs={})
+        row |= {"key_id": ring.newest, "result": ring.seal(_RESULT.dump_json(kept))}
+    async with database.writing() as connection:
+        if run.id:
+            await connection.execute(update(runs).where(runs.c.id == run.id).values(row))
+        else:
+            await connection.execute(insert(runs).values(row))
+
+
+async def interrupt_runs(database: Database) -> int:
+    """At the start nothing runs: rows that say so belong to a daemon that ended in the middle. Returns how many."""
+    running = update(runs).where(runs.c.outcome == RunOutcome.RUNNING.value)
+    async with database.writing() as connection:
+        done = await connection.execute(running.values(outcome=RunOutcome.INTERRUPTED.value))
+        return int(done.rowcount)
+
+
+async def keep_newest_runs(database: Database, stack: str, *, keep: int) -> None:
+    """Forget all but the newest `keep` runs of a stack."""
+    async with database.writing() as connection:
+        query = select(runs.c.id).where(runs.c.stack == stack).order_by(runs.c.id.desc()).offset(keep).limit(1)
+        oldest = (await connection.execute(query)).scalar_one_or_none()
+        if oldest is not None:
+            await connection.execute(delete(runs).where(runs.c.stack == stack, runs.c.id <= oldest))
+
+
+async def last_run(database: Database, stack: str) -> StoredRun | None:
+    """The newest run that applies a version (`up`), sealed parts left out."""
+    applies = (runs.c.operation == Operation.UP.value, runs.c.reason != RunReason.OPENED.value)
+    query = select(runs).where(runs.c.stack == stack, *applies)
+    async with database.reading() as connection:
+        found = (await connection.execute(query.order_by(runs.c.id.desc()).limit(1))).mappings().one_or_none()
+    return None if found is None else _run(found, ring=None)
+
+
+async def runs_of(
+    database: Database, stack: str, *, limit: int = 100, ring: KeyRing | None = None
+) -> Sequence[StoredRun]:
+    """The newest `limit` runs, newest first. Without a ring, or where no key of it fits, `result` is None."""
+    query = select(runs).where(runs.c.stack == stack).order_by(runs.c.id.desc()).limit(limit)
+    async with database.reading() as connection:
+        rows = (await connection.execute(query)).mappings().all()
+    return [_run(row, ring=ring) for row in rows]
+
+
+def _row(run: StoredRun) -> dict[str, Any]:
+    return {
+        "stack": run.stack,
+        "operation": run.operation.value,
+        "reason": run.reason.value,
+        "spec_hash": run.spec_hash,
+        "manifest_hash": run.manifest_hash,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "outcome": run.outcome.value,
+        "summary": json.dumps(dict(run.summary or {})),
+        "cause": run.cause,
+        "error": run.error,
+    }
+
+
+def _run(row: Any, *, ring: KeyRing | None) -> StoredRun:
+    return StoredRun(
+        id=row["id"],
+        stack=row["stack"],
+        operation=Operation(row["operation"]),
+        reason=RunReason(row["reason"]),
+        spec_hash=row["spec_hash"],
+        manifest_hash=row["manifest_hash"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        outcome=RunOutcome(row["outcome"]),
+        cause=row["cause"],
+        error=row["error"],
+        summary=json.loads(row["summary"]),
+        result=_opened(ring, bytes(row["result"])),
+    )
+
+
+def _opened(ring: KeyRing | None, sealed: bytes) -> StackResult | None:
+    if ring is None or not sealed:
+        return None
+    try:
+        return _RESULT.validate_json(ring.open(sealed))
+    except (StoreError, ValidationError):
+        return None

@@ -1,0 +1,37 @@
+"""What the daemon, the workers and the command line all use: settings, wire format, results, errors.
+
+The names below are what other packages may import. Importing them imports no Pulumi.
+"""
+
+from __future__ import annotations
+
+from stacks.common.causes import cause_of
+from stacks.common.config import EngineConfig
+from stacks.common.errors import DataInUse, EngineError, WorkerLost
+from stacks.common.files import write_private
+from stacks.common.masking import mask, mask_result
+from stacks.common.priority import Priority
+from stacks.common.processes import command_name, survivors
+from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
+from stacks.common.scratch_folders import scratch
+
+__all__ = [
+    "DataInUse",
+    "Durations",
+    "EngineConfig",
+    "EngineError",
+    "FailureCause",
+    "Operation",
+    "Priority",
+    "PropertyChange",
+    "ResourceChange",
+    "StackResult",
+    "WorkerLost",
+    "cause_of",
+    "command_name",
+    "mask",
+    "mask_result",
+    "scratch",
+    "survivors",
+    "write_private",
+]

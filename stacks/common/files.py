@@ -1,0 +1,107 @@
+"""The engine's own files: the key, the kubeconfig copy, the lock that makes it the only engine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stacks.common.errors import DataInUse, EngineError
+
+__all__ = ["hold", "place_kubeconfig", "prepare_home", "prepare_key", "write_private"]
+
+_FILES_IN_CLUSTERS = ("certificate-authority",)
+_FILES_IN_USERS = ("client-certificate", "client-key", "tokenFile")
+
+
+def hold(data: Path) -> int:
+    """Lock the data folder for this process and return the descriptor, which is to be kept open. Raises `DataInUse`."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DataInUse(
+            f"{data} is in use by another lessor process; stop it, or give this one a folder of its own"
+        ) from None
+    return descriptor
+
+
+def prepare_key(path: Path) -> None:
+    """Make the passphrase of the stacks' secrets if there is none. An existing one is never touched.
+
+    It appears whole or not at all: a kill in its making leaves a start that makes it again.
+    """
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32))
+    elif not path.stat().st_size:
+        raise EngineError(f"the key {path} is empty: restore it, or delete it together with {path.parent / 'stacks'}")
+
+
+def prepare_home(installed: Path, quiet: Path) -> None:
+    """Make `quiet` a PULUMI_HOME with the plugins of `installed` and without logs.
+
+    The command line logs everything that it does, compressed or encrypted, and looks through all logs at every start;
+    where a file stands in the place of the folder it says that there is no logging, and goes on.
+    """
+    quiet.mkdir(mode=0o700, exist_ok=True)
+    plugins = quiet / "plugins"
+    if not plugins.is_symlink() or plugins.readlink() != installed.absolute() / "plugins":
+        plugins.unlink(missing_ok=True)
+        plugins.symlink_to(installed.absolute() / "plugins")
+    (quiet / "logs").touch(mode=0o600)
+
+
+def place_kubeconfig(source: Path, target: Path) -> None:
+    """Copy `source` to `target` with file names made absolute; nothing is written when nothing changed, and nothing
+    read when this process has just seen both. Raises EngineError when it cannot be read.
+    """
+    if (seen := _seen(source, target)) is not None and _placed.get(target) == seen:
+        return
+    try:
+        document = yaml.safe_load(source.read_text())
+        text = yaml.safe_dump(_absolute(document, source.resolve().parent))
+    except (OSError, yaml.YAMLError, AttributeError, TypeError, LookupError) as error:
+        raise EngineError(f"the kubeconfig {source} cannot be used: {error}") from None
+    if not target.exists() or target.read_text() != text:
+        write_private(target, text)
+    _placed[target] = _seen(source, target)
+
+
+_Seen = tuple[Path, tuple[int, int, int], tuple[int, int, int]]
+_placed: dict[Path, _Seen | None] = {}
+
+
+def _seen(source: Path, target: Path) -> _Seen | None:
+    """What tells whether either was changed; None when one is not there."""
+    try:
+        states = source.stat(), target.stat()
+    except OSError:
+        return None
+    one, other = ((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
+    return source, one, other
+
+
+def write_private(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace `path` by `text` at once, mode 0600; not `durable`: a power cut may bring the old one back."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def _absolute(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for key, entry, names in (("clusters", "cluster", _FILES_IN_CLUSTERS), ("users", "user", _FILES_IN_USERS)):
+        for item in document.get(key) or ():
+            for name in names:
+                if item[entry].get(name):
+                    item[entry][name] = str(folder / item[entry][name])
+    return document

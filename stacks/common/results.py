@@ -1,0 +1,125 @@
+"""What an engine operation did, in plain data: the daemon reads it and never imports Pulumi."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = ["Durations", "FailureCause", "Operation", "PropertyChange", "ResourceChange", "StackResult"]
+
+
+class Operation(StrEnum):
+    PREVIEW = "preview"
+    UP = "up"
+    REFRESH = "refresh"
+    DESTROY = "destroy"
+    STATE = "state"
+    """An operator's command that changes the state or its settings and no object; the engine itself never does."""
+
+
+class FailureCause(StrEnum):
+    """Why an operation failed, told once, by the engine (`stacks.common.causes`)."""
+
+    UNREACHABLE = "cluster unreachable"
+    OVERLOADED = "cluster overloaded"
+    """It answers, but not now: too many requests, etcd without leader, internal errors."""
+    ENGINE = "engine failed"
+    """A process of ours was killed, hung or could not start."""
+    LOCKED = "stack locked"
+    NO_ROOM = "no room on the provider's machine"
+    """Disk, memory, file descriptors."""
+    TERMINATING = "namespace terminating"
+    CONFLICT = "changed at the same time"
+    MANAGED_ELSEWHERE = "field managed by someone else"
+    EXISTS = "object exists and is not this lease's"
+    IMMUTABLE = "field cannot be changed"
+    INVALID = "refused as invalid"
+    DENIED = "denied by an admission webhook"
+    FORBIDDEN = "not permitted to the provider"
+    QUOTA = "quota exceeded"
+    POLICY = "refused by policy"
+    BUILD = "cannot be built"
+    """The spec has no Kubernetes form."""
+    UNKNOWN = "unknown"
+
+    @property
+    def ours(self) -> bool:
+        """Nothing the tenant wrote: a later try of the same may succeed."""
+        return self in _OURS
+
+
+_OURS = frozenset(
+    {
+        FailureCause.UNREACHABLE,
+        FailureCause.OVERLOADED,
+        FailureCause.ENGINE,
+        FailureCause.LOCKED,
+        FailureCause.NO_ROOM,
+        FailureCause.TERMINATING,
+        FailureCause.CONFLICT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """One changed path of an object. `kind` is Pulumi's word (add, update, delete, with `-replace` where it replaces).
+
+    Values are texts as they are, anything else as JSON; None where there is none; `[secret]` for what the tenant keeps.
+    """
+
+    path: str
+    kind: str = "update"
+    old: str | None = None
+    new: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceChange:
+    """One step as Pulumi reports it: `op` is its word (create, update, delete, replace), `diff` names changed paths.
+
+    `properties` are the same paths with their values; empty for what is created or deleted.
+    """
+
+    op: str
+    type: str
+    name: str
+    urn: str = ""
+    diff: tuple[str, ...] = ()
+    properties: tuple[PropertyChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Where an operation's time went, in seconds; parts that did not happen are 0.
+
+    queue_s: asked for until a worker took it; engine_start_s: until the engine's first event; plugin_s: from there to
+    the first object's step (plugin start, its configuration); objects_s: from there to the end.
+    """
+
+    queue_s: float = 0.0
+    engine_start_s: float = 0.0
+    plugin_s: float = 0.0
+    objects_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StackResult:
+    """`changes` leaves out what stayed the same; `summary` counts every op. `error` is empty and `cause` None on
+    success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue. `opened`:
+    the update was under way before its spec came, and times count from then.
+    """
+
+    operation: Operation
+    stack: str
+    ok: bool
+    seconds: float
+    changes: tuple[ResourceChange, ...] = ()
+    summary: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    cause: FailureCause | None = None
+    durations: Durations = Durations()
+    spec_hash: str = ""
+    opened: bool = False

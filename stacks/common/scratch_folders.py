@@ -1,0 +1,42 @@
+"""Folders that go with the process that made them, also when it could not remove them itself.
+
+Their names carry the process id. Whoever makes one next removes those of the dead, which a kill has left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stacks.common.processes import alive, end, survivors
+
+__all__ = ["scratch"]
+
+
+@contextmanager
+def scratch(prefix: str, *, within: Path | None = None) -> Iterator[Path]:
+    """A folder `<prefix><pid>-…` below `within` (the system's place for temporary files)."""
+    place = within or Path(tempfile.gettempdir())
+    _sweep(prefix, place)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def _sweep(prefix: str, place: Path) -> None:
+    """Only what is a folder, ours, and of a process that is gone; with what that process had started on it."""
+    for folder in place.glob(f"{prefix}*-*"):
+        pid = folder.name.removeprefix(prefix).split("-", 1)[0]
+        if pid.isascii() and pid.isdigit() and not alive(int(pid)) and _ours(folder):
+            end(survivors(folder / "engine"))
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ours(folder: Path) -> bool:
+    try:
+        return folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+    except OSError:
+        return False

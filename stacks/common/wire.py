@@ -1,0 +1,114 @@
+"""Frames between the daemon and a worker: four bytes of length (big endian), then JSON.
+
+Specs carry tenants' secrets, so they travel here and nowhere else: not in arguments, environment or files.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from lease.spec import LeaseSpec
+from stacks.common.config import EngineConfig
+from stacks.common.results import Operation, StackResult
+
+__all__ = [
+    "MAX_FRAME",
+    "Begun",
+    "Configure",
+    "FromWorker",
+    "Give",
+    "Interrupt",
+    "Opened",
+    "Ready",
+    "Result",
+    "Task",
+    "ToWorker",
+    "decode",
+    "encode",
+]
+
+MAX_FRAME = 64 << 20
+"""Bytes; a manifest is at most a few MiB (gateway), so a longer frame is a broken stream."""
+
+
+class _Frame(BaseModel):
+    # an error must not print its input, which may hold secrets
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Configure(_Frame):
+    """First frame to a worker."""
+
+    kind: Literal["configure"] = "configure"
+    config: EngineConfig
+
+
+class Task(_Frame):
+    """One operation. `spec` for preview and up, None for refresh and destroy."""
+
+    kind: Literal["task"] = "task"
+    operation: Operation
+    stack: str
+    spec: LeaseSpec | None = None
+    providers: str | None = None
+    """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next."""
+    opening: bool = False
+    """`spec` is what is known without a manifest: make it, then wait for `Give`."""
+
+
+class Give(_Frame):
+    """The whole spec for the update that was opened."""
+
+    kind: Literal["give"] = "give"
+    spec: LeaseSpec
+
+
+class Interrupt(_Frame):
+    """End the running operation as Ctrl-C would; its result still comes."""
+
+    kind: Literal["interrupt"] = "interrupt"
+
+
+class Ready(_Frame):
+    """The worker has imported what it needs and waits for tasks."""
+
+    kind: Literal["ready"] = "ready"
+    pid: int
+
+
+class Begun(_Frame):
+    """The worker has taken the task: from now on its death may have left something."""
+
+    kind: Literal["begun"] = "begun"
+
+
+class Opened(_Frame):
+    """All that needs no manifest is made; the update waits."""
+
+    kind: Literal["opened"] = "opened"
+
+
+class Result(_Frame):
+    """The answer to a task."""
+
+    kind: Literal["result"] = "result"
+    result: StackResult
+
+
+ToWorker = Annotated[Configure | Task | Give | Interrupt, Field(discriminator="kind")]
+FromWorker = Annotated[Ready | Begun | Opened | Result, Field(discriminator="kind")]
+_TO: TypeAdapter[Configure | Task | Give | Interrupt] = TypeAdapter(ToWorker)
+_FROM: TypeAdapter[Ready | Begun | Opened | Result] = TypeAdapter(FromWorker)
+
+
+def encode(frame: BaseModel) -> bytes:
+    """A frame with its length in front."""
+    body = frame.model_dump_json().encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result:
+    """The frame in `body`. Raises pydantic's ValidationError, which does not repeat the body."""
+    return _TO.validate_json(body) if to_worker else _FROM.validate_json(body)

@@ -1,0 +1,204 @@
+"""Updates opened before their spec exists: engine and plugin started, namespace and isolation made, waiting.
+
+So a tenant waits for his own objects only (toolchain.md §3, an update opened before the manifest exists). An opened
+update is a favour, never an obstacle: it takes no last free worker, gives its worker up to whoever has none, and ends
+when its time is over or something else wants the stack. Then everything goes the ordinary way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lease.spec import LeaseSpec
+from stacks.common.config import EngineConfig
+from stacks.common.errors import EngineError, WorkerLost
+from stacks.common.results import FailureCause, Operation, StackResult
+from stacks.common.wire import Task
+from stacks.engine.pool import Pool, WorkerProcess
+
+__all__ = ["GivenUpTold", "OpenedUpdates", "PutBack", "fits"]
+
+GivenUpTold = Callable[[StackResult, str], None]
+"""What an update had done that got no spec, and why it got none; empty when it failed by itself."""
+
+
+class PutBack(Protocol):
+    """Gives a worker back to its pool."""
+
+    async def __call__(self, worker: WorkerProcess, stack: str, *, usable: bool) -> None: ...
+
+
+def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
+    """Whether all that was made of `opening` is made of `spec` too: same lease, same cluster facts, same builder."""
+    known = {"group": opening.group, "services": (), "hostnames": (), "leased_ips": (), "kept": ()}
+    return spec.model_copy(update=known) == opening
+
+
+@dataclass(eq=False)
+class _Update:
+    """`word`: the spec, or cancelled when none will come, and then `why`. `providers`: where its plugin is, as it was
+    told.
+    """
+
+    opening: LeaseSpec
+    word: asyncio.Future[LeaseSpec]
+    why: str = ""
+    waits: bool = False
+    providers: str | None = None
+    life: asyncio.Task[StackResult | None] = field(init=False)
+
+    @property
+    def useful(self) -> bool:
+        return not self.word.done() and not self.life.done()
+
+
+class OpenedUpdates:
+    """Those of one engine, at most `config.open_updates` that wait. `sharing` completes a task before it runs. `told`
+    hears of each that was begun and got no spec, except at the end of the engine.
+    """
+
+    told: GivenUpTold | None = None
+
+    def __init__(
+        self, config: EngineConfig, pool: Pool, *, sharing: Callable[[Task], Awaitable[Task]], put_back: PutBack
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._sharing = sharing
+        self._put_back = put_back
+        self._updates: dict[str, _Update] = {}
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Stacks whose update has come to where it waits."""
+        return tuple(stack for stack, update in self._updates.items() if update.waits and update.useful)
+
+    def open(self, opening: LeaseSpec) -> bool:
+        """Begin one, if there is room; False if not. Nothing is waited for."""
+        stack = opening.namespace
+        if stack in self._updates or len(self._updates) >= self._config.open_updates or self._pool.load.spare <= 1:
+            return False
+        update = _Update(opening, asyncio.get_running_loop().create_future())
+        update.life = asyncio.create_task(self._live(update))
+        self._updates[stack] = update
+        update.life.add_done_callback(lambda life: self._ended(stack, update))
+        return True
+
+    async def use(self, spec: LeaseSpec) -> StackResult | None:
+        """What came of it; None when there is none that fits, it never got the spec or a process of it died: then the
+        ordinary way is free, and finds what was begun. Raises `EngineError` for one that hangs.
+        """
+        update = self._updates.get(spec.namespace)
+        if update is None or not fits(update.opening, spec) or not await self._attached(update):
+            await self.end(spec.namespace, why="it did not fit what came")
+            return None
+        del self._updates[spec.namespace]
+        update.word.set_result(spec)
+        try:
+            result = await update.life
+        except WorkerLost:
+            return None
+        if result is None or not result.opened or result.cause is FailureCause.ENGINE:
+            return None
+        return result
+
+    async def _attached(self, update: _Update) -> bool:
+        """Whether it waits still, and its plugin is where the next operation would find it: a shared one that was
+        replaced has left it for good.
+        """
+        if update.waits and (await self._sharing(_task(update))).providers != update.providers:
+            return False
+        return update.useful
+
+    async def end(self, stack: str, *, why: str = "its stack was wanted") -> None:
+        """Give one up, and wait until nothing of it runs."""
+        update = self._updates.pop(stack, None)
+        if update is not None:
+            _give_up(update, why)
+            await asyncio.wait({update.life})
+
+    async def close(self) -> None:
+        """Give all up, without a word: whatever would hear it ends as well."""
+        self.told = None
+        await asyncio.gather(*(self.end(stack) for stack in list(self._updates)))
+
+    def make_room(self) -> None:
+        """Give up the one that waits longest: its worker is wanted."""
+        for update in self._updates.values():
+            if update.useful:
+                _give_up(update, "its worker was wanted")
+                return
+
+    def _ended(self, stack: str, update: _Update) -> None:
+        if self._updates.get(stack) is update:
+            del self._updates[stack]
+        if not update.life.cancelled():
+            update.life.exception()  # who waited for it has heard; nobody else has to
+
+    async def _live(self, update: _Update) -> StackResult | None:
+        stack = update.opening.namespace
+        worker = await self._pool.take_spare()
+        if worker is None:
+            return None
+        usable = False
+        try:
+            task = await self._sharing(_task(update))
+            update.providers = task.providers
+            result = None if update.word.cancelled() else await self._bounded(worker, task, update=update)
+            usable = True
+            self._tell(update, result)
+            return result
+        except EngineError as error:
+            self._tell(update, StackResult(Operation.UP, stack, ok=False, seconds=0, error=str(error)))
+            raise
+        finally:
+            await asyncio.shield(self._put_back(worker, stack, usable=usable))
+
+    def _tell(self, update: _Update, result: StackResult | None) -> None:
+        """What got its spec is an operation like any other, and told by whoever asked for it."""
+        given = update.word.done() and not update.word.cancelled()
+        if result is not None and not given and self.told is not None:
+            self.told(result, update.why)
+
+    async def _bounded(self, worker: WorkerProcess, task: Task, *, update: _Update) -> StackResult:
+        """Until a spec comes or the time is over; from then on with the limits of any other operation."""
+        running = asyncio.create_task(worker.run(task, waits=lambda: setattr(update, "waits", True)))
+        limits = self._config
+        try:
+            await _first({running, update.word}, limits.open_seconds)
+            if not running.done() and await self._given(worker, update):
+                await _first({running}, limits.operation_seconds)
+            if not running.done():
+                await worker.interrupt()
+                await _first({running}, limits.interrupt_seconds)
+        finally:
+            if not running.done():
+                running.cancel()
+        if not running.done() or running.cancelled():
+            raise EngineError(f"the opened update of {task.stack} did not end when interrupted")
+        return running.result()
+
+    async def _given(self, worker: WorkerProcess, update: _Update) -> bool:
+        """Whether there was a spec, which the worker has now. From here on none comes any more."""
+        if _give_up(update, f"no manifest came within {self._config.open_seconds:g} s") or update.word.cancelled():
+            return False
+        await worker.give(update.word.result())
+        return True
+
+
+def _give_up(update: _Update, why: str) -> bool:
+    """Whether this is the first word about it."""
+    if first := update.word.cancel():
+        update.why = why
+    return first
+
+
+def _task(update: _Update) -> Task:
+    return Task(operation=Operation.UP, stack=update.opening.namespace, spec=update.opening, opening=True)
+
+
+async def _first(waited: set[asyncio.Future[StackResult] | asyncio.Future[LeaseSpec]], seconds: float) -> None:
+    await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

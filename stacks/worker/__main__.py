@@ -1,0 +1,5 @@
+"""The program of a worker process: `python -m stacks.worker`."""
+
+from stacks.worker.process import main
+
+main()

@@ -1,0 +1,141 @@
+"""A worker: one process that runs operations for the daemon, one at a time. `python -m stacks.worker`.
+
+Frames come on stdin and go to what was stdout; anything printed goes to stderr. The end of stdin is the daemon's death:
+the running command line is interrupted, which releases its lock, and the worker ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import BinaryIO
+
+from stacks.common.config import EngineConfig
+from stacks.common.processes import command_name, end, survivors
+from stacks.common.wire import (
+    MAX_FRAME,
+    Begun,
+    Configure,
+    Give,
+    Interrupt,
+    Opened,
+    Ready,
+    Result,
+    Task,
+    decode,
+    encode,
+)
+from stacks.worker.handover import Handover
+from stacks.worker.runner import Runner
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """Reads frames in a thread, so that an interrupt is heard while an operation runs in the main one."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._tasks: queue.SimpleQueue[tuple[Task, Handover | None]] = queue.SimpleQueue()
+        self._handover: Handover | None = None
+        self._writing = threading.Lock()
+        self._running: Task | None = None
+        self._interrupted = threading.Event()
+
+    def serve(self) -> None:
+        """Until stdin ends."""
+        first = self._read()
+        if not isinstance(first, Configure):
+            raise SystemExit("the first frame must be the configuration")
+        runner = Runner(first.config)
+        self._die_with_the_daemon(first.config)
+        threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
+        self._write(Ready(pid=os.getpid()))
+        while True:
+            task, handover = self._tasks.get()
+            self._write(Begun())
+            result = runner.run(task, handover)
+            self._running = None
+            self._write(Result(result=result))
+
+    def _die_with_the_daemon(self, config: EngineConfig) -> None:
+        """Besides the end of stdin, which nothing may hold open but which costs nothing to doubt."""
+        leave = threading.Thread(target=self.leave, args=(config,), daemon=True)
+        signal.signal(signal.SIGTERM, lambda *_: None if leave.ident else leave.start())
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    def _listen(self, config: EngineConfig) -> None:
+        while (frame := self._read()) is not None:
+            if isinstance(frame, Task):
+                # made here, where `Give` is heard: it may come before the task is begun
+                self._handover = Handover(config, lambda: self._write(Opened())) if frame.opening else None
+                self._interrupted.clear()
+                self._running = frame  # from here on an interrupt is for it, though it is not begun yet
+                self._tasks.put((frame, self._handover))
+            elif isinstance(frame, Give) and self._handover is not None:
+                self._handover.give(frame.spec)
+            elif isinstance(frame, Interrupt) and not self._interrupted.is_set():
+                self._interrupted.set()
+                threading.Thread(target=self._interrupt, args=(config,), daemon=True).start()
+        self.leave(config)
+
+    def leave(self, config: EngineConfig) -> None:
+        """The daemon is gone: end what runs, in order if it lets us, and go."""
+        self._interrupt(config)
+        if (task := self._running) is not None:
+            end(survivors(config.data, task.stack))
+        os._exit(0)
+
+    def _interrupt(self, config: EngineConfig) -> None:
+        """SIGINT to each command line of the running operation, once each: a second one would be a hard stop.
+
+        Of that very one: the next may be of the same stack and begin at once.
+        """
+        task, told = self._running, set[int]()
+        deadline = time.monotonic() + config.interrupt_seconds
+        while task is not None and self._running is task and time.monotonic() < deadline:
+            for pid in set(survivors(config.data, task.stack)) - told:
+                told.add(pid)
+                if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, and in order
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGINT)
+            time.sleep(0.1)
+
+    def _read(self) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result | None:
+        head = self._source.read(4)
+        size = int.from_bytes(head, "big")
+        if len(head) < 4 or size > MAX_FRAME:
+            return None
+        body = self._source.read(size)
+        return decode(body, to_worker=True) if len(body) == size else None
+
+    def _write(self, frame: Ready | Begun | Opened | Result) -> None:
+        with self._writing:
+            self._sink.write(encode(frame))
+            self._sink.flush()
+
+
+def main() -> None:
+    """Keep the pipes apart from what libraries print, then serve."""
+    source = os.fdopen(os.dup(0), "rb")
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    # Ctrl-C in a terminal is the daemon's business. A handler, not SIG_IGN: children would inherit that, and the
+    # command line would be deaf until it installs its own
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        Worker(source, sink).serve()
+    finally:
+        sys.stderr.flush()
+        os._exit(0)  # gRPC's threads would keep the process

@@ -1,0 +1,73 @@
+"""The lease program: a `LeaseSpec` becomes the resources of one stack, after the policies saw the very objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pulumi
+
+from components.lease import lease_objects
+from components.resources.lease import Lease
+from components.resources.manifest import Cluster
+from lease.spec import LeaseSpec
+from policies.judge import judge
+from stacks.common.config import EngineConfig
+from stacks.common.errors import OperationRefused
+
+__all__ = ["check", "lease_program", "opened_program"]
+
+
+def check(spec: LeaseSpec) -> None:
+    """Judge what `spec` becomes. Raises `OperationRefused` with every mandatory finding; nothing is registered then."""
+    findings = [found for found in judge(lease_objects(spec)) if found.mandatory]
+    if findings:
+        raise OperationRefused("refused by policy:\n" + "\n".join(str(found) for found in findings))
+
+
+def lease_program(config: EngineConfig, spec: LeaseSpec) -> None:
+    """Register the stack's resources; run by Pulumi as an inline program."""
+    _lease(config, spec)
+    _export(spec)
+
+
+async def opened_program(
+    config: EngineConfig, opening: LeaseSpec, *, wanted: Callable[[], Awaitable[LeaseSpec]], made: Callable[[], None]
+) -> None:
+    """The same resources in two parts: those of `opening`, which has no services, then the rest of what is `wanted`.
+
+    `made` is called when the first part is in the cluster. Raises what `wanted` raises.
+    """
+    lease = _lease(config, opening)
+    telling = asyncio.create_task(_told(lease, made))  # never cancelled: it would cancel the registrations
+    lease.complete(spec := await wanted())
+    _export(spec)
+    await telling
+
+
+async def _told(lease: Lease, made: Callable[[], None]) -> None:
+    await asyncio.gather(*(asyncio.ensure_future(item.id.future()) for item in lease.first))
+    made()
+
+
+def _lease(config: EngineConfig, spec: LeaseSpec) -> Lease:
+    cluster = Cluster("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
+    options = pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored])
+    return Lease(spec.namespace, spec, options)
+
+
+def _export(spec: LeaseSpec) -> None:
+    pulumi.export("namespace", spec.namespace)
+    pulumi.export("spec-hash", spec.content_hash())
+
+
+_NOT_STORED = "spec.updateStrategy.rollingUpdate.maxUnavailable"
+"""The Go provider sends it and so do we; an API server without the gate MaxUnavailableStatefulSet drops it, and every
+later update would find it missing."""
+
+
+def _ignore_what_is_not_stored(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+    if args.type_ != "kubernetes:apps/v1:StatefulSet":
+        return None
+    ignoring = pulumi.ResourceOptions(ignore_changes=[_NOT_STORED])
+    return pulumi.ResourceTransformationResult(args.props, pulumi.ResourceOptions.merge(args.opts, ignoring))

@@ -1,0 +1,277 @@
+"""One operation on one stack through the Automation API: open, recover, run, report. Lives in a worker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pulumi.automation import CommandError, Stack, UpResult
+
+from components.errors import BuildError
+from stacks.common.causes import cause_of
+from stacks.common.config import EngineConfig
+from stacks.common.errors import EngineError, OperationRefused
+from stacks.common.files import place_kubeconfig
+from stacks.common.masking import mask, mask_result
+from stacks.common.results import FailureCause, Operation, ResourceChange, StackResult
+from stacks.common.transit import TransitKey, TransitService
+from stacks.common.wire import Task
+from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_namespace
+from stacks.worker.events import Recorder
+from stacks.worker.explanations import explain, keep_shown
+from stacks.worker.handover import Handover
+from stacks.worker.locks import is_stale
+from stacks.worker.notes import begin, begun, finish, left_over
+from stacks.worker.program import check, lease_program, opened_program
+from stacks.worker.sdk import quiet_sdk
+from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
+from stacks.worker.workspace import Command, Program, Secrets, open_stack
+
+__all__ = ["Runner"]
+
+QUIET: Mapping[str, Any] = {"color": "never", "suppress_outputs": True, "suppress_progress": True}
+
+
+class Runner:
+    """Runs tasks, one after another. An error of an operation is part of its result; nothing is raised for it."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self._command = Command(config.pulumi)
+        self._transit: TransitService | None = None
+        self._secrets = Secrets(config)
+        self._providers: str | None = None
+        self._handover: Handover | None = None
+        if config.engine == "thin":
+            quiet_sdk()
+
+    def run(self, task: Task, handover: Handover | None = None) -> StackResult:
+        """Never raises for what the operation meets, the cluster's state or the spec. `handover` brings the spec of an
+        update that is opened without one.
+        """
+        recorder = Recorder()
+        outputs: dict[str, str] = {}
+        error, cause = "", None
+        self._providers, self._handover = task.providers, handover
+        try:
+            place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
+            notes = recover(self.config, task.stack)
+            with _scratch(self.config.scratch(task.stack)), self._service():
+                outputs = self._unlocked(task, recorder)
+            outputs |= {"recovered": "; ".join(notes)} if notes else {}
+        except BuildError as problem:
+            error, cause = str(problem), FailureCause.BUILD
+        except (EngineError, OSError, subprocess.SubprocessError) as problem:
+            error = str(problem)
+        except CommandError as problem:
+            error = recorder.error() or _last_words(problem)
+        finally:
+            self._handover = None
+        if handover is not None:
+            task, recorder.asked_at = _handed_over(task, handover), handover.given_at
+        result = StackResult(
+            operation=task.operation,
+            stack=task.stack,
+            ok=not error,
+            seconds=recorder.seconds(),
+            changes=self._changes(task, recorder, ok=not error),
+            summary=recorder.summary,
+            error=mask(error, task.spec),
+            outputs=outputs,
+            cause=cause or cause_of(error),
+            durations=recorder.durations(),
+            spec_hash=task.spec.content_hash() if task.spec else "",
+            opened=handover is not None and handover.spec is not None,
+        )
+        return mask_result(result, [task.spec]) if task.spec and result.changes else result
+
+    def _unlocked(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        """As `_perform`; in another backend than a folder the lock of a dead run is found by running into it."""
+        try:
+            return self._perform(task, recorder)
+        except CommandError as problem:
+            if not self.config.backend or not is_stale(f"{recorder.error()}\n{problem}"):
+                raise
+            self._open(task.stack).cancel()
+            doubt(self.config, task.stack)
+            recorder.problems.clear()
+            return self._perform(task, recorder)
+
+    def _changes(self, task: Task, recorder: Recorder, *, ok: bool) -> tuple[ResourceChange, ...]:
+        if task.spec is None:
+            return recorder.changes()
+        changes = explain(self.config, task.spec, recorder.changes())
+        if task.operation is Operation.UP and ok:
+            with suppress(OSError):  # without it the next change is told less well
+                keep_shown(self.config, task.spec)
+        return changes
+
+    def _perform(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        match task.operation:
+            case Operation.UP:
+                return self._up(task, recorder)
+            case Operation.PREVIEW:
+                return self._preview(task, recorder)
+            case Operation.REFRESH:
+                return self._refresh(task.stack, recorder)
+            case Operation.DESTROY:
+                return self._destroy(task.stack, recorder)
+            case Operation.STATE:
+                raise OperationRefused(f"{task.stack}: a command on the state alone is an operator's, not the engine's")
+
+    def _up(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        program = self._program(task)
+        refuse_terminating(self.config, task.stack)
+        if doubted(self.config, task.stack):
+            self._refresh(task.stack, Recorder())
+        abandoned = left_over(begun(self.config, task.stack), task.spec) if task.spec else []
+        stack = self._open(task.stack, program)
+        with self._noted(task, recorder):
+            result = self._applied(stack, recorder)
+            delete_objects(self.config, task.stack, abandoned)
+        return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
+
+    def _applied(self, stack: Stack, recorder: Recorder) -> UpResult:
+        """Raises what the one who handed over a spec was refused for, rather than how the command line took it."""
+        handover = self._handover
+        try:
+            return stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
+        except CommandError as error:
+            raise (handover and handover.refusal) or error from None
+        finally:
+            if handover is not None:
+                handover.close()
+
+    @contextmanager
+    def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
+        """The note of what is begun stays when nobody saw the end: then the state may not say what was done."""
+        if task.spec is not None and self.config.skip_checkpoints:
+            begin(self.config, task.spec)
+        before = _written(self.config.state_file(task.stack))
+        try:
+            yield
+            finish(self.config, task.stack)
+            compact(self.config, task.stack)
+        except (CommandError, OperationRefused, BuildError):
+            # a refusal in the middle is an orderly end: the state was written after it
+            if recorder.finished and _written(self.config.state_file(task.stack)) != before:
+                finish(self.config, task.stack)
+            raise
+        finally:
+            prune_history(self.config, task.stack)
+
+    def _preview(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        program = self._program(task)
+        existed = self._exists(task.stack)
+        try:
+            self._open(task.stack, program).preview(on_event=recorder.on_event, **QUIET)
+        finally:
+            if not existed:
+                self._forget(task.stack)
+        return {}
+
+    def _refresh(self, stack: str, recorder: Recorder) -> dict[str, str]:
+        if not self._exists(stack):
+            raise OperationRefused(f"there is no stack {stack}")
+        try:
+            self._open(stack).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            trust(self.config, stack)
+            compact(self.config, stack)
+        finally:
+            prune_history(self.config, stack)
+        return {}
+
+    def _destroy(self, stack: str, recorder: Recorder) -> dict[str, str]:
+        """Everything the stack holds, then what its state has forgotten, then the stack itself with its folder."""
+        if doubted(self.config, stack):
+            self._refresh(stack, recorder)
+        if self._exists(stack):
+            try:
+                self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            except CommandError:
+                doubt(self.config, stack)  # with skipped checkpoints nobody knows what went
+                raise
+        if sweep_namespace(self.config, stack):
+            recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
+        self._forget(stack)
+        return {}
+
+    def _program(self, task: Task) -> Program:
+        if task.spec is None or task.spec.namespace != task.stack:
+            raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of that very lease")
+        spec, handover = task.spec, self._handover
+        if handover is not None:
+            return lambda: opened_program(self.config, spec, wanted=handover.wanted, made=handover.made)
+        if self.config.policies:
+            check(spec)
+        return lambda: lease_program(self.config, spec)
+
+    def _open(self, stack: str, program: Program | None = None) -> Stack:
+        return open_stack(
+            self.config,
+            stack,
+            command=self._command,
+            secrets=self._secrets,
+            program=program,
+            providers=self._providers,
+        )
+
+    def _exists(self, stack: str) -> bool:
+        known = settings_of(self.config, stack) if self.config.backend else self.config.state_file(stack)
+        return known.exists()
+
+    def _forget(self, stack: str) -> None:
+        if self.config.backend and self._exists(stack):
+            opened = self._open(stack)
+            opened.workspace.remove_stack(stack)
+        shutil.rmtree(self.config.folder(stack), ignore_errors=True)
+
+    @contextmanager
+    def _service(self) -> Iterator[None]:
+        """Our secrets service with a token for this operation; started by the first one that needs it."""
+        if self.config.secrets == "vault":
+            yield
+            return
+        if self._transit is None:
+            self._transit = TransitService(TransitKey.load(self.config.key_file)).__enter__()
+        with self._transit.grant() as token:
+            self._secrets = Secrets(self.config, url=self._transit.url, token=token)
+            yield
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[None]:
+    """An empty private folder that is gone afterwards, with whatever a killed run before has left in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _handed_over(task: Task, handover: Handover) -> Task:
+    """What was done in the end."""
+    return task if handover.spec is None else task.model_copy(update={"spec": handover.spec})
+
+
+def _written(state: Path) -> int:
+    """When, in nanoseconds; 0 for no file."""
+    try:
+        return state.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _last_words(error: CommandError) -> str:
+    """What the command line said on stderr (`create_command_error` keeps it as text), else all it said."""
+    text = str(error)
+    said = text.partition("stderr:")[2].strip() or text.strip()
+    code = text.partition("code:")[2].split("\n", 1)[0].strip()
+    if code.startswith("-"):
+        return f"the Pulumi command line was ended by signal {code[1:]}"
+    return said[-4000:]

@@ -1,0 +1,26 @@
+"""The fixed cells of every test run, played together once: three leases at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from devnet.tools import Toolbox
+from tests.laws.killmatrix.cells import Cell, Outcome
+from tests.laws.killmatrix.fixed import FIXED
+from tests.laws.killmatrix.matrix import bench
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def outcomes(
+    devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[Cell, Outcome]:
+    """What each of the fixed cells came to."""
+    found: dict[Cell, Outcome] = {}
+    folder = tmp_path_factory.mktemp("killmatrix")
+    async with bench(folder, toolbox, kubeconfig=devnet_cluster.kubeconfig, slots=3) as made:
+        await made.run(FIXED, found.__setitem__)
+    return found

@@ -1,0 +1,63 @@
+"""A daemon to be killed: the engine with the smallest lease loop. `python -m tests.laws.killmatrix.daemon`.
+
+The first line of stdin is the engine's configuration. Each further line is what the chain would say: a lease's spec
+that is to run, what is known of a lease that was won (its update is opened), or the name of a stack that is to be gone.
+It is tried until the cluster agrees; then one line of JSON goes to stdout, with what every attempt said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from lease.spec import LeaseSpec
+from stacks.common.results import StackResult
+from stacks.engine import EngineConfig, PulumiEngine
+
+__all__ = ["main"]
+
+PAUSE_SECONDS = 0.1
+ATTEMPTS = 40
+
+
+async def main() -> None:
+    """Until stdin ends."""
+    engine = PulumiEngine(EngineConfig.model_validate_json(sys.stdin.readline()))
+    await engine.start()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps(await _reconcile(engine, json.loads(line))), flush=True)
+    await engine.close()
+
+
+async def _reconcile(engine: PulumiEngine, order: dict[str, Any]) -> dict[str, Any]:
+    said: list[str] = []
+    if "open" in order:
+        await _open(engine, LeaseSpec.from_json(order["open"]))
+        return {"ok": True, "said": said}
+    for _ in range(ATTEMPTS):
+        result = await _once(engine, order)
+        if result.ok:
+            break
+        said.append(result.error)
+        await asyncio.sleep(PAUSE_SECONDS)
+    return {"ok": result.ok, "said": said, "workers": engine.worker_pids()}
+
+
+async def _open(engine: PulumiEngine, opening: LeaseSpec) -> None:
+    """Until it waits for its manifest, or is no more."""
+    taken = await engine.open(opening)
+    await asyncio.sleep(PAUSE_SECONDS)
+    while taken and engine.load.busy and opening.namespace not in engine.opened:
+        await asyncio.sleep(0.02)
+
+
+async def _once(engine: PulumiEngine, order: dict[str, Any]) -> StackResult:
+    if "spec" in order:
+        return await engine.up(LeaseSpec.from_json(order["spec"]))
+    return await engine.destroy(order["gone"])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,173 @@
+"""One engine to be killed: a daemon process with its worker, a tap on its command line, and folders of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devnet.tools import Toolbox
+from stacks.common.processes import command_name
+from stacks.engine import EngineConfig
+from tests.laws.killmatrix.tap import EngineEvent, Tap
+
+__all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
+
+VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
+WAITING = "waiting"
+"""No event of the engine's: an opened update has done all that needs no manifest."""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class Trap:
+    """Kills `victim` when the event called `event` comes in the first run after it was set."""
+
+    victim: str
+    event: str
+    name_of: Callable[[EngineEvent], str | None]
+    run: int = 0
+    seen: list[str] = field(default_factory=list)
+    killed_at: float = 0.0
+    missed: bool = False
+    """The event came, but the victim was not there (yet, or any more)."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the daemon said at the end: `said` has one error for every attempt that failed."""
+
+    ok: bool
+    said: tuple[str, ...]
+    at: float
+    restarts: int
+
+
+class Slot:
+    """Runs one order at a time. `close` ends its processes."""
+
+    def __init__(self, folder: Path, toolbox: Toolbox, kubeconfig: Path) -> None:
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(parents=True)
+        self._tap = Tap(folder, toolbox.program("pulumi"))
+        self._tap.on_event = self._on_event
+        self.config = EngineConfig(
+            data=folder / "engine",
+            kubeconfig=kubeconfig,
+            pulumi=self._tap.pulumi,
+            pulumi_home=toolbox.pulumi_home,
+            workers=2,  # an opened update takes no last one
+        )
+        self._daemon: Process | None = None
+        self._trap: Trap | None = None
+
+    async def close(self) -> None:
+        if self._daemon is not None:
+            assert self._daemon.stdin
+            self._daemon.stdin.close()
+            await self._daemon.wait()
+        self._tap.close()
+
+    async def order(self, what: dict[str, Any], trap: Trap | None = None, *, seconds: float = 120) -> Reply:
+        """Until the cluster is as ordered. A daemon that dies is started again and given the order again."""
+        restarts = 0
+        self._trap = trap
+        async with asyncio.timeout(seconds):
+            while not (line := await self._ask(what)):
+                restarts += 1
+        self._trap = None
+        answer = json.loads(line)
+        return Reply(answer["ok"], tuple(answer["said"]), time.monotonic(), restarts)
+
+    async def _ask(self, what: dict[str, Any]) -> bytes:
+        daemon = self._daemon = self._daemon or await self._start()
+        assert daemon.stdin and daemon.stdout
+        with suppress(ConnectionError):
+            daemon.stdin.write(json.dumps(what).encode() + b"\n")
+            await daemon.stdin.drain()
+        line = await daemon.stdout.readline()
+        if not line:
+            await daemon.wait()
+            self._daemon = None
+        return line
+
+    async def _start(self) -> Process:
+        daemon = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.laws.killmatrix.daemon"),
+            cwd=ROOT,
+            env=os.environ | {"TMPDIR": str(self.temporary)},
+            stdin=PIPE,
+            stdout=PIPE,
+        )
+        assert daemon.stdin
+        daemon.stdin.write(self.config.model_dump_json().encode() + b"\n")
+        return daemon
+
+    def _on_event(self, run: int, event: EngineEvent) -> None:
+        """In a thread of the tap's. The event is handed on when this returns: the victim is dead by then."""
+        trap = self._trap
+        if trap is None or (name := trap.name_of(event)) is None or trap.run not in (0, run):
+            return
+        trap.run = run
+        self._came(trap, name)
+
+    async def waits(self, trap: Trap) -> None:
+        """The run that the trap has seen waits for a manifest, as far as anybody was left alive."""
+        if trap.run:
+            await asyncio.to_thread(self._came, trap, WAITING)
+
+    def _came(self, trap: Trap, name: str) -> None:
+        trap.seen.append(name)
+        if name == trap.event and not trap.killed_at and not trap.missed:
+            pid = self._victim(trap.victim, trap.run)
+            if pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    trap.killed_at = time.monotonic()
+            trap.missed = not trap.killed_at
+
+    def _victim(self, victim: str, command_line: int) -> int:
+        """Its process id; 0 if it does not run."""
+        match victim:
+            case "command line":
+                return command_line if command_name(command_line) == "pulumi" else 0
+            case "plugin":  # the shared one, which outlives command lines
+                return _child(self._broker(), "pulumi-resource")
+            case "broker":
+                return self._broker()
+            case "worker":
+                return _parent(command_line)
+            case _:
+                return self._daemon.pid if self._daemon else 0
+
+    def _broker(self) -> int:
+        return _child(self._daemon.pid, "stacks.broker") if self._daemon else 0
+
+
+def _child(parent: int, words: str) -> int:
+    """A child of `parent` in whose command line `words` are; 0 if there is none."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return next((pid for pid in pids if parent and _parent(pid) == parent and words in _command(pid)), 0)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

@@ -1,0 +1,33 @@
+"""Two cells of the kill matrix for every victim in every operation; `make kill-matrix` plays all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.laws.killmatrix.cells import OPERATIONS, Cell, Outcome
+from tests.laws.killmatrix.fixed import FIXED
+from tests.laws.killmatrix.slot import VICTIMS
+
+pytestmark = [
+    pytest.mark.devnet,
+    pytest.mark.xdist_group("killmatrix"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),  # the first test waits for all cells
+]
+
+
+@pytest.mark.parametrize("cell", FIXED, ids=lambda cell: f"{cell.operation}: {cell.event}: {cell.victim}")
+async def test_a_lease_converges_whoever_is_killed_and_nothing_is_left(
+    outcomes: Mapping[Cell, Outcome], cell: Cell
+) -> None:
+    outcome = outcomes[cell]
+    assert outcome.effect in ("repaired", "unharmed"), outcome
+    if outcome.effect == "repaired":
+        assert outcome.said or cell.victim == "daemon", "an attempt that failed says why"
+
+
+async def test_the_fixed_cells_are_twenty_four_and_every_victim_dies_in_every_operation() -> None:
+    assert len(set(FIXED)) == 24
+    assert {(cell.operation, cell.victim) for cell in FIXED} == {(o, v) for o in OPERATIONS for v in VICTIMS}

@@ -1,0 +1,292 @@
+"""What is written down about the runs of the real lease loop, over fakes: why each ran, what it did, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+
+from lease.ids import namespace_name
+from lease.manifest import Group
+from lease.spec import BUILDER_VERSION, LeaseSpec
+from provider.cli.lease_text import history_lines
+from provider.errors import StoreError
+from provider.lifecycle.state import Phase
+from provider.protocols.chain import LeaseState
+from provider.runs.history import History, RecordedEngine
+from provider.runs.log import RunOutcome, RunReason, StoredRun, last_run, runs_of
+from provider.runs.versions import versions_of
+from provider.store import Database, open_database
+from provider.store.sealing import KeyRing
+from stacks.common.results import Operation, StackResult
+from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.engine import Fault, Killed
+
+L = a_lease()
+STACK = namespace_name(L)
+SECRET = 'c4n"ry/+ <&> hunter2'
+
+
+class Recorded:
+    """The lease loop's world with its engine recorded, in a store of its own."""
+
+    def __init__(self, database: Database, **limits: Any) -> None:
+        self.database = database
+        self.ring = KeyRing.of([Fernet.generate_key().decode()])
+        self.world = World()
+        self.limits = limits
+        self.wrap()
+
+    def wrap(self) -> None:
+        """As a start of the daemon does: nothing in memory is known."""
+        history = History(self.database, self.ring, self.world.clock, **self.limits)
+        self.engine = RecordedEngine(self.world.engine, history)
+        parts = replace(self.world.parts, engine=self.engine, make_spec=self.engine.watching(self.world.make_spec))
+        self.world.parts = parts
+        self.world.reconciler._parts = parts
+
+    async def runs(self) -> list[StoredRun]:
+        """Oldest first."""
+        return list(reversed(await runs_of(self.database, STACK, ring=self.ring)))
+
+    async def told(self) -> list[tuple[Operation, str, str]]:
+        return [(run.operation, run.reason.value, run.outcome.value) for run in await self.runs()]
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path) -> AsyncIterator[Recorded]:
+    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    yield Recorded(database)
+    await database.close()
+
+
+async def test_a_life_is_told_with_the_reason_of_each_run(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    await world.send(L, a_group("nginx:2"))
+    await world.converge(L)
+    world.engine.refused["nginx:3"] = "exceeded quota: nothing left"
+    await world.send(L, a_group("nginx:3"))
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    world.engine.cluster.remove(next(key for key in world.engine.cluster.objects if key[1] == "Deployment"))
+    await world.converge(L)
+    world.chain.states[L] = LeaseState.CLOSED
+    await world.converge(L)
+    up, refresh = Operation.UP, Operation.REFRESH
+    assert await recorded.told() == [
+        (up, "first deployment", "done"),
+        (up, "manifest update", "done"),
+        (up, "manifest update", "failed"),
+        (up, "rollback", "done"),
+        (refresh, "drift repair", "done"),
+        (up, "drift repair", "done"),
+        (Operation.DESTROY, "close", "done"),
+    ]
+    runs = await recorded.runs()
+    manifests = [run.manifest_hash for run in runs[:4]]
+    assert manifests[3] == manifests[1]
+    assert len(set(manifests)) == 3
+    assert runs[3].spec_hash == runs[1].spec_hash != runs[2].spec_hash
+    assert runs[2].error == "exceeded quota: nothing left"
+    assert all(run.result and run.ended_at and run.ended_at >= run.started_at for run in runs)
+    assert await versions_of(recorded.database, recorded.ring, STACK) == [], "a closed lease leaves no secrets"
+
+
+async def test_other_settings_are_no_manifest_update(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group(hosts=("a.example.com",)))
+    world.settings = world.settings.model_copy(update={"overcommit_cpu_percent": 50})
+    await world.converge(L)
+    assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "settings change"]
+
+
+async def test_an_upgrade_and_its_recreation_are_no_change_of_settings(recorded: Recorded) -> None:
+    world, todays = recorded.world, recorded.world.make_spec
+
+    def older(*told: Any, **more: Any) -> LeaseSpec:
+        return todays(*told, **more).model_copy(update={"builder_version": BUILDER_VERSION - 1})
+
+    world.make_spec = older  # type: ignore[method-assign]
+    recorded.wrap()
+    await world.run(L, a_group())
+    world.make_spec = todays  # type: ignore[method-assign]
+    recorded.wrap()
+    await world.converge(L)
+    await world.reconciler.recreate(L)
+    await world.converge(L)
+    assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "upgrade", "recreate"]
+
+
+async def test_the_reasons_survive_a_restart(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    world.engine.refused["nginx:3"] = "is invalid: no"
+    await world.send(L, a_group("nginx:3"))
+    for _ in range(2):
+        world.restart()
+        recorded.wrap()
+        await world.look(L)
+    assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "manifest update", "rollback"]
+
+
+async def test_our_trouble_tried_again_keeps_its_reason(recorded: Recorded) -> None:
+    world = recorded.world
+    world.engine.faults.extend([Fault("connection refused", objects=1)] * 2)
+    await world.run(L, a_group())
+    expected = [("first deployment", "failed")] * 2 + [("first deployment", "done")]
+    assert [(reason, outcome) for _, reason, outcome in await recorded.told()] == expected
+
+
+async def test_a_killed_run_is_seen_as_interrupted_after_the_restart(recorded: Recorded) -> None:
+    world = recorded.world
+    world.engine.faults.append(Fault(kill=True, objects=1))
+    await world.win(L, a_group())
+    with suppress(Killed):
+        await world.look(L)
+    async with asyncio.timeout(5):
+        while [outcome for *_, outcome in await recorded.told()] not in (["running"], []):
+            await asyncio.sleep(0.01)
+    world.restart()
+    recorded.wrap()
+    await recorded.engine.start()
+    await world.converge(L)
+    outcomes = [(reason, outcome) for _, reason, outcome in await recorded.told()]
+    assert ("first deployment", "done") in outcomes
+    assert RunOutcome.RUNNING.value not in [outcome for _, outcome in outcomes]
+
+
+@pytest.mark.parametrize("broken", ["before", "within"])
+async def test_a_store_that_cannot_be_written_fails_no_operation(
+    recorded: Recorded, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = recorded.world
+    if broken == "before":
+        _break(recorded.database)
+    await world.win(L, a_group())
+    if broken == "within":
+        task = asyncio.create_task(world.converge(L))
+        await asyncio.sleep(0)
+        _break(recorded.database)
+        await task
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.RUNNING
+    assert "store.unwritable" in capsys.readouterr().out
+
+
+async def test_a_store_that_hangs_is_not_waited_for(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provider.runs.history._STORE_S", 0.05)
+    world = recorded.world
+    async with recorded.database.turn:
+        await world.win(L, a_group())
+        outcome = await world.converge(L)
+    assert outcome.phase is Phase.RUNNING
+    assert await recorded.told() == []
+
+
+async def test_only_the_newest_runs_are_kept(recorded: Recorded) -> None:
+    recorded.limits = {"keep_runs": 2}
+    recorded.wrap()
+    for image in ("nginx:1", "nginx:2", "nginx:3", "nginx:4"):
+        await recorded.world.win(L, a_group(image))
+        await recorded.world.converge(L)
+    assert len(await recorded.runs()) == 2
+
+
+async def test_errors_are_masked_with_every_version_before_anybody_sees_them(recorded: Recorded) -> None:
+    world = recorded.world
+    spec = await world.run(L, _with_secret(a_group()))
+    assert await versions_of(recorded.database, recorded.ring, STACK) == [spec]
+    await world.send(L, a_group("nginx:2"))  # the secret is in the version before only
+    world.engine.refused["nginx:2"] = f"denied the request: {SECRET}"
+    outcome = await world.converge(L)
+    recorded.wrap()  # and after a restart, when only the store knows it
+    world.engine.faults.append(Fault(f"connection refused by {SECRET}"))
+    destroyed = await recorded.engine.destroy(STACK)
+    for text in (outcome.reason, destroyed.error, *(run.error for run in await recorded.runs())):
+        assert SECRET not in text
+    assert destroyed.error == "connection refused by [secret]"
+    assert all(SECRET not in str(run.result) for run in await recorded.runs())
+
+
+async def test_what_an_api_server_says_of_a_lease_is_masked_too(recorded: Recorded) -> None:
+    await recorded.world.run(L, _with_secret(a_group()))
+    await recorded.world.send(L, a_group("nginx:2"))
+    await recorded.world.look(L)
+    assert recorded.engine.mask(L, f"denied: {SECRET}") == "denied: [secret]", "of the version before"
+    assert recorded.engine.mask(a_lease(2), "denied: something") == "denied: something"
+
+
+async def test_an_operation_nobody_announced_is_recorded_without_a_reason(recorded: Recorded) -> None:
+    spec = await recorded.world.run(L, a_group())
+    recorded.wrap()
+    result = await recorded.engine.preview(spec)
+    assert isinstance(result, StackResult)
+    last = (await recorded.runs())[-1]
+    assert (last.operation, last.reason, last.spec_hash) == (Operation.PREVIEW, RunReason.NOT_KEPT, spec.content_hash())
+    assert await recorded.engine.stacks() == [STACK]
+
+
+def _with_secret(group: Group) -> Group:
+    services = tuple(replace(service, env=(f"TOKEN={SECRET}",)) for service in group.services or ())
+    return replace(group, services=services)
+
+
+def _break(database: Database) -> None:
+    """Nothing can be written any more, as on a full disk."""
+
+    class Refusing:
+        async def __aenter__(self) -> None:
+            raise StoreError("the database cannot be written: disk full")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    object.__setattr__(database, "turn", Refusing())
+
+
+GIVEN_UP = StackResult(
+    Operation.UP, STACK, ok=False, seconds=30.0, summary={"create": 2}, error="ended before a manifest"
+)
+
+
+async def _written(recorded: Recorded) -> StoredRun:
+    async with asyncio.timeout(10):
+        while not (found := await recorded.runs()):
+            await asyncio.sleep(0.001)
+    return found[0]
+
+
+async def test_an_opened_update_that_was_given_up_is_one_line_that_says_why(recorded: Recorded) -> None:
+    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
+    run = await _written(recorded)
+    line, *_ = history_lines([run])
+    assert "up (before the manifest): given up (no manifest came within 30 s) in 30.00 s; 2 create" in line
+    assert run.error == "" and run.result is not None and not run.result.error, "nothing has failed"
+
+
+async def test_one_that_failed_by_itself_is_a_failure(recorded: Recorded) -> None:
+    recorded.engine.gave_up(GIVEN_UP, "")
+    run = await _written(recorded)
+    assert (run.outcome, run.error) == (RunOutcome.FAILED, "ended before a manifest")
+
+
+async def test_it_explains_no_later_run(recorded: Recorded) -> None:
+    await recorded.world.run(L, a_group())
+    before = len(await recorded.runs())
+    recorded.engine.gave_up(GIVEN_UP, "")
+    async with asyncio.timeout(10):
+        while len(await recorded.runs()) == before:
+            await asyncio.sleep(0.001)
+    latest = await last_run(recorded.database, STACK)
+    assert latest is not None and latest.reason is RunReason.FIRST_DEPLOYMENT
+
+
+async def test_a_store_that_is_away_costs_only_the_line(recorded: Recorded) -> None:
+    await recorded.database.close()
+    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
+    await asyncio.gather(*recorded.engine._writing)
