@@ -198,7 +198,7 @@ def test_there_is_one_place_that_makes_bid_messages_and_one_that_makes_records()
 
     assert where(r"create_bid\(|MsgCreateBid\(") == {"chain/messages.py", "market/offer.py"}
     assert where(r"bid_message\(") == {"market/offer.py", "market/bidding.py"}
-    assert where(r"(?<!class )\bRecorded\(|_sealed_record\(") == {"store/decisions.py", "store/decision_log.py"}
+    assert where(r"(?<!class )\bRecorded\(|_sealed_record\(") == {"market/record/decisions.py", "market/record/log.py"}
 
 
 async def test_decisions_of_one_moment_share_a_commit_and_a_store_that_fails_fails_all_of_them(tmp_path: Path) -> None:
