@@ -19,9 +19,9 @@ from lease.ids import DeploymentId, LeaseId, namespace_name
 from lease.manifest import Group, Manifest, Service
 from lease.manifest_decode import manifest_from_json
 from lease.manifest_json import manifest_version
+from provider.kube.labels import managed_labels
 from provider.protocols.chain import Deployment, DeploymentState
 from provider.records.manifests import ManifestRecord, manifest_object
-from provider.kube.labels import managed_labels
 from tests.data import rows
 from tests.provider.gateway.accounts import address_of
 from tests.provider.gateway.world import FREE, PROVIDER, World

@@ -28,8 +28,8 @@ from lease.manifest_json import manifest_from_json
 from lease.resources import Attribute, Endpoint, EndpointKind, Resources, Volume
 from lease.spec import GpuPlacement
 from provider.records.applied import Applied, Attempt, applied_object, read_applied
-from provider.records.manifests import EXACT, BadRecordError, ManifestRecord, manifest_object, read_manifest
 from provider.records.go_form import decode_group, encode_group
+from provider.records.manifests import EXACT, BadRecordError, ManifestRecord, manifest_object, read_manifest
 from tests.data import document, names
 from tests.provider.lifecycle.world import World, a_group, a_lease
 

@@ -19,14 +19,14 @@ import pytest_asyncio
 
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox
-from provider.kube.client import KubeCluster
 from provider.inventory.reading import node
+from provider.kube.client import KubeCluster
 from provider.protocols.objects import NODE
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.conftest import DevnetCluster
+from tests.data import SDL
 from tests.whole.corpus.documents import NEVER_BID, NODES, SAMPLE, leases_of, valid_names
 from tests.whole.corpus.live import Failed, Timings, live_and_die
-from tests.data import SDL
 
 _AT_ONCE = 6
 """Documents that use the engine at one time: more than it has workers, so that none waits for pods."""

@@ -14,9 +14,9 @@ import pytest
 from devnet.controlplane.contents import node_object
 from provider.inventory.reading import node
 from provider.inventory.snapshot import Node
+from tests.data import SDL
 from tests.whole.corpus.documents import NEVER_BID, NODES, SAMPLE, NoRoom, leases_of, valid_names
 from tests.whole.corpus.live import differences
-from tests.data import SDL
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
