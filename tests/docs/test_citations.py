@@ -26,9 +26,9 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 def texts() -> dict[str, str]:
     """Path below the checkout to text. Of the tests' data only its documents: what SDLs name is not ours."""
     paths = [path for room in (*ROOMS, "docs") for path in (CHECKOUT / room).rglob("*") if path.suffix in SUFFIXES]
-    named = {path.relative_to(CHECKOUT).as_posix(): path for path in (*paths, CHECKOUT / "README.md")}
-    data = [name for name in named if name.startswith("tests/data/") and not name.endswith((".md", ".py"))]
-    return {name: path.read_text() for name, path in sorted(named.items()) if name not in data}
+    found = {path.relative_to(CHECKOUT).as_posix(): path for path in (*paths, CHECKOUT / "README.md")}
+    data = {name for name in found if name.startswith("tests/data/") and not name.endswith((".md", ".py"))}
+    return {name: path.read_text() for name, path in sorted(found.items()) if name not in data}
 
 
 @cache
