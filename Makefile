@@ -8,7 +8,7 @@ DENOM  ?=
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup tools test suite test-long sim kill-matrix lint demo lock wheel clean
+.PHONY: setup tools test suite test-long sim kill-matrix lint demo docs lock wheel clean
 
 setup: $(VENV)/.installed
 
@@ -47,6 +47,10 @@ kill-matrix: tools
 
 demo: tools
 	$(BIN)/lessor demo $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")
+
+# What is generated among the documents: the reference of settings. A test fails when it is out of date.
+docs: setup
+	$(BIN)/lessor settings --markdown > docs/settings.md
 
 # Needs `uv` on PATH; the result names no index.
 lock:

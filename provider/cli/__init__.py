@@ -11,7 +11,8 @@ from provider.cli.version import VersionOption
 __all__ = ["main"]
 
 _COMMANDS = (
-    "doctor", "sdl", "render", "diff", "status", "lease", "bid", "keys", "earnings", "pulumi", "run", "devnet", "demo"
+    "doctor", "sdl", "render", "diff", "status", "lease", "bid", "keys", "earnings", "pulumi", "settings",
+    "run", "devnet", "demo",
 )  # fmt: skip
 """Modules of this package with a `register(app)`; imported only when the command line starts, none imports Pulumi."""
 

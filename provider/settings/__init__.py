@@ -28,12 +28,20 @@ from provider.settings.inventory import InventorySettings
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
 
-__all__ = ["LogFormat", "Settings", "load_settings", "unknown_variables"]
+__all__ = ["NOT_SETTINGS", "LogFormat", "Settings", "load_settings", "unknown_variables"]
 
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _PREFIXES = ("AP_", "AKASH_", "LESSOR_")
-_NOT_SETTINGS = frozenset({"LESSOR_CACHE", "LESSOR_GO_CACHE", "LESSOR_PYTHON"})
-"""Read by the build of the tools, the language host and the tests."""
+NOT_SETTINGS = {
+    "LESSOR_CACHE": "Folder of the tools that `make tools` builds. Empty: `~/.cache/lessor`.",
+    "LESSOR_GO_CACHE": "`throw-away`: the build of the tools leaves no Go build cache behind.",
+    "LESSOR_PYTHON": "Interpreter with which the language host runs Pulumi programs.",
+    "LESSOR_LANGHOST_TRIED": "Set by the language host when it starts again with another interpreter.",
+    "LESSOR_PRICE_RUN": "Set by the provider for a price program: the name of the run.",
+    "LESSOR_ENGINE_DATA": "Set by the engine for its processes, which are found by it after a kill.",
+    "LESSOR_ENGINE_STACK": "Set by the engine for its processes: the stack that a process works on.",
+}
+"""Variables of the build and of child processes: the use of each, by name."""
 
 
 class Settings(
@@ -104,7 +112,7 @@ def load_settings(**overrides: Any) -> Settings:
 def unknown_variables(environment: Iterable[str]) -> dict[str, str]:
     """Variables that look like settings and are none, each with the setting that was probably meant (or nothing)."""
     known = {name for field in Settings.model_fields.values() for name in _choices(field)}
-    strangers = (name for name in environment if name.startswith(_PREFIXES) and name not in known | _NOT_SETTINGS)
+    strangers = (name for name in environment if name.startswith(_PREFIXES) and name not in known | NOT_SETTINGS.keys())
     return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.85)), "") for name in sorted(strangers)}
 
 
@@ -114,9 +122,9 @@ def _explain(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if field is None:
         return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
-    text = re.sub(r"//[^/@\s]*@", "//***@", str(problem["input"]))
+    text = re.sub(r"//\S*@", "//***@", str(problem["input"]))
     value = "***" if "SecretStr" in str(field.annotation) else repr(text[:80])
-    hint = f" ({field.description})" if field.description else ""
+    hint = f" ({field.description.rstrip('.')})" if field.description else ""
     return f"{_variable(field)}={value}: {message}{hint}"
 
 

@@ -1,4 +1,4 @@
-"""The cluster and the way into it."""
+"""The cluster, and how traffic enters it."""
 
 from __future__ import annotations
 
@@ -18,51 +18,123 @@ from provider.settings.kinds import (
     NginxSize,
     ObjectName,
     ap,
-    ours,
+    lessor,
 )
 
 __all__ = ["ClusterSettings"]
 
 
 class ClusterSettings(BaseModel):
+    """Cluster, ingress and network policies"""
+
     kubeconfig: Path | None = Field(
-        None, validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG")
+        None,
+        validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG"),
+        description="Kubeconfig file of the cluster; its current context is used. `lessor run` needs it.",
     )
-    manifest_namespace: ObjectName = Field("lease", min_length=1, max_length=63, validation_alias=ap("K8S_MANIFEST_NS"))
-    metallb_namespace: ObjectName = Field("metallb-system", min_length=1, validation_alias=ours("METALLB_NAMESPACE"))
-    ingress_domain: Hostname = Field("", validation_alias=ap("DEPLOYMENT_INGRESS_DOMAIN"))
-    ingress_static_hosts: bool = Field(False, validation_alias=ap("DEPLOYMENT_INGRESS_STATIC_HOSTS"))
-    ingress_mode: IngressMode = Field(IngressMode.INGRESS, validation_alias=ap("INGRESS_MODE"))
-    ingress_class: ObjectName = Field("akash-ingress-class", min_length=1, validation_alias=ours("INGRESS_CLASS"))
-    gateway_name: ObjectName = Field("akash-gateway", validation_alias=ap("GATEWAY_NAME"))
-    gateway_namespace: ObjectName = Field("akash-gateway", validation_alias=ap("GATEWAY_NAMESPACE"))
-    proxy_buffer_size: NginxSize = Field("16k", validation_alias=ap("PROXY_BUFFER_SIZE"))
+    manifest_namespace: ObjectName = Field(
+        "lease",
+        min_length=1,
+        max_length=63,
+        validation_alias=ap("K8S_MANIFEST_NS"),
+        description="Namespace of the Manifest, ProviderHost and ProviderLeasedIP objects.",
+    )
+    metallb_namespace: ObjectName = Field(
+        "metallb-system",
+        min_length=1,
+        validation_alias=lessor("METALLB_NAMESPACE"),
+        description="Namespace of MetalLB, where the pools of leased addresses are made.",
+    )
+    ingress_domain: Hostname = Field(
+        "",
+        validation_alias=ap("DEPLOYMENT_INGRESS_DOMAIN"),
+        description="Domain below which hostnames are generated, such as `ingress.example.com`.",
+    )
+    ingress_static_hosts: bool = Field(
+        False,
+        validation_alias=ap("DEPLOYMENT_INGRESS_STATIC_HOSTS"),
+        description="Generate a hostname for every HTTP service. Needs AP_DEPLOYMENT_INGRESS_DOMAIN. "
+        "Off: the tenant must name a hostname.",
+    )
+    ingress_mode: IngressMode = Field(
+        IngressMode.INGRESS,
+        validation_alias=ap("INGRESS_MODE"),
+        description="Objects that publish hostnames: `ingress` for Ingress, `gateway-api` for HTTPRoute.",
+    )
+    ingress_class: ObjectName = Field(
+        "akash-ingress-class",
+        min_length=1,
+        validation_alias=lessor("INGRESS_CLASS"),
+        description="Ingress class of tenants' Ingresses.",
+    )
+    gateway_name: ObjectName = Field(
+        "akash-gateway",
+        validation_alias=ap("GATEWAY_NAME"),
+        description="Name of the Gateway that HTTPRoutes attach to, with AP_INGRESS_MODE=gateway-api.",
+    )
+    gateway_namespace: ObjectName = Field(
+        "akash-gateway",
+        validation_alias=ap("GATEWAY_NAMESPACE"),
+        description="Namespace of that Gateway. Network policies let its pods in.",
+    )
+    proxy_buffer_size: NginxSize = Field(
+        "16k",
+        validation_alias=ap("PROXY_BUFFER_SIZE"),
+        description="Buffer for the headers of a tenant's answer, where the manifest names none.",
+    )
     edge_namespace: str = Field(
         "",
         pattern="^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
-        validation_alias=ours("EDGE_NAMESPACE"),
-        description="of an edge that policies must let in, such as Traefik's; Ingress-NGINX and the gateway's are",
+        validation_alias=lessor("EDGE_NAMESPACE"),
+        description="Namespace of an ingress controller that is not Ingress-NGINX, such as Traefik. "
+        "Network policies let its pods in.",
     )
     edge_labels: Labels = Field(
-        (), validation_alias=ours("EDGE_LABELS"), description="of its pods, key=value[,…]; empty: all of its namespace"
+        (),
+        validation_alias=lessor("EDGE_LABELS"),
+        description="Labels that pods in LESSOR_EDGE_NAMESPACE must have to be let in. Empty: all pods there.",
     )
     node_dns: Addresses = Field(
-        (), validation_alias=ours("NODE_DNS"), description="addresses of a DNS cache on the nodes, 169.254.25.10"
+        (),
+        validation_alias=lessor("NODE_DNS"),
+        description="Addresses of the DNS cache on the nodes, such as `169.254.25.10`. "
+        "Tenants' pods may reach port 53 there; the rest of 169.254.0.0/16 stays closed.",
     )
     closed_ranges: ClosedRanges = Field(
-        (), validation_alias=ours("CLOSED_RANGES"), description="more IPv4 networks that no tenant may reach"
+        (),
+        validation_alias=lessor("CLOSED_RANGES"),
+        description="More networks that tenants' pods may not reach. "
+        "Private, link-local and carrier-grade NAT networks are always closed.",
     )
-    public_hostname: Hostname = Field("", validation_alias=ap("CLUSTER_PUBLIC_HOSTNAME"))
+    public_hostname: Hostname = Field(
+        "",
+        validation_alias=ap("CLUSTER_PUBLIC_HOSTNAME"),
+        description="Public hostname of the provider, for its certificate, its status and forwarded ports.",
+    )
     blocked_hostnames: BlockedNames = Field(
-        (), validation_alias=ap("DEPLOYMENT_BLOCKED_HOSTNAMES"), description="a.com is one name, .b.com a domain"
+        (),
+        validation_alias=ap("DEPLOYMENT_BLOCKED_HOSTNAMES"),
+        description="Hostnames that no tenant may use. `a.com` blocks one name, `.b.com` a domain.",
     )
-    network_policies: bool = Field(True, validation_alias=ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"))
+    network_policies: bool = Field(
+        True,
+        validation_alias=ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"),
+        description="Isolate tenants by network policies. Off: tenants' pods reach each other and the cluster.",
+    )
     api_server_endpoints: Endpoints = Field(
-        (), validation_alias=ours("API_SERVER_ENDPOINTS"), description="address:port, for network policies"
+        (),
+        validation_alias=lessor("API_SERVER_ENDPOINTS"),
+        description="Endpoints of the API server that network policies open where a service asks for it. "
+        "Empty: those of the Service `default/kubernetes`.",
     )
-    pull_secret: MaybeName = Field("", validation_alias=ap("DOCKER_IMAGE_PULL_SECRETS_NAME"))
+    pull_secret: MaybeName = Field(
+        "",
+        validation_alias=ap("DOCKER_IMAGE_PULL_SECRETS_NAME"),
+        description="Name of an image pull Secret that is added to every pod.",
+    )
     runtime_class: MaybeName = Field(
         "",
         validation_alias=ap("DEPLOYMENT_RUNTIME_CLASS"),
-        description="of services without an NVIDIA card, such as gvisor; empty or none: the cluster's own",
+        description="Runtime class of services without an NVIDIA card, such as `gvisor`. "
+        "Empty or `none`: the cluster's default.",
     )

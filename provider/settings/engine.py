@@ -7,44 +7,73 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from provider.settings.kinds import ours
+from provider.settings.kinds import lessor
 
 __all__ = ["EngineSettings"]
 
 
 class EngineSettings(BaseModel):
+    """Engine"""
+
     pulumi_home: Path | None = Field(
-        None, validation_alias=AliasChoices("PULUMI_HOME"), description="with the kubernetes plugin; empty: ~/.pulumi"
+        None,
+        validation_alias=AliasChoices("PULUMI_HOME"),
+        description="Folder in which Pulumi's Kubernetes plugin is installed. Empty: `~/.pulumi`.",
     )
     stack_workers: int = Field(
-        4, ge=1, le=64, validation_alias=ours("STACK_WORKERS"), description="operations side by side; started on demand"
+        4,
+        ge=1,
+        le=64,
+        validation_alias=lessor("STACK_WORKERS"),
+        description="Number of stack operations that run at the same time, one worker process each. "
+        "Workers start when they are needed.",
     )
     shared_plugin: bool = Field(
         True,
-        validation_alias=ours("SHARED_PLUGIN"),
-        description="one Kubernetes plugin for all operations; off: each starts its own (0.3 s, 130 MB)",
+        validation_alias=lessor("SHARED_PLUGIN"),
+        description="All operations share one Kubernetes plugin. "
+        "Off: each operation starts its own, which costs about 0.3 s and 130 MB.",
     )
     open_updates: int = Field(
         4,
         ge=0,
         le=64,
-        validation_alias=ours("OPEN_UPDATES"),
-        description="updates at once that wait for a tenant's manifest with all else done; 0: none",
+        validation_alias=lessor("OPEN_UPDATES"),
+        description="Number of first updates that may be started before the tenant's manifest arrives. 0: none.",
     )
     engine: Literal["thin", "stock"] = Field(
-        "thin", validation_alias=ours("ENGINE"), description="stock: the SDK's own stack class, four times the cost"
+        "thin",
+        validation_alias=lessor("ENGINE"),
+        description="`thin`: one Pulumi process an operation. `stock`: the stack class of Pulumi's SDK, "
+        "at about four times the cost.",
     )
     stack_secrets: Literal["transit", "vault", "passphrase"] = Field(
-        "transit", validation_alias=ours("STACK_SECRETS"), description="who encrypts new stacks; others keep theirs"
+        "transit",
+        validation_alias=lessor("STACK_SECRETS"),
+        description="What encrypts the secrets of new stacks: `transit` (a service inside the provider), `vault` or "
+        "`passphrase`. Existing stacks keep theirs.",
     )
     stack_backend: str = Field(
-        "", validation_alias=ours("STACK_BACKEND"), description="Pulumi's URL of the states; empty: folders in home"
+        "",
+        validation_alias=lessor("STACK_BACKEND"),
+        description="URL of the Pulumi backend that keeps the stacks' state. Empty: folders in the home folder.",
     )
-    vault_url: str = Field("", validation_alias=ours("VAULT_URL"), description="with stack secrets in a Vault")
+    vault_url: str = Field(
+        "", validation_alias=lessor("VAULT_URL"), description="URL of the Vault, with LESSOR_STACK_SECRETS=vault."
+    )
     vault_token_file: Path | None = Field(
-        None, validation_alias=ours("VAULT_TOKEN_FILE"), description="read at every operation"
+        None,
+        validation_alias=lessor("VAULT_TOKEN_FILE"),
+        description="File with the Vault token. Read at every operation.",
     )
-    vault_key: str = Field("lessor", pattern=r"^[A-Za-z0-9_.-]{1,128}$", validation_alias=ours("VAULT_KEY"))
+    vault_key: str = Field(
+        "lessor",
+        pattern=r"^[A-Za-z0-9_.-]{1,128}$",
+        validation_alias=lessor("VAULT_KEY"),
+        description="Name of the transit key in the Vault.",
+    )
     skip_checkpoints: bool = Field(
-        True, validation_alias=ours("SKIP_CHECKPOINTS"), description="states are written at the end of an operation"
+        True,
+        validation_alias=lessor("SKIP_CHECKPOINTS"),
+        description="Write a stack's state once, at the end of an operation. Off: after every step.",
     )

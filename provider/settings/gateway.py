@@ -1,4 +1,4 @@
-"""Where tenants reach us."""
+"""The gateways that tenants use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ __all__ = ["GatewaySettings"]
 
 
 class GatewaySettings(BaseModel):
-    gateway_listen: Listen = Field("0.0.0.0:8443", validation_alias=ap("GATEWAY_LISTEN_ADDRESS"))
+    """Gateway"""
+
+    gateway_listen: Listen = Field(
+        "0.0.0.0:8443",
+        validation_alias=ap("GATEWAY_LISTEN_ADDRESS"),
+        description="Address and port of the REST gateway (HTTPS).",
+    )
     gateway_grpc_listen: GrpcListen = Field(
-        "", validation_alias=ap("GATEWAY_GRPC_LISTEN_ADDRESS"), description="empty: one port above the other gateway's"
+        "",
+        validation_alias=ap("GATEWAY_GRPC_LISTEN_ADDRESS"),
+        description="Address and port of the gRPC gateway. Empty: the REST gateway's address, one port higher.",
     )

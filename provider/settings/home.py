@@ -1,13 +1,14 @@
-"""Where we keep things, and how we speak of them."""
+"""Home, store and log."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
-from provider.settings.kinds import Duration, ap, ours
+from provider.settings.kinds import Duration, ap, lessor
 
 __all__ = ["HomeSettings", "LogFormat"]
 
@@ -18,18 +19,44 @@ class LogFormat(StrEnum):
 
 
 class HomeSettings(BaseModel):
-    home: Path = Field(Path.home() / ".lessor", validation_alias=ap("HOME"))
+    """Home, store and log"""
+
+    home: Path = Field(
+        Path.home() / ".lessor",
+        validation_alias=ap("HOME"),
+        description="Folder of the provider: database, stacks, keys of the store, sockets. Made with mode 0700.",
+    )
     store_url: SecretStr = Field(
-        SecretStr(""), validation_alias=ours("STORE_URL"), description="SQLAlchemy URL; empty: SQLite in home"
+        SecretStr(""),
+        validation_alias=lessor("STORE_URL"),
+        description="SQLAlchemy URL of the database, such as `postgresql+asyncpg://user:password@host/name`. "
+        "Empty: SQLite in the home folder.",
     )
     store_key_file: Path | None = Field(
-        None, validation_alias=ours("STORE_KEY_FILE"), description="keys of the store's secrets; empty: in home"
+        None,
+        validation_alias=lessor("STORE_KEY_FILE"),
+        description="File of the keys that encrypt tenants' secrets in the store, one key a line; the first encrypts, "
+        "all decrypt. Empty: `store.key` in the home folder, made at the first start.",
     )
-    history_runs: int = Field(100, ge=1, le=100_000, validation_alias=ours("HISTORY_RUNS"), description="kept a lease")
+    history_runs: int = Field(
+        100,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("HISTORY_RUNS"),
+        description="Number of engine runs kept in the history of each lease.",
+    )
     history_ended: Duration = Field(
         30 * 86400.0,
-        validation_alias=ours("HISTORY_ENDED"),
-        description="how long the history of a closed lease stays",
+        validation_alias=lessor("HISTORY_ENDED"),
+        description="Time for which the history of a closed lease is kept.",
     )
-    log_format: LogFormat = Field(LogFormat.CONSOLE, validation_alias=ours("LOG_FORMAT"))
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", validation_alias=ours("LOG_LEVEL"))
+    log_format: LogFormat = Field(
+        LogFormat.CONSOLE,
+        validation_alias=lessor("LOG_FORMAT"),
+        description="`json`: one JSON object a line. `console`: text for a terminal.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info",
+        validation_alias=lessor("LOG_LEVEL"),
+        description="Least level that is logged.",
+    )

@@ -1,9 +1,10 @@
-"""Kinds of settings: how a text of the environment becomes a value, and what is said when it cannot."""
+"""Kinds of settings: how a text of the environment becomes a value, and the error when it is none."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
@@ -36,6 +37,7 @@ __all__ = [
     "CoinText",
     "Duration",
     "Endpoints",
+    "Form",
     "GrpcListen",
     "Hostname",
     "Items",
@@ -48,11 +50,18 @@ __all__ = [
     "Scale",
     "StorageScales",
     "ap",
-    "ours",
+    "lessor",
 ]
 
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value of this kind is written, for the reference of settings."""
+
+    text: str
 
 
 def ap(flag: str) -> AliasChoices:
@@ -60,7 +69,7 @@ def ap(flag: str) -> AliasChoices:
     return AliasChoices(f"AP_{flag}", f"AKASH_{flag}")
 
 
-def ours(name: str) -> AliasChoices:
+def lessor(name: str) -> AliasChoices:
     return AliasChoices(f"LESSOR_{name}")
 
 
@@ -143,22 +152,31 @@ def _nodes(value: object) -> object:
     return ",".join(addresses)
 
 
-Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)]
-Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0)]
-Hostname = Annotated[str, AfterValidator(parse_hostname)]
-ObjectName = Annotated[str, AfterValidator(parse_object_name)]
-CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin)]
-Scale = Annotated[Decimal, BeforeValidator(_scale)]
-Listen = Annotated[str, BeforeValidator(_listen)]
-GrpcListen = Annotated[str, BeforeValidator(lambda value: _listen(value) if value else value)]
-NodeAddresses = Annotated[str, BeforeValidator(_nodes)]
-StorageScales = Annotated[dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale)]
-ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes)]
-AddressRanges = Annotated[tuple[AddressRange, ...], NoDecode, BeforeValidator(_ranges)]
-NginxSize = Annotated[str, AfterValidator(parse_nginx_size)]
-Labels = Annotated[Items, BeforeValidator(_each(parse_label))]
-Addresses = Annotated[Items, BeforeValidator(_each(parse_address))]
-ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range))]
-BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked))]
-Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint))]
-MaybeName = Annotated[str, AfterValidator(_maybe_name)]
+Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items), Form("list: `a,b`")]
+Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0), Form("duration: `30s`, `5m`, `1h30m`")]
+Hostname = Annotated[str, AfterValidator(parse_hostname), Form("hostname")]
+ObjectName = Annotated[str, AfterValidator(parse_object_name), Form("Kubernetes name")]
+CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin), Form("coin: `500000uakt`")]
+Scale = Annotated[Decimal, BeforeValidator(_scale), Form("decimal: `0.004`, `4e-3`")]
+Listen = Annotated[str, BeforeValidator(_listen), Form("address: `host:port`")]
+GrpcListen = Annotated[
+    str, BeforeValidator(lambda value: _listen(value) if value else value), Form("address: `host:port`")
+]
+NodeAddresses = Annotated[str, BeforeValidator(_nodes), Form("URLs: `https://host,http://host:26657`")]
+StorageScales = Annotated[
+    dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale), Form("decimals: `0.00016,beta2=0.0002`")
+]
+ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes), Form("sizes: `beta2=500Gi,beta3=1Ti`")]
+AddressRanges = Annotated[
+    tuple[AddressRange, ...],
+    NoDecode,
+    BeforeValidator(_ranges),
+    Form("ranges: `203.0.113.10-203.0.113.20,198.51.100.0/28`"),
+]
+NginxSize = Annotated[str, AfterValidator(parse_nginx_size), Form("size: `16k`, `1m`")]
+Labels = Annotated[Items, BeforeValidator(_each(parse_label)), Form("labels: `key=value,key=value`")]
+Addresses = Annotated[Items, BeforeValidator(_each(parse_address)), Form("addresses: `a,b`")]
+ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range)), Form("IPv4 networks: `203.0.113.0/24`")]
+BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked)), Form("hostnames: `a.com,.b.com`")]
+Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint)), Form("endpoints: `192.0.2.1:6443`")]
+MaybeName = Annotated[str, AfterValidator(_maybe_name), Form("Kubernetes name")]

@@ -2,52 +2,72 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, ap, ours
+from provider.settings.kinds import Duration, ap, lessor
 
 __all__ = ["LeaseSettings"]
 
 
 class LeaseSettings(BaseModel):
+    """Leases"""
+
     preview_updates: bool = Field(
         False,
-        validation_alias=ours("PREVIEW_UPDATES"),
-        description="preview each update of a lease before it is applied",
+        validation_alias=lessor("PREVIEW_UPDATES"),
+        description="Preview every update of a running lease before it is applied, and record the differences.",
     )
-
-    drift: str = Field(
+    drift: Literal["repair", "report"] = Field(
         "repair",
-        pattern="^(repair|report)$",
-        validation_alias=ours("DRIFT"),
-        description="repair or report objects that were changed by hand",
+        validation_alias=lessor("DRIFT"),
+        description="What happens to a lease's objects that somebody changed in the cluster: `repair` undoes the "
+        "change, `report` shows it.",
     )
     manifest_timeout: Duration = Field(
         300,
         validation_alias=ap("MANIFEST_TIMEOUT"),
-        description="how long a won lease may wait for its first manifest before it is given up; 0: for ever",
+        description="Time that a new lease may wait for its first manifest before it is closed. 0: no limit.",
     )
     monitor_max_retries: int = Field(
         -1,
         ge=-1,
         le=1_000_000,
         validation_alias=ap("MONITOR_MAX_RETRIES"),
-        description="unhealthy checks before a lease is closed; -1: never",
+        description="Number of unhealthy checks after which a lease is closed. With the two periods below it gives a "
+        "time, in which only the application's own failures count. -1: a lease is never closed for this.",
     )
-    monitor_retry_period: Duration = Field(4, ge=1, validation_alias=ap("MONITOR_RETRY_PERIOD"))
-    monitor_retry_period_jitter: Duration = Field(15, validation_alias=ap("MONITOR_RETRY_PERIOD_JITTER"))
+    monitor_retry_period: Duration = Field(
+        4, ge=1, validation_alias=ap("MONITOR_RETRY_PERIOD"), description="Time between two such checks."
+    )
+    monitor_retry_period_jitter: Duration = Field(
+        15,
+        validation_alias=ap("MONITOR_RETRY_PERIOD_JITTER"),
+        description="Longest random addition to AP_MONITOR_RETRY_PERIOD; half of it is counted.",
+    )
     brake_leases: int = Field(
         10,
         ge=0,
-        validation_alias=ours("BRAKE_LEASES"),
-        description="may be removed in BRAKE_WINDOW without an event of the chain; three always may",
+        validation_alias=lessor("BRAKE_LEASES"),
+        description="Number of leases that may be removed within LESSOR_BRAKE_WINDOW without an event of the chain. "
+        "The others wait for `lessor lease release-brake`. Three may always be removed.",
     )
-    brake_percent: float = Field(20, ge=0, le=100, validation_alias=ours("BRAKE_PERCENT"), description="of all leases")
-    brake_window: Duration = Field(600, gt=0, validation_alias=ours("BRAKE_WINDOW"))
+    brake_percent: float = Field(
+        20,
+        ge=0,
+        le=100,
+        validation_alias=lessor("BRAKE_PERCENT"),
+        description="The same limit as a percentage of all leases. The smaller limit holds.",
+    )
+    brake_window: Duration = Field(
+        600, gt=0, validation_alias=lessor("BRAKE_WINDOW"), description="Time over which these removals are counted."
+    )
     volume_quarantine: Duration = Field(
         0,
         ge=0,
         le=10 * 366 * 86400,
-        validation_alias=ours("VOLUME_QUARANTINE"),
-        description="how long a closed lease's volumes are kept, to be restored; 0: not at all",
+        validation_alias=lessor("VOLUME_QUARANTINE"),
+        description="Time for which volumes of a closed lease are kept, so that `lessor lease restore` can give them "
+        "to another lease. 0: volumes go with their lease.",
     )

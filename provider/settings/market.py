@@ -1,63 +1,165 @@
-"""What is bid on, and for how much (bidding.md §2, §6)."""
+"""Which orders are bid on, and the price (bidding.md §2, §6)."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import CoinText, Duration, Items, Scale, StorageScales, ap, ours
+from provider.settings.kinds import CoinText, Duration, Form, Items, Scale, StorageScales, ap, lessor
 from provider.units import Coin
 
 __all__ = ["MarketSettings"]
 
 
 class MarketSettings(BaseModel):
-    bid_price_strategy: Annotated[str, Field(pattern="^(scale|randomRange|shellScript|table)$")] = Field(
-        "scale", validation_alias=ap("BID_PRICE_STRATEGY"), description="scale, randomRange, shellScript or table"
+    """Market: orders, prices, bids"""
+
+    bid_price_strategy: Literal["scale", "randomRange", "shellScript", "table"] = Field(
+        "scale",
+        validation_alias=ap("BID_PRICE_STRATEGY"),
+        description="How the price is found: `scale` (the factors below), `randomRange`, `shellScript` (a program) or "
+        "`table` (a file of prices in USD).",
     )
-    price_script: str = Field("", validation_alias=ap("BID_PRICE_SCRIPT_PATH"))
-    price_script_limit: int = Field(32, ge=0, le=1024, validation_alias=ap("BID_PRICE_SCRIPT_PROCESS_LIMIT"))
-    price_script_timeout: Duration = Field(10, validation_alias=ap("BID_PRICE_SCRIPT_PROCESS_TIMEOUT"))
-    price_table: Path | None = Field(None, validation_alias=ours("PRICE_TABLE"), description="YAML")
-    akt_price_file: Path | None = Field(None, validation_alias=ours("AKT_PRICE_FILE"), description="USD for one AKT")
-    akt_price_age: Duration = Field(3600, gt=0, validation_alias=ours("AKT_PRICE_AGE"))
-    cpu_scale: Scale = Field(Decimal(0), validation_alias=ap("BID_PRICE_CPU_SCALE"), description="per milli-CPU")
-    memory_scale: Scale = Field(Decimal(0), validation_alias=ap("BID_PRICE_MEMORY_SCALE"), description="per MiB")
+    cpu_scale: Scale = Field(
+        Decimal(0),
+        validation_alias=ap("BID_PRICE_CPU_SCALE"),
+        description="Price of one milli-CPU, in micro-units of the order's denom per block.",
+    )
+    memory_scale: Scale = Field(
+        Decimal(0),
+        validation_alias=ap("BID_PRICE_MEMORY_SCALE"),
+        description="Price of one MiB of memory, in micro-units per block.",
+    )
     storage_scale: StorageScales = Field(
-        {}, validation_alias=ap("BID_PRICE_STORAGE_SCALE"), description="per MiB and class"
+        {},
+        validation_alias=ap("BID_PRICE_STORAGE_SCALE"),
+        description="Price of one MiB of storage for each storage class, in micro-units per block. "
+        "A number without a class is for ephemeral storage.",
     )
-    endpoint_scale: Scale = Field(Decimal(0), validation_alias=ap("BID_PRICE_ENDPOINT_SCALE"))
-    ip_scale: Scale = Field(Decimal(0), validation_alias=ap("BID_PRICE_IP_SCALE"))
-    bid_deposit: CoinText = Field(Coin("uakt", Decimal(500000)), validation_alias=ap("BID_DEPOSIT"))
-    bid_timeout: Duration = Field(300, validation_alias=ap("BID_TIMEOUT"), description="0: a bid stays open for ever")
+    endpoint_scale: Scale = Field(
+        Decimal(0),
+        validation_alias=ap("BID_PRICE_ENDPOINT_SCALE"),
+        description="Price of one endpoint, in micro-units per block.",
+    )
+    ip_scale: Scale = Field(
+        Decimal(0),
+        validation_alias=ap("BID_PRICE_IP_SCALE"),
+        description="Price of one leased address, in micro-units per block.",
+    )
+    price_script: Annotated[str, Form("path")] = Field(
+        "",
+        validation_alias=ap("BID_PRICE_SCRIPT_PATH"),
+        description="Program that names the price, with AP_BID_PRICE_STRATEGY=shellScript. "
+        "It reads the order as JSON and prints one number.",
+    )
+    price_script_limit: int = Field(
+        32,
+        ge=0,
+        le=1024,
+        validation_alias=ap("BID_PRICE_SCRIPT_PROCESS_LIMIT"),
+        description="Number of price programs that may run at the same time.",
+    )
+    price_script_timeout: Duration = Field(
+        10,
+        validation_alias=ap("BID_PRICE_SCRIPT_PROCESS_TIMEOUT"),
+        description="Time after which a price program is ended.",
+    )
+    price_table: Path | None = Field(
+        None,
+        validation_alias=lessor("PRICE_TABLE"),
+        description="YAML file of prices in USD, with AP_BID_PRICE_STRATEGY=table. Read again when it changes.",
+    )
+    akt_price_file: Path | None = Field(
+        None,
+        validation_alias=lessor("AKT_PRICE_FILE"),
+        description="File with the price of one AKT in USD, kept fresh by the operator. "
+        "The price table needs it for orders that pay in AKT.",
+    )
+    akt_price_age: Duration = Field(
+        3600,
+        gt=0,
+        validation_alias=lessor("AKT_PRICE_AGE"),
+        description="Age at which the price in LESSOR_AKT_PRICE_FILE is no longer used.",
+    )
+    bid_deposit: CoinText = Field(
+        Coin("uakt", Decimal(500000)),
+        validation_alias=ap("BID_DEPOSIT"),
+        description="Deposit of each bid; the chain gives it back when the bid ends.",
+    )
+    bid_timeout: Duration = Field(
+        300,
+        validation_alias=ap("BID_TIMEOUT"),
+        description="Time after which a bid that nobody took is closed. 0: a bid stays open while its order is open.",
+    )
+    bid_denoms: Items = Field(
+        (), validation_alias=lessor("BID_DENOMS"), description="Denoms in which orders may pay. Empty: every denom."
+    )
     reclamation_window: Duration = Field(
-        0, le=10**8, validation_alias=ap("RECLAMATION_WINDOW"), description="notice that bids offer; 0: none"
+        0,
+        le=10**8,
+        validation_alias=ap("RECLAMATION_WINDOW"),
+        description="Notice that bids offer before the provider ends a lease. 0: none is offered.",
     )
     reclamation_premium: Scale = Field(
         Decimal(0),
         le=10**6,
-        validation_alias=ours("RECLAMATION_PREMIUM"),
-        description="percent, if an order asks for it",
+        validation_alias=lessor("RECLAMATION_PREMIUM"),
+        description="Percent added to the price of an order that asks for a reclamation window.",
     )
-    bid_denoms: Items = Field((), validation_alias=ours("BID_DENOMS"), description="only in these; empty: in every one")
+    provider_config: Path | None = Field(
+        None,
+        validation_alias=ap("PROVIDER_CONFIG"),
+        description="YAML file as for `provider create`. Only orders that ask for each of its attributes are bid on.",
+    )
     owners_allowed: Items = Field(
-        (), validation_alias=ours("OWNERS_ALLOWED"), description="akash1…,akash1… or @/path/of/a/file, one a line"
+        (),
+        validation_alias=lessor("OWNERS_ALLOWED"),
+        description="Tenants that are served: addresses, or `@/path/of/a/file` with one address a line, read again "
+        "when it changes. Empty: all.",
     )
-    owners_denied: Items = Field((), validation_alias=ours("OWNERS_DENIED"), description="as LESSOR_OWNERS_ALLOWED")
+    owners_denied: Items = Field(
+        (),
+        validation_alias=lessor("OWNERS_DENIED"),
+        description="Tenants that are not served, in the same form.",
+    )
     owner_open_bids: int = Field(
-        0, ge=0, validation_alias=ours("OWNER_OPEN_BIDS"), description="at a time; 0: no limit"
+        0, ge=0, validation_alias=lessor("OWNER_OPEN_BIDS"), description="Most open bids for one tenant. 0: no limit."
     )
-    owner_leases: int = Field(0, ge=0, validation_alias=ours("OWNER_LEASES"), description="at a time; 0: no limit")
+    owner_leases: int = Field(
+        0, ge=0, validation_alias=lessor("OWNER_LEASES"), description="Most leases of one tenant. 0: no limit."
+    )
     owner_bids_an_hour: int = Field(
-        0, ge=0, validation_alias=ours("OWNER_BIDS_AN_HOUR"), description="that become no lease; 0: no limit"
+        0,
+        ge=0,
+        validation_alias=lessor("OWNER_BIDS_AN_HOUR"),
+        description="Most bids in an hour for one tenant that did not become leases. 0: no limit.",
     )
     attributes_age: Duration = Field(
-        600, gt=0, validation_alias=ours("ATTRIBUTES_AGE"), description="of our record and what auditors signed"
+        600,
+        gt=0,
+        validation_alias=lessor("ATTRIBUTES_AGE"),
+        description="Age at which the provider's record and auditors' signatures are read from the chain again, beside "
+        "the events that announce a change.",
     )
-    decisions_kept: int = Field(100_000, ge=100, le=10**8, validation_alias=ours("DECISIONS_KEPT"))
-    decisions_age: Duration = Field(14 * 86400, gt=0, validation_alias=ours("DECISIONS_AGE"))
-    provider_config: Path | None = Field(None, validation_alias=ap("PROVIDER_CONFIG"), description="filters orders")
-    market_interval: Duration = Field(60, gt=0, validation_alias=ours("MARKET_INTERVAL"), description="full passes")
+    market_interval: Duration = Field(
+        60,
+        gt=0,
+        validation_alias=lessor("MARKET_INTERVAL"),
+        description="Time between two passes over all open orders, bids and leases on the chain.",
+    )
+    decisions_kept: int = Field(
+        100_000,
+        ge=100,
+        le=10**8,
+        validation_alias=lessor("DECISIONS_KEPT"),
+        description="Number of decisions kept for `lessor bid list` and `lessor bid explain`.",
+    )
+    decisions_age: Duration = Field(
+        14 * 86400,
+        gt=0,
+        validation_alias=lessor("DECISIONS_AGE"),
+        description="Time for which decisions are kept.",
+    )

@@ -1,0 +1,158 @@
+"""The reference of settings, read out of the model: variables, form, default and description of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from provider.settings import NOT_SETTINGS, Settings
+from provider.settings.kinds import Form
+
+__all__ = ["Section", "Setting", "markdown", "sections"]
+
+_FORMS = {bool: "`true` or `false`", int: "whole number", float: "number", Path: "path", SecretStr: "text, secret"}
+_UNITS_S = (("h", 3600), ("m", 60), ("s", 1))
+
+_HEAD = """# Settings
+
+`lessor settings --markdown` writes this file from the settings model (`make docs`). Change the descriptions in
+`provider/settings/`.
+
+Settings come from environment variables. A name that begins with `AP_` or `AKASH_` is the Go provider's name for the
+same setting; `AP_` wins over `AKASH_`. All other names begin with `LESSOR_`. An empty value counts as not set. A wrong
+value stops the start, with the variable, the value and what is allowed. `lessor settings` shows each value and where it
+comes from.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`variables`: in the order in which they win. `default` is empty when there is none."""
+
+    name: str
+    variables: tuple[str, ...]
+    form: str
+    default: str
+    description: str
+    secret: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Settings of one part of the provider."""
+
+    title: str
+    settings: tuple[Setting, ...]
+
+
+def sections() -> tuple[Section, ...]:
+    """Every setting once, grouped by the classes of the model."""
+    classes = [base for base in reversed(Settings.__bases__) if base.__module__.startswith(f"{__package__}.")]
+    return tuple(_section(each) for each in classes if issubclass(each, BaseModel))
+
+
+def markdown() -> str:
+    """The text of docs/settings.md. It depends on the model only, not on the machine or its environment."""
+    return "\n".join([_HEAD, *(_table(section) for section in sections()), _others()])
+
+
+def _section(model: type[BaseModel]) -> Section:
+    return Section(str(model.__doc__), tuple(_setting(name, field) for name, field in model.model_fields.items()))
+
+
+def _setting(name: str, field: FieldInfo) -> Setting:
+    alias: Any = field.validation_alias
+    return Setting(
+        name,
+        tuple(alias.choices),
+        "; ".join(filter(None, [_form(field), _limits(field)])),
+        _default(field),
+        field.description or "",
+        secret="SecretStr" in str(field.annotation),
+    )
+
+
+def _form(field: FieldInfo) -> str:
+    parts = [*_parts(field.annotation), *field.metadata]
+    forms = [part.text for part in parts if isinstance(part, Form)]
+    return forms[-1] if forms else next(filter(None, map(_plain_form, parts)), "text")
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The annotation itself and what a union or an `Annotated` in it is made of."""
+    yield annotation
+    if get_origin(annotation) is not Literal:
+        for argument in get_args(annotation):
+            yield from _parts(argument)
+
+
+def _plain_form(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return _one_of(get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _one_of(kind)
+    return _FORMS.get(kind, "") if isinstance(kind, type) else ""
+
+
+def _one_of(values: Any) -> str:
+    *others, last = (f"`{value}`" for value in values)
+    return f"{', '.join(others)} or {last}"
+
+
+def _limits(field: FieldInfo) -> str:
+    """The limits of a field and of its kind both hold, so the narrower one is named."""
+    low, high = max(_bounds(field, "ge"), default=0), min(_bounds(field, "le"), default=None)
+    lowest = [("above", bound) for bound in _bounds(field, "gt")] or ([("at least", low)] if low else [])
+    highest = [("below", bound) for bound in _bounds(field, "lt")] or ([] if high is None else [("at most", high)])
+    return ", ".join(f"{words} {_value(bound, field)}" for words, bound in lowest + highest)
+
+
+def _bounds(field: FieldInfo, side: Literal["ge", "gt", "le", "lt"]) -> list[Any]:
+    found = (getattr(constraint, side, None) for constraint in field.metadata)
+    return [bound for bound in found if bound is not None]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if isinstance(value, SecretStr) or value in (None, "", (), {}):
+        return ""
+    if isinstance(value, Path):
+        return str(value).replace(str(Path.home()), "~", 1)
+    return _value(value, field)
+
+
+def _value(value: Any, field: FieldInfo) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _duration(float(value)) if _form(field).startswith("duration") else str(value)
+
+
+def _duration(seconds: float) -> str:
+    """As the Go provider writes it: 90 seconds are `1m30s`."""
+    text, rest = "", int(seconds)
+    for unit, size in _UNITS_S:
+        count, rest = divmod(rest, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0"
+
+
+def _table(section: Section) -> str:
+    lines = [f"## {section.title}", "", "| variable | form | default | description |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(_row(setting) for setting in section.settings), ""])
+
+
+def _row(setting: Setting) -> str:
+    names = "<br>".join(f"`{variable}`" for variable in setting.variables)
+    default = f"`{setting.default}`" if setting.default else ""
+    return f"| {names} | {setting.form} | {default} | {setting.description} |"
+
+
+def _others() -> str:
+    lines = ["## Variables that are no settings of the provider", "", "| variable | use |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {use} |" for name, use in NOT_SETTINGS.items()), ""])
