@@ -30,7 +30,7 @@ RECORDS = "provider/lifecycle/test_records.py"
 LEDGER = "provider/inventory/test_ledger.py"
 PAUSES = f"{RULES}::test_rule_5_trouble_of_ours_is_tried_again_with_growing_pauses"
 GIVEN_BACK = f"{SERVING}::test_hostnames_and_addresses_that_an_update_drops_are_given_back_with_their_pool"
-WHOLE_PATH = "path/test_whole_path.py::test_a_lease_is_what_its_tenant_and_the_cluster_see"
+WHOLE_PATH = "whole/test_whole_path.py::test_a_lease_is_what_its_tenant_and_the_cluster_see"
 
 HELD_ELSEWHERE: dict[int, tuple[str, ...]] = {
     22: (f"{STATUS}::test_a_namespace_without_workloads_has_no_deployments",),
@@ -43,7 +43,7 @@ HELD_ELSEWHERE: dict[int, tuple[str, ...]] = {
     26: (f"{STATUS}::test_a_lease_nobody_sent_a_manifest_for_is_not_found_in_three_ways",),
     31: (EXCHANGES, f"{STATUS}::test_a_lease_nobody_sent_a_manifest_for_is_not_found_in_three_ways"),
     32: (
-        "provider/cluster/test_bad_servers.py::test_a_dead_port_is_named",
+        "provider/kube/test_bad_servers.py::test_a_dead_port_is_named",
         "provider/lifecycle/test_troubles.py::test_our_trouble",
     ),
     42: (f"{CLAIMS}::test_blocked_names_are_refused",),
@@ -71,8 +71,8 @@ HELD_ELSEWHERE: dict[int, tuple[str, ...]] = {
     71: (f"{SERVING}::test_the_first_manifest_is_applied_once_and_runs_when_its_workloads_are_ready",),
     72: (f"{SERVING}::test_the_first_manifest_is_applied_once_and_runs_when_its_workloads_are_ready",),
     74: (
-        "path/test_faults.py::test_a_dead_api_server_is_named_and_waited_for",
-        "path/test_faults.py::test_a_dead_chain_is_named_waited_for_and_ends_no_lease",
+        "whole/test_faults.py::test_a_dead_api_server_is_named_and_waited_for",
+        "whole/test_faults.py::test_a_dead_chain_is_named_waited_for_and_ends_no_lease",
     ),
     75: (
         f"{RECORDS}::test_a_manifest_object_read_back_is_the_manifest",
