@@ -25,8 +25,8 @@ from provider.chain.tx.outbox import Outbox
 from provider.chain.tx.policy import Policy
 from provider.chain.tx.queue import Waiting
 from provider.errors import ChainError, NotSent
+from provider.protocols import Clock
 from provider.protocols.chain import Message, TxResult
-from provider.protocols.ports import Clock
 
 __all__ = ["Broadcaster"]
 

@@ -17,14 +17,17 @@ from provider.chain.rpc import RpcClient
 from provider.chain.tx.journal import Journal
 from provider.chain.tx.policy import policy_from
 from provider.errors import ChainError
+from provider.protocols import Clock
 from provider.protocols.chain import (
     Bid,
     BidState,
     Block,
     Deployment,
+    Escrow,
     Head,
     Lease,
     LeaseAnswer,
+    LeasePayment,
     LeaseState,
     MarketParams,
     Message,
@@ -32,8 +35,6 @@ from provider.protocols.chain import (
     ProviderRecord,
     TxResult,
 )  # fmt: skip
-from provider.protocols.money import Escrow, LeasePayment
-from provider.protocols.ports import Clock
 from provider.settings import Settings
 from provider.tls import ClientTls
 

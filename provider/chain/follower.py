@@ -16,8 +16,8 @@ from provider.chain.events import block_from_answer
 from provider.chain.rpc import PartlyRefused, RpcClient, RpcError, jittered
 from provider.chain.websocket import Headers
 from provider.errors import ChainError, WrongChain
+from provider.protocols import Clock
 from provider.protocols.chain import Block, Head
-from provider.protocols.ports import Clock
 
 __all__ = ["follow"]
 

@@ -20,8 +20,7 @@ from lease.resources import Price
 from provider.chain import codec
 from provider.chain.connection import Asked
 from provider.chain.queries import ask, convert, lease_from_pb, pages
-from provider.protocols.chain import LeaseState
-from provider.protocols.money import Escrow, EscrowState, LeasePayment, Payment
+from provider.protocols.chain import Escrow, EscrowState, LeasePayment, LeaseState, Payment
 
 __all__ = ["balances", "escrows", "lease_payment", "lease_payments"]
 

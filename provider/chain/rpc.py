@@ -15,8 +15,8 @@ from provider.chain.connection import AbciAnswer, Asked, Connection, QueryError,
 from provider.chain.nodes import LAG_BLOCKS, Node, NodeView, best, choose, parse_head
 from provider.chain.pace import Pace
 from provider.errors import ChainError, WrongChain
+from provider.protocols import Clock
 from provider.protocols.chain import Head
-from provider.protocols.ports import Clock
 from provider.tls import ClientTls
 
 __all__ = ["AbciAnswer", "Asked", "PartlyRefused", "QueryError", "RpcClient", "RpcError", "jittered"]

@@ -15,7 +15,7 @@ import structlog
 from provider.chain.connection import Connection
 from provider.chain.nodes import unix_seconds
 from provider.chain.rpc import RpcClient, jittered
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 
 __all__ = ["Header", "Headers", "header_of"]
 

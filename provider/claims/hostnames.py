@@ -14,7 +14,7 @@ from lease.ids import GroupId, LeaseId
 from lease.spec import HostnameSpec
 from provider.errors import ProviderError
 from provider.kube.labels import lease_of, managed_labels
-from provider.protocols.objects import PROVIDER_HOST
+from provider.protocols.cluster import PROVIDER_HOST
 
 __all__ = [
     "HostnameClaim",

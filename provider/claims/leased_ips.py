@@ -15,7 +15,7 @@ from lease.addresses import leased_ip_name, sharing_key
 from lease.ids import LeaseId
 from lease.manifest import Group
 from provider.kube.labels import managed_labels
-from provider.protocols.objects import PROVIDER_LEASED_IP
+from provider.protocols.cluster import PROVIDER_LEASED_IP
 from provider.records.go_form import decode_lease_id, encode_lease_id
 
 __all__ = ["AddressClaim", "address_claims", "leased_ip_object", "wanted_addresses"]

@@ -8,8 +8,8 @@ from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
 from lease.addresses import pool_name
 from provider.errors import ClusterError, Conflict
 from provider.kube.labels import MANAGED
-from provider.protocols.objects import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
 __all__ = ["list_pools", "remove_unused_pools"]
 

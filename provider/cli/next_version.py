@@ -19,8 +19,8 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.observation import observe
 from provider.lifecycle.parts import MakeLeaseSpec
 from provider.lifecycle.serving.upgrade import carried
-from provider.protocols.objects import Kind
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import Kind
 from provider.records.applied import Applied
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings

@@ -60,8 +60,8 @@ from provider.observe.narration import narrate
 from provider.observe.operator_status import Observed, day_fees, serve_status, status_socket
 from provider.observe.provider_status import provider_status
 from provider.observe.queue import show_load, tell_plugin
+from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
-from provider.protocols.ports import Clock
 from provider.records.manifests import ManifestRecord
 from provider.runs.history import History, RecordedEngine
 from provider.settings import Settings

@@ -9,7 +9,7 @@ import structlog
 from provider.bus import CHAIN_BLOCK
 from provider.errors import ChainError, StoreError
 from provider.metrics import CHAIN_HEIGHT, CHAIN_TIME
-from provider.protocols.ports import Bus, Chain, Clock
+from provider.protocols import Bus, Chain, Clock
 from provider.store import Database
 from provider.store.cursors import load_cursor, save_cursor
 

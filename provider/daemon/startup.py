@@ -11,9 +11,9 @@ import structlog
 from lease.spec import ClusterFacts
 from provider.chain.comet import CometChain
 from provider.errors import ChainError, ClusterError, SettingsError, WrongChain
+from provider.protocols import Clock, Cluster
 from provider.protocols.chain import Head
-from provider.protocols.objects import ENDPOINTS
-from provider.protocols.ports import Clock, Cluster
+from provider.protocols.cluster import ENDPOINTS
 from provider.settings import Settings
 from provider.store import Database
 from provider.store.cursors import last_chain

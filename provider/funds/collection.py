@@ -16,7 +16,7 @@ from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.ledger import Money
 from provider.funds.plan import Why, Withdrawal
 from provider.metrics import WITHDRAWALS
-from provider.protocols.ports import Bus, Chain, Clock
+from provider.protocols import Bus, Chain, Clock
 
 __all__ = ["Collecting"]
 

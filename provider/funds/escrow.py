@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from provider.protocols.money import Escrow, EscrowState, Payment
+from provider.protocols.chain import Escrow, EscrowState, Payment
 
 __all__ = ["LeaseFunds", "lease_funds", "runs_out_at"]
 

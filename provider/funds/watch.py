@@ -23,8 +23,8 @@ from provider.funds.ledger import Money
 from provider.funds.plan import FundsRules, NextLook, Withdrawal, next_look, withdrawals
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
 from provider.metrics import WALLET
+from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import Block, LeaseState
-from provider.protocols.ports import Bus, Chain, Clock
 from provider.store import Database
 
 __all__ = ["Funds", "FundsWatch"]

@@ -24,9 +24,9 @@ from provider.claims.hostnames import HostnameRefusedError, check_hostnames, hos
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.trial_build import TrialBuild
+from provider.protocols import Bus, Chain, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseState
-from provider.protocols.objects import MANIFEST, PROVIDER_HOST
-from provider.protocols.ports import Bus, Chain, Cluster
+from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import BadRecordError, ManifestRecord, read_manifest, write_manifest
 
 __all__ = ["ManifestIntake", "Placements"]

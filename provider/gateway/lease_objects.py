@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from lease.ids import LeaseId, namespace_name
 from provider.kube.labels import MANAGED, managed_labels
-from provider.protocols.objects import (
+from provider.protocols import Cluster
+from provider.protocols.cluster import (
     DEPLOYMENT,
     MANIFEST,
     NAMESPACE,
@@ -18,7 +19,6 @@ from provider.protocols.objects import (
     SERVICE,
     STATEFUL_SET,
 )
-from provider.protocols.ports import Cluster
 
 __all__ = ["LeaseObjects", "ReadLease", "lease_reader"]
 

@@ -19,7 +19,7 @@ from provider.gateway.rest.public import KubeVersion, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
 from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
 from provider.gateway.trial_build import TrialBuild
-from provider.protocols.ports import Bus, Chain, Clock, Cluster
+from provider.protocols import Bus, Chain, Clock, Cluster
 
 __all__ = ["Gateway"]
 

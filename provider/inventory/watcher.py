@@ -19,8 +19,8 @@ from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.errors import ClusterError
 from provider.inventory import reading
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
-from provider.protocols.objects import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
-from provider.protocols.ports import Bus, Clock, Cluster
+from provider.protocols import Bus, Clock, Cluster
+from provider.protocols.cluster import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
 from provider.settings import Settings
 
 __all__ = ["InventoryWatcher"]

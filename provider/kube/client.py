@@ -23,7 +23,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError
 
 from provider.errors import ClusterError, Conflict, SettingsError
-from provider.protocols.objects import Kind, WatchEvent, kind_of
+from provider.protocols.cluster import Kind, WatchEvent, kind_of
 
 __all__ = ["FIELD_MANAGER", "KubeCluster"]
 

@@ -21,8 +21,8 @@ from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_o
 from provider.claims.pools import list_pools, remove_unused_pools
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
-from provider.protocols.objects import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 from provider.units import AddressRange
 
 __all__ = ["Claimed", "Claims", "MakeSpec"]

@@ -16,7 +16,8 @@ from typing import Any
 from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
-from provider.protocols.objects import (
+from provider.protocols import Cluster
+from provider.protocols.cluster import (
     DEPLOYMENT,
     INGRESS,
     IP_ADDRESS_POOL,
@@ -28,7 +29,6 @@ from provider.protocols.objects import (
     Kind,
     WatchEvent,
 )
-from provider.protocols.ports import Cluster
 from provider.units import parse_quantity
 
 __all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "NETWORK_POLICY", "Drifts", "differences", "find_drift", "named"]

@@ -20,8 +20,8 @@ from provider.lifecycle.state import LeaseStatus, Phase
 from provider.lifecycle.survey import take_survey
 from provider.lifecycle.volume_restore import restore_volumes
 from provider.lifecycle.watches import Watcher, watched
+from provider.protocols import Chain, Clock
 from provider.protocols.chain import Block
-from provider.protocols.ports import Chain, Clock
 from provider.volumes.restore import Wish
 from provider.volumes.words import volume_document
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.directives import Standing, StandingWord
-from provider.protocols.objects import DEPLOYMENT, MANIFEST, PERSISTENT_VOLUME_CLAIM, SECRET, STATEFUL_SET
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import DEPLOYMENT, MANIFEST, PERSISTENT_VOLUME_CLAIM, SECRET, STATEFUL_SET
 from provider.records.applied import applied_name
 
 __all__ = ["ManifestWaits", "traces_of_a_manifest"]

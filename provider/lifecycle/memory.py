@@ -8,7 +8,7 @@ from lease.ids import LeaseId
 from provider.lifecycle.directives import Memory, Standing, StandingWord
 from provider.lifecycle.ending.brake import Brake
 from provider.lifecycle.manifest_wait import ManifestWaits
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 
 __all__ = ["Remembering"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lease.ids import LeaseId, namespace_name
-from provider.protocols.objects import MANIFEST, NAMESPACE, SECRET
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import MANIFEST, NAMESPACE, SECRET
 from provider.records.applied import Applied, applied_name, read_applied
 from provider.records.manifests import ManifestRecord, read_manifest
 

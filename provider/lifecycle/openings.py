@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from lease.ids import LeaseId, namespace_name
 from lease.spec import ClusterFacts, LeaseSpec
-from provider.protocols.objects import NAMESPACE, SECRET
-from provider.protocols.ports import Cluster, StackEngine
+from provider.protocols import Cluster, StackEngine
+from provider.protocols.cluster import NAMESPACE, SECRET
 from provider.records.applied import applied_name
 
 __all__ = ["BEFORE_THE_MANIFEST", "MakeOpening", "Openings", "openable", "opening_spec"]

@@ -13,7 +13,7 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import Drifts
 from provider.lifecycle.openings import MakeOpening
 from provider.lifecycle.state import STACK_RESULT, Outcome, StackReport
-from provider.protocols.ports import Bus, Cluster, StackEngine
+from provider.protocols import Bus, Cluster, StackEngine
 from provider.records.manifests import ManifestRecord
 from stacks.common import StackResult
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from lease.ids import LeaseId
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 
 __all__ = ["LeaseQueue"]
 

@@ -34,8 +34,8 @@ from provider.lifecycle.serving.convergence import forget_refusal, recreate, ser
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
 from provider.lifecycle.troubles import pause
-from provider.protocols.objects import SECRET
-from provider.protocols.ports import Chain, Clock
+from provider.protocols import Chain, Clock
+from provider.protocols.cluster import SECRET
 from provider.records.applied import applied_name, read_applied
 from provider.records.manifests import BadRecordError
 from provider.volumes.quarantine import Quarantine

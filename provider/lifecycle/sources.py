@@ -11,8 +11,9 @@ from lease.ids import LeaseId, namespace_name
 from provider.errors import ChainError, ClusterError
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.config import LifecycleConfig
+from provider.protocols import Chain, Cluster, StackEngine
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import (
+from provider.protocols.cluster import (
     MANIFEST,
     NAMESPACE,
     PERSISTENT_VOLUME,
@@ -21,7 +22,6 @@ from provider.protocols.objects import (
     SECRET,
     Kind,
 )
-from provider.protocols.ports import Chain, Cluster, StackEngine
 from provider.records.applied import APPLIED_LABEL
 
 __all__ = ["Found", "find_leases"]

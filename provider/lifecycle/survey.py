@@ -20,7 +20,8 @@ from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.convergence import serve
 from provider.lifecycle.state import Outcome
-from provider.protocols.objects import (
+from provider.protocols import Cluster
+from provider.protocols.cluster import (
     DEPLOYMENT,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
@@ -32,7 +33,6 @@ from provider.protocols.objects import (
     Kind,
     WatchEvent,
 )
-from provider.protocols.ports import Cluster
 from stacks.common import Priority, StackResult
 
 __all__ = ["Survey", "take_survey"]

@@ -11,7 +11,7 @@ from lease.ids import LeaseId
 from provider.lifecycle.observation import observe
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.state import LeaseStatus, Phase
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 from provider.volumes.quarantine import Quarantine
 from provider.volumes.restore import NotRestored, Wish, claims_of, restore
 

@@ -14,7 +14,8 @@ from provider.claims.leased_ips import address_claims
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drifts
 from provider.lifecycle.health.pods import Trouble, pod_trouble
-from provider.protocols.objects import (
+from provider.protocols import Cluster
+from provider.protocols.cluster import (
     DEPLOYMENT,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
@@ -27,7 +28,6 @@ from provider.protocols.objects import (
     Kind,
     WatchEvent,
 )
-from provider.protocols.ports import Cluster
 
 __all__ = ["Watcher", "watched"]
 

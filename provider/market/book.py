@@ -19,8 +19,8 @@ from provider.market.pricing.quote import Asked, Pricing, Quote
 from provider.market.record.decisions import OutcomeLog
 from provider.market.record.log import DecisionLog
 from provider.market.terms import OwnerRules, Rules, Tenant
+from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import MarketParams, ProviderRecord
-from provider.protocols.ports import Bus, Chain, Clock
 from provider.store import Database
 from provider.units import Coin
 

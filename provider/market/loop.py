@@ -17,8 +17,8 @@ from provider.errors import ChainError, StoreError
 from provider.market.bidding import consider, end_bid
 from provider.market.book import Market
 from provider.market.reconcile import adopt, adopt_lease, full_pass, look_at_orders, time_out
+from provider.protocols import Subscription
 from provider.protocols.chain import Block, Event
-from provider.protocols.ports import Subscription
 
 __all__ = ["on_block", "run_market"]
 

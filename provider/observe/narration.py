@@ -14,7 +14,7 @@ from lease.ids import LeaseId
 from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
 from provider.metrics import STACK_OPERATIONS
-from provider.protocols.ports import Bus
+from provider.protocols import Bus
 from provider.store import Database
 from provider.store.leases import save_status
 

@@ -1,16 +1,21 @@
-"""What the chain says, as frozen data. Prices are per block for the whole group (chain.md §3–4)."""
+"""The chain: the frozen data that is read from it, and the port behind which it lives.
+
+Prices are per block for the whole group (chain.md §3–4). Amounts of escrow are those of the last settlement (chain.md
+§6): nothing changes per block, and `provider.funds.escrow` computes what is left at a height.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import Message as ProtobufMessage
 
 from lease.groups import GroupSpec
-from lease.ids import DeploymentId, LeaseId, OrderId
+from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 
 __all__ = [
@@ -18,17 +23,22 @@ __all__ = [
     "Bid",
     "BidState",
     "Block",
+    "Chain",
     "Deployment",
     "DeploymentState",
+    "Escrow",
+    "EscrowState",
     "Event",
     "Head",
     "Lease",
     "LeaseAnswer",
+    "LeasePayment",
     "LeaseState",
     "MarketParams",
     "Message",
     "Order",
     "OrderState",
+    "Payment",
     "ProviderRecord",
     "TxResult",
 ]
@@ -187,3 +197,113 @@ class TxResult:
     height: int
     gas_used: int
     fee: str
+
+
+class EscrowState(IntEnum):
+    OPEN = 1
+    CLOSED = 2
+    OVERDRAWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """What a deployment pays for one lease: `rate` a block. `balance` is settled and not yet withdrawn, `unsettled` a
+    debt, `withdrawn` all that was ever paid out; micro-units of the rate's denom.
+    """
+
+    lease: LeaseId
+    state: EscrowState
+    rate: Price
+    balance: Decimal
+    unsettled: Decimal
+    withdrawn: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePayment:
+    """A lease and what it is paid; None when the node tells of no payment."""
+
+    lease: Lease
+    payment: Payment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Escrow:
+    """The account of a deployment as of `settled_at` (height), with the rates of all its open payments, whosever."""
+
+    deployment: DeploymentId
+    state: EscrowState
+    settled_at: int
+    funds: Mapping[str, Decimal]
+    rates: Sequence[Price]
+
+
+class Chain(Protocol):
+    """A node of the chain: query, follow, broadcast. Calls are bounded in time and raise `ChainError` naming it."""
+
+    async def head(self) -> Head: ...
+
+    def follow(self, *, after: int) -> AsyncIterator[Block]:
+        """Every block with height > `after`, once each and in order, for ever; reconnects by itself."""
+        ...
+
+    async def order(self, order: OrderId) -> Order | None: ...
+
+    async def open_orders(self) -> Sequence[Order]: ...
+
+    async def group(self, group: GroupId) -> GroupSpec | None: ...
+
+    async def deployment(self, deployment: DeploymentId) -> Deployment | None: ...
+
+    async def bid(self, bid: LeaseId) -> Bid | None: ...
+
+    async def bids(self, provider: str, state: BidState) -> Sequence[Bid]: ...
+
+    async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
+        """Who has ever bid on an order: provider to the state of its bid."""
+        ...
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer:
+        """The lease, and where that was read; `lease` None when the node does not know it, which proves nothing."""
+        ...
+
+    async def leases(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
+    ) -> Sequence[Lease]: ...
+
+    async def provider(self, address: str) -> ProviderRecord | None: ...
+
+    async def audited_attributes(self, *, provider: str, auditor: str) -> Sequence[Attribute]:
+        """What `auditor` signed for `provider`, empty when nothing (bidding.md §3.3)."""
+        ...
+
+    async def market_params(self) -> MarketParams: ...
+
+    async def account_public_key(self, address: str) -> bytes | None:
+        """33-byte compressed secp256k1 key of the account, None if it never signed."""
+        ...
+
+    async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
+        """All leases of a provider, with what the escrow module says of each (chain.md §6)."""
+        ...
+
+    async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
+        """Of one lease, ended or not; None when the node does not know it."""
+        ...
+
+    async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
+        """Those of these accounts that are open."""
+        ...
+
+    async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
+        """What an account holds: denom to whole micro-units; of `denoms` alone where some are given."""
+        ...
+
+    async def broadcast(self, messages: Sequence[Message]) -> TxResult:
+        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no.
+
+        `NotSent` means that nothing of it is on the chain; any other `ChainError` that this is not known: then saying
+        the same again waits for the one on its way. Several messages in one call are one whole; wishes of one message
+        share transactions, so whatever may fail by itself is said by itself.
+        """
+        ...

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.kube.labels import record_labels
-from provider.protocols.objects import SECRET
+from provider.protocols.cluster import SECRET
 from provider.records.manifests import BadRecordError
 
 __all__ = ["APPLIED_LABEL", "Applied", "Attempt", "applied_name", "applied_object", "read_applied"]

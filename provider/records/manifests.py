@@ -22,8 +22,8 @@ from lease.manifest_json import canonical_manifest, manifest_from_json
 from lease.spec import GpuPlacement
 from provider.errors import ProviderError
 from provider.kube.labels import record_labels
-from provider.protocols.objects import MANIFEST
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import MANIFEST
 from provider.records.go_form import decode_group, decode_lease_id, encode_group, encode_lease_id
 
 __all__ = ["EXACT", "BadRecordError", "ManifestRecord", "manifest_object", "read_manifest", "write_manifest"]

@@ -17,7 +17,7 @@ from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import StoreError
 from provider.lifecycle.parts import MakeLeaseSpec
-from provider.protocols.ports import Clock, StackEngine
+from provider.protocols import Clock, StackEngine
 from provider.records.manifests import ManifestRecord
 from provider.runs.log import (
     RunOutcome,

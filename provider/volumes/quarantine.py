@@ -18,8 +18,8 @@ import structlog
 from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED, managed_labels
-from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from provider.protocols.ports import Clock, Cluster
+from provider.protocols import Clock, Cluster
+from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from provider.units import parse_quantity
 from provider.volumes.marks import KeptVolume, claimed_from, expired, held, let_go, read_kept
 

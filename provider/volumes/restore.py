@@ -16,8 +16,8 @@ from components.volumes import claim_templates
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import ProviderError
-from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from provider.protocols.ports import Clock, Cluster
+from provider.protocols import Clock, Cluster
+from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from provider.units import parse_quantity
 from provider.volumes.marks import KeptVolume, held, read_kept, rebound
 from provider.volumes.quarantine import Quarantine

@@ -1,4 +1,4 @@
-"""`PulumiEngine`: what the daemon calls. Satisfies `provider.protocols.ports.StackEngine`; imports no Pulumi."""
+"""`PulumiEngine`: what the daemon calls. Satisfies `provider.protocols.StackEngine`; imports no Pulumi."""
 
 from __future__ import annotations
 

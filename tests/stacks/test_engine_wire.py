@@ -93,7 +93,7 @@ def test_the_daemons_side_imports_no_pulumi():
 
 
 def test_the_engine_is_what_the_provider_asks_for():
-    from provider.protocols.ports import StackEngine
+    from provider.protocols import StackEngine
     from stacks.engine import PulumiEngine
 
     def takes(engine: StackEngine) -> None: ...

@@ -23,19 +23,22 @@ from provider.protocols.chain import (
     BidState,
     Block,
     Deployment,
+    Escrow,
+    EscrowState,
     Event,
     Head,
     Lease,
     LeaseAnswer,
+    LeasePayment,
     LeaseState,
     MarketParams,
     Message,
     Order,
     OrderState,
+    Payment,
     ProviderRecord,
     TxResult,
 )
-from provider.protocols.money import Escrow, EscrowState, LeasePayment, Payment
 
 __all__ = ["FakeChain", "event_of"]
 

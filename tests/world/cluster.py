@@ -14,7 +14,7 @@ from typing import Any
 
 from lease.spec import ServiceSpec
 from provider.errors import ClusterError, Conflict
-from provider.protocols.objects import DEPLOYMENT, NAMESPACE, STATEFUL_SET, Kind, WatchEvent
+from provider.protocols.cluster import DEPLOYMENT, NAMESPACE, STATEFUL_SET, Kind, WatchEvent
 
 __all__ = ["FakeCluster", "Key", "copied", "unreachable"]
 

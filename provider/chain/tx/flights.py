@@ -19,7 +19,7 @@ from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import SentTx
 from provider.chain.tx.node import AskHead, Node
 from provider.errors import ChainError
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 
 __all__ = ["Flight", "Flights"]
 

@@ -24,8 +24,8 @@ from provider.chain.tx.signing import Terms, signed, unsigned
 from provider.chain.tx.simulation import Priced, passing, simulate
 from provider.chain.tx.submission import Answer, submit
 from provider.errors import CatchingUp, NotSent, StoreError, TxRefused
+from provider.protocols import Clock
 from provider.protocols.chain import Head, Message
-from provider.protocols.ports import Clock
 
 __all__ = ["Outbox"]
 

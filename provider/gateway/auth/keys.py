@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from provider.protocols.ports import Chain, Clock
+from provider.protocols import Chain, Clock
 
 __all__ = ["AccountKeys"]
 

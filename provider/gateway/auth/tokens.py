@@ -24,7 +24,7 @@ from provider.errors import ChainError
 from provider.gateway.auth.claims import Claims, check_claims, invalid_token, parse_claims
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.errors import AuthError
-from provider.protocols.ports import Clock
+from provider.protocols import Clock
 
 __all__ = ["ALGORITHMS", "Tokens", "adr36_document", "verify_signature"]
 

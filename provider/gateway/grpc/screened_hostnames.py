@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from lease.validation.manifest import hostname_valid
 from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, check_hostnames, host_claims
 from provider.gateway.grpc.bid_screening import BlockedHostnames
-from provider.protocols.objects import PROVIDER_HOST
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import PROVIDER_HOST
 
 __all__ = ["screened_hostnames"]
 

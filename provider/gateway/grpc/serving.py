@@ -16,7 +16,7 @@ from provider.gateway.grpc.screened_hostnames import screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, provider_methods
 from provider.market.explain import Explained
 from provider.market.screening import Screening
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
 from provider.settings import Settings
 
 __all__ = ["grpc_address", "serve_grpc"]

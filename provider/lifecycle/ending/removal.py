@@ -10,7 +10,7 @@ from provider.kube.labels import MANAGED
 from provider.lifecycle.observation import NamespaceState, read_namespace
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.state import Outcome, Phase
-from provider.protocols.objects import MANIFEST, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
+from provider.protocols.cluster import MANIFEST, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
 from provider.records.applied import applied_name
 from provider.volumes.marks import KeptVolume
 from provider.volumes.quarantine import Quarantine

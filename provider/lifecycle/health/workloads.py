@@ -13,8 +13,8 @@ from components.labels import MANIFEST_SERVICE
 from lease.spec import LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
 from provider.lifecycle.health.pods import PodTrouble, Trouble, first, pod_trouble
-from provider.protocols.objects import DEPLOYMENT, POD, STATEFUL_SET, Kind
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
 
 __all__ = ["EVENT", "Health", "check_health"]
 

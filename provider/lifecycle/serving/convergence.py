@@ -21,8 +21,8 @@ from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried, outdated
 from provider.lifecycle.serving.view import Look, same
 from provider.lifecycle.state import Outcome, Phase
-from provider.protocols.objects import POD
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import POD
 from provider.records.applied import Applied, applied_object
 from provider.records.manifests import ManifestRecord
 from stacks.common import mask

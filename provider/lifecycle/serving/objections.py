@@ -20,8 +20,8 @@ from provider.kube.labels import MANAGED
 from provider.lifecycle.observation import NamespaceState
 from provider.lifecycle.serving.upgrade import outdated
 from provider.lifecycle.serving.view import Look
-from provider.protocols.objects import STATEFUL_SET
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import STATEFUL_SET
 
 __all__ = ["objection"]
 

@@ -17,8 +17,8 @@ from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, NETWORK_POLICY
-from provider.protocols.objects import DEPLOYMENT, STATEFUL_SET, Kind
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import DEPLOYMENT, STATEFUL_SET, Kind
 
 __all__ = ["remove_strays"]
 

@@ -20,8 +20,8 @@ from components.workload import workload_object
 from lease.spec import BUILDER_VERSION, KeptWorkload, LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
 from provider.lifecycle.drift import differences
-from provider.protocols.objects import DEPLOYMENT, STATEFUL_SET
-from provider.protocols.ports import Cluster
+from provider.protocols import Cluster
+from provider.protocols.cluster import DEPLOYMENT, STATEFUL_SET
 
 __all__ = ["FIXED", "as_found", "carried", "outdated"]
 

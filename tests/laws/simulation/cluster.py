@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from provider.errors import ClusterError, Conflict
-from provider.protocols.objects import Kind, WatchEvent
+from provider.protocols.cluster import Kind, WatchEvent
 from provider.units import parse_quantity
 from tests.laws.simulation.faults import Faults
 from tests.provider.volumes.storage import Storage

@@ -25,7 +25,7 @@ from provider.lifecycle.placement import placing
 from provider.lifecycle.reconcile import Reconciler
 from provider.market.book import Market
 from provider.market.loop import run_market
-from provider.protocols.ports import Chain, Cluster, StackEngine
+from provider.protocols import Chain, Cluster, StackEngine
 from provider.records.manifests import ManifestRecord
 from provider.runs.history import History, RecordedEngine
 from provider.settings import Settings

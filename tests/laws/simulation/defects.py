@@ -17,7 +17,7 @@ from provider.errors import FeesHeldBack
 from provider.inventory.ledger import Ledger, free_snapshot
 from provider.inventory.snapshot import Inventory, Snapshot
 from provider.protocols.chain import Bid, Lease, LeaseAnswer, LeaseState
-from provider.protocols.objects import (
+from provider.protocols.cluster import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     NAMESPACE,

@@ -16,7 +16,7 @@ from provider.claims.addresses import AddressesExhaustedError, choose_address, p
 from provider.claims.leased_ips import address_claims, leased_ip_object, wanted_addresses
 from provider.claims.pools import remove_unused_pools
 from provider.errors import ClusterError
-from provider.protocols.objects import IP_ADDRESS_POOL, L2_ADVERTISEMENT
+from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT
 from provider.units import parse_address_range
 from tests.provider.lifecycle.world import OWNER, a_lease
 from tests.world.cluster import FakeCluster

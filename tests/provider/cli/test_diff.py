@@ -28,7 +28,7 @@ from provider.cli import build_app
 from provider.cli.change_table import ABSENT, compared, from_pulumi, lines
 from provider.cli.next_version import NEXT_VERSION, NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.trial import preview_beside
-from provider.protocols.objects import MANIFEST, SECRET
+from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object, read_applied
 from provider.records.manifests import ManifestRecord, read_manifest, write_manifest
 from provider.settings import Settings

@@ -22,7 +22,7 @@ from lease.resources import Price
 from provider.chain import money_queries
 from provider.chain.codec import dec_from_wire
 from provider.funds.escrow import lease_funds, runs_out_at
-from provider.protocols.money import Escrow, EscrowState, Payment
+from provider.protocols.chain import Escrow, EscrowState, Payment
 from tests.provider.chain.direct import DirectNode
 
 OWNER, US = "akash1owner", "akash1provider"

@@ -18,7 +18,7 @@ from provider.funds.earnings import by_day, first_days
 from provider.funds.escrow import lease_funds, runs_out_at
 from provider.funds.plan import FundsRules, Why, Withdrawn, next_look, withdrawals
 from provider.funds.wallet import WalletLevel, WalletRules, judge_wallet
-from provider.protocols.money import Escrow, EscrowState, Payment
+from provider.protocols.chain import Escrow, EscrowState, Payment
 from provider.units import Coin
 
 NOW = 1_700_000_000.0

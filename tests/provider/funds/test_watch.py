@@ -22,8 +22,18 @@ from provider.funds.plan import FundsRules
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules
 from provider.funds.watch import Funds, FundsWatch
 from provider.metrics import exposition
-from provider.protocols.chain import Bid, BidState, Lease, LeaseState, Order, OrderState
-from provider.protocols.money import Escrow, EscrowState, LeasePayment, Payment
+from provider.protocols.chain import (
+    Bid,
+    BidState,
+    Escrow,
+    EscrowState,
+    Lease,
+    LeasePayment,
+    LeaseState,
+    Order,
+    OrderState,
+    Payment,
+)
 from provider.store import Database, open_database
 from provider.store.money import earned_between, known_money
 from provider.units import Coin

@@ -20,7 +20,7 @@ from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.protocols.chain import Deployment, Lease, LeaseState
-from provider.protocols.objects import Kind
+from provider.protocols.cluster import Kind
 from tests.world.specs import spec_maker
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"

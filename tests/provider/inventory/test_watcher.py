@@ -12,7 +12,7 @@ from provider.bus import INVENTORY_CHANGED
 from provider.claims.leased_ips import AddressClaim, leased_ip_object
 from provider.errors import ClusterError
 from provider.inventory.watcher import InventoryWatcher
-from provider.protocols.objects import NODE
+from provider.protocols.cluster import NODE
 from provider.settings import Settings
 from provider.units import parse_address_range
 from tests.world.bus import FakeBus

@@ -11,7 +11,7 @@ import pytest
 
 from provider.errors import ClusterError, Conflict
 from provider.kube.client import KubeCluster
-from provider.protocols.objects import NAMESPACE, SECRET, SERVICE, WatchEvent
+from provider.protocols.cluster import NAMESPACE, SECRET, SERVICE, WatchEvent
 
 if TYPE_CHECKING:
     from tests.conftest import DevnetCluster

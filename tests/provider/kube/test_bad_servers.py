@@ -15,7 +15,7 @@ from aiohttp import web
 
 from provider.errors import ClusterError, Conflict, SettingsError
 from provider.kube.client import KubeCluster
-from provider.protocols.objects import MANIFEST, SECRET, WatchEvent
+from provider.protocols.cluster import MANIFEST, SECRET, WatchEvent
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -16,7 +16,7 @@ from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from provider.kube.client import KubeCluster
 from provider.lifecycle.state import Phase
-from provider.protocols.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind, WatchEvent
+from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind, WatchEvent
 from stacks.common.results import Operation, StackResult
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.provider.lifecycle.world import World

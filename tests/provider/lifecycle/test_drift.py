@@ -16,7 +16,7 @@ from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.drift import Drifts, differences, find_drift
 from provider.lifecycle.state import Phase
 from provider.lifecycle.watches import Watcher, watched
-from provider.protocols.objects import WatchEvent
+from provider.protocols.cluster import WatchEvent
 from stacks.common.results import Operation
 from tests.components.specs import everything
 from tests.provider.lifecycle.world import World, a_group, a_lease

@@ -7,7 +7,7 @@ import pytest
 from lease.ids import namespace_name
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import PERSISTENT_VOLUME_CLAIM
+from provider.protocols.cluster import PERSISTENT_VOLUME_CLAIM
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.cluster import unreachable

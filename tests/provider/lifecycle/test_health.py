@@ -13,7 +13,7 @@ from provider.lifecycle.health.workloads import check_health
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.lifecycle.tenant_text import tenant_words
 from provider.lifecycle.watches import Watcher
-from provider.protocols.objects import POD, WatchEvent
+from provider.protocols.cluster import POD, WatchEvent
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 L = a_lease()

@@ -20,7 +20,7 @@ from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
 from provider.lifecycle.watches import Watcher
 from provider.protocols.chain import Block, LeaseState
-from provider.protocols.objects import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
+from provider.protocols.cluster import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
 from stacks.common.results import Operation, StackResult
 from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
 from tests.world.clock import FakeClock

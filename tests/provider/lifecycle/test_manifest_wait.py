@@ -22,7 +22,7 @@ from provider.lifecycle.openings import opening_spec
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
-from provider.protocols.objects import MANIFEST, SECRET
+from provider.protocols.cluster import MANIFEST, SECRET
 from provider.settings import Settings
 from tests.provider.lifecycle.test_remembering import Kept
 from tests.provider.lifecycle.world import ScriptedChain, World, a_group, a_lease, on_chain

@@ -16,7 +16,7 @@ from provider.lifecycle.openings import BEFORE_THE_MANIFEST, openable, opening_s
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import MANIFEST
+from provider.protocols.cluster import MANIFEST
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 from stacks.common.results import Operation

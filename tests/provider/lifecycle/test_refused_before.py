@@ -10,7 +10,7 @@ from lease.ids import namespace_name
 from lease.manifest import Group
 from provider.lifecycle.state import Phase
 from provider.lifecycle.tenant_text import tenant_words
-from provider.protocols.objects import SECRET, STATEFUL_SET
+from provider.protocols.cluster import SECRET, STATEFUL_SET
 from provider.records.applied import applied_name
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.engine import Fault, Killed

@@ -11,7 +11,7 @@ from lease.ids import namespace_name
 from provider.errors import ChainError
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import NAMESPACE
+from provider.protocols.cluster import NAMESPACE
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 from tests.world.cluster import unreachable

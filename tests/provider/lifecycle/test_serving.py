@@ -10,7 +10,7 @@ from lease.build import SpecSettings
 from lease.ids import namespace_name
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
+from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
 from provider.records.applied import applied_name
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease

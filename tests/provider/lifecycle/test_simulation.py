@@ -15,7 +15,7 @@ from lease.manifest import Group
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseAnswer, LeaseState
-from provider.protocols.objects import INGRESS, IP_ADDRESS_POOL, PROVIDER_HOST
+from provider.protocols.cluster import INGRESS, IP_ADDRESS_POOL, PROVIDER_HOST
 from tests.provider.lifecycle.world import OTHER, OWNER, World, a_group, a_lease, closed, on_chain, unknown
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed

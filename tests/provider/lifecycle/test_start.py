@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from lease.ids import namespace_name
 from provider.lifecycle.state import Phase
-from provider.protocols.objects import SERVICE
+from provider.protocols.cluster import SERVICE
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.cluster import unreachable

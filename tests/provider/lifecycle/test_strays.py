@@ -10,7 +10,7 @@ import pytest
 from lease.ids import namespace_name
 from provider.lifecycle.drift import NETWORK_POLICY
 from provider.lifecycle.state import Phase
-from provider.protocols.objects import DEPLOYMENT, SECRET, SERVICE, STATEFUL_SET, Kind
+from provider.protocols.cluster import DEPLOYMENT, SECRET, SERVICE, STATEFUL_SET, Kind
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 LEASE = a_lease()

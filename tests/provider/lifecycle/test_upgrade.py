@@ -13,7 +13,7 @@ from lease.manifest import Group, Params
 from lease.spec import BUILDER_VERSION, LeaseSpec
 from provider.lifecycle.serving.convergence import PENDING
 from provider.lifecycle.state import Phase
-from provider.protocols.objects import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
+from provider.protocols.cluster import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
 from provider.records.applied import Applied, applied_name, applied_object, read_applied
 from provider.records.manifests import ManifestRecord, read_manifest
 from stacks.common.priority import Priority

@@ -21,7 +21,7 @@ from lease.spec import ClusterFacts, LeaseSpec
 from provider.lifecycle.drift import find_drift
 from provider.lifecycle.serving.convergence import PENDING
 from provider.lifecycle.state import Phase
-from provider.protocols.objects import MANIFEST, SECRET
+from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object
 from provider.records.manifests import ManifestRecord, read_manifest
 from tests.provider.lifecycle.older import OLDER, older_builder, run_older

@@ -23,7 +23,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
-from provider.protocols.objects import (
+from provider.protocols.cluster import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     MANIFEST,

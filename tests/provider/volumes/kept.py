@@ -11,7 +11,7 @@ from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import PERSISTENT_VOLUME
+from provider.protocols.cluster import PERSISTENT_VOLUME
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.provider.volumes.storage import Storage
 from tests.world.clock import FakeClock

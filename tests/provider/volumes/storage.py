@@ -6,7 +6,7 @@ from typing import Any
 
 from components.volumes import claim_templates
 from lease.spec import LeaseSpec
-from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from tests.world.cluster import FakeCluster
 
 __all__ = ["Storage"]

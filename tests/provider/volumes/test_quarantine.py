@@ -16,7 +16,7 @@ from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase
 from provider.observe.provider_status import provider_status
-from provider.protocols.objects import MANIFEST, NAMESPACE
+from provider.protocols.cluster import MANIFEST, NAMESPACE
 from provider.settings import Settings
 from provider.volumes.marks import read_kept
 from tests.provider.lifecycle.world import a_lease, unknown

@@ -12,7 +12,7 @@ from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.control import obey
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.objects import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from provider.volumes.marks import read_kept, rebound
 from provider.volumes.restore import NotRestored, Wish
 from tests.provider.lifecycle.world import OTHER, a_group, a_lease

@@ -21,7 +21,7 @@ from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox
 from provider.inventory.reading import node
 from provider.kube.client import KubeCluster
-from provider.protocols.objects import NODE
+from provider.protocols.cluster import NODE
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.conftest import DevnetCluster
 from tests.data import SDL

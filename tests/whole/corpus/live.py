@@ -11,7 +11,7 @@ from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.kube.client import KubeCluster
-from provider.protocols.objects import IP_ADDRESS_POOL, L2_ADVERTISEMENT, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from provider.units import parse_quantity
 from stacks.common.results import StackResult
 from stacks.engine import PulumiEngine

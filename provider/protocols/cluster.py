@@ -1,10 +1,13 @@
-"""Kinds of Kubernetes objects the provider reads and writes, and its durable records (kubernetes-objects.md §2.11)."""
+"""The Kubernetes API: the kinds of objects that the provider reads and writes, and the port behind which the API lives.
+
+`MANIFEST`, `PROVIDER_HOST` and `PROVIDER_LEASED_IP` are the provider's own records (kubernetes-objects.md §2.11).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "DEPLOYMENT",
@@ -24,6 +27,7 @@ __all__ = [
     "SERVICE",
     "STATEFUL_SET",
     "STORAGE_CLASS",
+    "Cluster",
     "Kind",
     "WatchEvent",
     "kind_of",
@@ -73,5 +77,38 @@ def kind_of(obj: Mapping[str, Any]) -> Kind:
     """The kind of a manifest. Raises ValueError for one that the provider does not write."""
     key = (obj.get("apiVersion"), obj.get("kind"))
     if key not in _KINDS:
-        raise ValueError(f"{key[0]} {key[1]} is none of the provider's kinds: add it to provider.protocols.objects")
+        raise ValueError(f"{key[0]} {key[1]} is none of the provider's kinds: add it to provider.protocols.cluster")
     return _KINDS[key]
+
+
+class Cluster(Protocol):
+    """The Kubernetes API: read, watch, small writes of plain manifests. Raises `ClusterError` naming the address."""
+
+    async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None: ...
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]: ...
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Iterable[Mapping[str, Any]] = (),
+    ) -> AsyncIterator[WatchEvent]:
+        """What exists now, then every change, for ever; re-lists by itself where it must. `known` is what its reader
+        has listed before, read once: what of it went before the watch began is told as DELETED, first of all.
+        """
+        ...
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        """Server-side apply with our field manager (`status`: the status subresource). Returns what is stored."""
+        ...
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
+    ) -> bool:
+        """False when it was not there. With `resource_version` only that very version is deleted (else `Conflict`)."""
+        ...
