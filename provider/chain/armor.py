@@ -1,7 +1,7 @@
-"""A private key as `akash keys export` writes it: ASCII armor around bytes that a passphrase encrypts.
+"""Armored private keys, as `akash keys export` writes them: ASCII armor around bytes that a passphrase encrypts.
 
-Older clients derive the key with bcrypt and use XSalsa20-Poly1305, newer ones Argon2id and ChaCha20-Poly1305. Inside is
-the key in amino: four bytes of its type, its length, 32 bytes.
+Older clients derive the encryption key with bcrypt and use XSalsa20-Poly1305, newer ones Argon2id and
+ChaCha20-Poly1305. The plain text is the private key in amino: four bytes of its type, its length, 32 bytes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["unarmored_key"]
 _BEGIN, _END = "-----BEGIN TENDERMINT PRIVATE KEY-----", "-----END TENDERMINT PRIVATE KEY-----"
 _SECP256K1 = bytes.fromhex("e1b0f79b20")
 _SALT = re.compile(r"[0-9a-fA-F]{32}")
-_LONGEST = 16_384
+_MAX_CHARACTERS = 16_384
 _BCRYPT_READS = 72
-"""bcrypt looks at no more bytes of a passphrase."""
+"""bcrypt ignores the bytes of a passphrase after these."""
 _WRONG = "the passphrase does not open this key, or the file is damaged"
 
 
 def unarmored_key(text: str, passphrase: str) -> bytes:
-    """The 32 bytes of a secp256k1 key. Raises ValueError without repeating a character of either."""
+    """The 32 bytes of a secp256k1 key. Raises ValueError without a character of `text` or `passphrase`."""
     headers, body = _opened(text)
     kind = headers.get("type", "secp256k1")
     if kind != "secp256k1":
-        raise ValueError(f"a key of type {kind[:20]!r} is not an account's; secp256k1 is needed")
+        raise ValueError(f"a key of type {kind[:20]!r} cannot sign for an account; secp256k1 is needed")
     if not _SALT.fullmatch(headers.get("salt", "")):
         raise ValueError("the armor has no salt of 32 hex digits")
     match headers.get("kdf"):
@@ -45,7 +45,7 @@ def unarmored_key(text: str, passphrase: str) -> bytes:
 
 
 def _opened(text: str) -> tuple[dict[str, str], bytes]:
-    lines = [line.strip() for line in text[:_LONGEST].strip().splitlines()]
+    lines = [line.strip() for line in text[:_MAX_CHARACTERS].strip().splitlines()]
     if len(lines) < 4 or lines[0] != _BEGIN or lines[-1] != _END:
         raise ValueError(f"not an exported key: it must start with {_BEGIN} and end with {_END}")
     start = next((index for index, line in enumerate(lines) if index and ":" not in line), len(lines))
@@ -59,7 +59,7 @@ def _opened(text: str) -> tuple[dict[str, str], bytes]:
 
 
 def _by_argon2(salt: bytes, body: bytes, passphrase: str) -> bytes:
-    """Its nonce is fixed, since every export has a salt of its own."""
+    """Decrypt with Argon2id and ChaCha20-Poly1305. The nonce is fixed, since every export has a salt of its own."""
     derived = Argon2id(salt=salt, length=32, iterations=1, lanes=4, memory_cost=64 * 1024).derive(passphrase.encode())
     try:
         plain = ChaCha20Poly1305(derived).decrypt(bytes(12), body, None)
@@ -79,5 +79,5 @@ def _by_bcrypt(text: str, passphrase: str) -> bytes:
 
 def _amino(plain: bytes) -> bytes:
     if len(plain) != len(_SECP256K1) + 32 or not plain.startswith(_SECP256K1):
-        raise ValueError("the file holds something else than a secp256k1 key")
+        raise ValueError("the file does not hold a secp256k1 key")
     return plain[len(_SECP256K1) :]

@@ -1,9 +1,10 @@
-"""Transactions: one serial queue a key up to the node's mempool, then each waits for its own block (chain.md §10).
+"""Broadcast: one serial queue per key up to the node's mempool, then each transaction waits for its block (chain.md
+§10).
 
-Callers say what they want in a block and get the outcome of that alone, whatever travels with it. Gas, sequence,
-sending and waiting are ours; only the key is cosmpy's. While one transaction is simulated and sent, wishes of one kind
-gather and share the next: bids of one block cost one or two transactions, and several are in flight with consecutive
-sequences (a node took 240 of them, in order, in one block: recordings/chain README, "Measured").
+A caller asks for messages in a block and gets the outcome of these messages alone, whatever shares their transaction.
+While one transaction is simulated and sent, intents of one kind gather and share the next: bids of one block cost one
+or two transactions, and several transactions are pending with consecutive sequences (a node accepted 240 of them, in
+order, in one block: recordings/chain README, "Measured"). Only the key is cosmpy's.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Sequence
 
 import structlog
 
+from provider.chain.connection import AskHead, NodeClient
 from provider.chain.keys import SigningKey
-from provider.chain.tx.flights import Flight, Flights
 from provider.chain.tx.inclusion import Included
-from provider.chain.tx.intents import Intent, intent_of, unknown_intent
+from provider.chain.tx.intents import Intent, earlier_intent, intent_of
 from provider.chain.tx.journal import Fate, Journal, MemoryJournal, SentTx
-from provider.chain.tx.landing import land
-from provider.chain.tx.node import AskHead, Node
 from provider.chain.tx.outbox import Outbox
+from provider.chain.tx.outcomes import deliver_outcome
+from provider.chain.tx.pending_transactions import PendingTransaction, PendingTransactions
 from provider.chain.tx.policy import Policy
-from provider.chain.tx.queue import Waiting
+from provider.chain.tx.queue import IntentQueue
 from provider.errors import ChainError, NotSent
 from provider.protocols import Clock
 from provider.protocols.chain import Message, TxResult
@@ -31,16 +32,16 @@ from provider.protocols.chain import Message, TxResult
 __all__ = ["Broadcaster"]
 
 _log = structlog.get_logger(__name__)
-_RETRY_SECONDS = 1.0
-_CLOSE_SECONDS = 2.0
+_RETRY_S = 1.0
+_CLOSE_S = 2.0
 
 
 class Broadcaster:
-    """Sends for one key. It starts with the first wish; `close` it at the end."""
+    """Sends for one key. It starts with the first call of `broadcast`; `close` it at the end."""
 
     def __init__(
         self,
-        node: Node,
+        node: NodeClient,
         key: SigningKey,
         *,
         head: AskHead,
@@ -53,69 +54,71 @@ class Broadcaster:
         self._policy = policy
         kept = MemoryJournal() if journal is None else journal
         self._outbox = Outbox(node, key, head=head, clock=clock, policy=policy, journal=kept)
-        self._flights = Flights(node, head=head, clock=clock, ended=self._ended, window=policy.timeout_blocks)
-        self._waiting = Waiting()
-        self._wishes: dict[str, Intent] = {}
+        self._pending = PendingTransactions(
+            node, head=head, clock=clock, ended=self._ended, window=policy.timeout_blocks
+        )
+        self._queue = IntentQueue()
+        self._intents: dict[str, Intent] = {}
         self._changed = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self._closing = False
 
     @property
     def shared_key(self) -> int:
-        """How often somebody else was seen sending with our key."""
+        """How often another sender with the same key was noticed."""
         return self._outbox.account.shared
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
-        """Until it is in a block with code 0; gas and fee are this caller's share.
+        """Send `messages` and wait until they are in a block with code 0; the result holds this caller's share of gas
+        and fee.
 
-        Raises `TxRefused` when the chain says no, `NotSent` when nothing happened, and plain `ChainError` when it is
-        sent and its end not known within the time limit: then the same wish joins the one on its way.
+        Raises `TxRefused` when the chain refuses them, `NotSent` when nothing was sent, and plain `ChainError` when the
+        outcome is not known within the time limit: the same call then waits for the pending transaction.
         """
         try:
-            wish = intent_of(messages)
+            requested = intent_of(messages)
         except ValueError as error:
             raise NotSent(self._node.address, str(error)) from error
-        intent = self._wishes.setdefault(wish.key, wish)
-        if intent is wish:
-            self._waiting.add(intent)
+        intent = self._intents.setdefault(requested.key, requested)
+        if intent is requested:
+            self._queue.add(intent)
             self._changed.set()
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name="transactions")
         return await self._outcome(intent)
 
     async def close(self) -> None:
-        """Stop watching; what is being sent is finished if it takes no longer than a moment. What was sent stays sent:
-        the journal knows it.
+        """Stop. A transaction that is being sent has two seconds to get there; the journal knows those that were sent.
         """
         self._closing = True
         self._changed.set()
         if self._worker is not None:
             with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-                await asyncio.wait_for(self._worker, _CLOSE_SECONDS)
+                await asyncio.wait_for(self._worker, _CLOSE_S)
             self._worker = None
-        await self._flights.close()
+        await self._pending.close()
 
     async def _outcome(self, intent: Intent) -> TxResult:
         intent.waiters += 1
         try:
-            await self._done_or_late(intent)
+            await self._wait_for_outcome(intent)
         finally:
             intent.waiters -= 1
-            if not intent.waiters and intent in self._waiting:
-                self._waiting.discard(intent)  # nobody wants it any more, and it was never sent
+            if not intent.waiters and intent in self._queue:
+                self._queue.discard(intent)  # no caller waits for it any more, and it was never sent
                 intent.finish(NotSent(self._node.address, "given up before it was sent"))
-            self._fulfilled(intent)
+            self._drop_if_done(intent)
         if isinstance(intent.outcome, TxResult):
             return intent.outcome
         if intent.outcome is not None:
             raise intent.outcome
         raise ChainError(
             self._node.address,
-            f"transaction {intent.flight} was accepted but is in no block after {self._policy.timeout_s:g} s; it is "
+            f"transaction {intent.tx_hash} was accepted but is in no block after {self._policy.timeout_s:g} s; it is "
             "looked up until its last height has passed, and nothing in it is sent again before",
         )
 
-    async def _done_or_late(self, intent: Intent) -> None:
+    async def _wait_for_outcome(self, intent: Intent) -> None:
         timer = asyncio.ensure_future(self._clock.sleep(self._policy.timeout_s))
         waiter = asyncio.ensure_future(intent.done.wait())
         try:
@@ -125,7 +128,7 @@ class Broadcaster:
             waiter.cancel()
 
     async def _work(self) -> None:
-        await self._take_up_unknown()
+        await self._resume_earlier()
         while not self._closing:
             batch = self._next()
             if batch:
@@ -134,8 +137,8 @@ class Broadcaster:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def _take_up_unknown(self) -> None:
-        """Those of the process before us come first: nothing of theirs may be sent a second time."""
+    async def _resume_earlier(self) -> None:
+        """Watch the transactions of an earlier process first: nothing in them may be sent a second time."""
         found: Sequence[SentTx] = ()
         while not self._closing:
             try:
@@ -143,58 +146,60 @@ class Broadcaster:
                 break
             except ChainError as error:
                 _log.warning("chain.nothing_sent_yet", problem=str(error))
-                await self._clock.sleep(_RETRY_SECONDS)
+                await self._clock.sleep(_RETRY_S)
         for tx in found:
-            intents = tuple(self._take_up(unknown_intent(key, flight=tx.hash)) for key in tx.keys)
-            _log.info("chain.transaction_taken_up", hash=tx.hash, timeout_height=tx.timeout_height)
-            self._flights.launch(Flight(tx, intents))
+            intents = tuple(self._adopt(earlier_intent(key, tx_hash=tx.hash)) for key in tx.keys)
+            _log.info("chain.transaction_resumed", hash=tx.hash, timeout_height=tx.timeout_height)
+            self._pending.watch(PendingTransaction(tx, intents))
 
-    def _take_up(self, intent: Intent) -> Intent:
-        """A wish that is waiting already waits for this one's end instead."""
-        wished = self._wishes.get(intent.key)
-        if wished is None:
-            self._wishes[intent.key] = intent
-            return intent
-        self._waiting.discard(wished)
-        return wished
+    def _adopt(self, earlier: Intent) -> Intent:
+        """The intent that gets the outcome of `earlier`: the queued one of the same key, which then needs no sending,
+        else `earlier` itself.
+        """
+        queued = self._intents.get(earlier.key)
+        if queued is None:
+            self._intents[earlier.key] = earlier
+            return earlier
+        self._queue.discard(queued)
+        return queued
 
     def _next(self) -> tuple[Intent, ...]:
-        most = 1 if self._outbox.account.careful else self._policy.in_flight
-        if len(self._flights) >= most:
+        most = 1 if self._outbox.account.careful else self._policy.max_pending
+        if len(self._pending) >= most:
             return ()
-        return self._waiting.take(settling=self._flights.settling, at_most=self._policy.batch)
+        return self._queue.take(settling=self._pending.settling, at_most=self._policy.batch)
 
     async def _send(self, batch: tuple[Intent, ...]) -> None:
         problem: Exception | None = None
         try:
-            await self._outbox.send(batch, self._flights)
+            await self._outbox.send(batch, self._pending)
         except ChainError as error:
             problem = error if isinstance(error, NotSent) else NotSent(error.address, error.problem)
             problem.__cause__ = error if problem is not error else error.__cause__
         except Exception as error:
             _log.exception("chain.sending_failed")
-            problem = NotSent(self._node.address, f"a defect of ours: {error!r}")
+            problem = NotSent(self._node.address, f"a defect of this program: {error!r}")
         for intent in batch:
-            if not intent.done.is_set() and not intent.flight:
-                intent.finish(problem or NotSent(self._node.address, "it was left behind"))
-            self._fulfilled(intent)
+            if not intent.done.is_set() and not intent.tx_hash:
+                intent.finish(problem or NotSent(self._node.address, "the transaction was sent without it"))
+            self._drop_if_done(intent)
 
-    async def _ended(self, flight: Flight, included: Included | None) -> None:
-        fate = land(flight, included, address=self._node.address, again=self._again)
+    async def _ended(self, pending: PendingTransaction, included: Included | None) -> None:
+        fate = deliver_outcome(pending, included, address=self._node.address, requeue=self._requeue)
         if fate is Fate.DONE:
             self._outbox.account.careful = False
         elif fate is Fate.LAPSED:
             self._outbox.account.forget()
-        for intent in flight.intents:
-            self._fulfilled(intent)
+        for intent in pending.intents:
+            self._drop_if_done(intent)
         self._changed.set()
-        await self._outbox.ended(flight, fate, height=included.height if included else 0)
+        await self._outbox.ended(pending, fate, height=included.height if included else 0)
 
-    def _fulfilled(self, intent: Intent) -> None:
-        """Several may hear of its end; by then the next wish of the same key can be there."""
-        if intent.done.is_set() and self._wishes.get(intent.key) is intent:
-            del self._wishes[intent.key]
+    def _drop_if_done(self, intent: Intent) -> None:
+        """Several callers may get this far; by then another intent of the same key can be there."""
+        if intent.done.is_set() and self._intents.get(intent.key) is intent:
+            del self._intents[intent.key]
 
-    def _again(self, intent: Intent) -> None:
-        intent.flight = ""
-        self._waiting.put_back(intent)
+    def _requeue(self, intent: Intent) -> None:
+        intent.tx_hash = ""
+        self._queue.put_back(intent)

@@ -1,5 +1,5 @@
-"""Domain data ⇄ protobuf. Traps of the wire (chain.md §2): decimals are whole numbers × 10^18 as text, resource
-values are ASCII digits.
+"""Conversion between domain data and protobuf. On the wire decimals are whole numbers × 10^18 as text and resource
+values are ASCII digits (chain.md §2).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def dec_from_wire(text: str) -> Decimal:
         return Decimal(0)
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 100:
-        raise ValueError(f"{text[:60]!r} is not a decimal as the wire has it (a whole number of 10^-18)")
+        raise ValueError(f"{text[:60]!r} is not a decimal of the wire (a whole number of 10^-18)")
     with localcontext(prec=120):
         scaled = Decimal(sign + digits).scaleb(-_PLACES)
         return scaled.quantize(Decimal(1)) if scaled == scaled.to_integral_value() else scaled.normalize()
@@ -88,7 +88,7 @@ def lease_id_to_pb(item: LeaseId) -> Any:
 
 
 def lease_id_from_pb(item: Any) -> LeaseId:
-    """From a BidID or a LeaseID; bseq is always 0 on chain."""
+    """The lease id in a BidID or a LeaseID; bseq is always 0 on chain."""
     return LeaseId(item.owner, item.dseq, item.gseq, item.oseq, item.provider)
 
 
@@ -101,7 +101,7 @@ def attributes_from_pb(items: Iterable[Any]) -> tuple[Attribute, ...]:
 
 
 def resources_to_pb(item: Resources) -> Any:
-    """GPU is always present, also with 0 units (chain.md §4.3)."""
+    """The resources as protobuf. GPU is always present, also with 0 units (chain.md §4.3)."""
     return resources_pb.Resources(
         id=item.id,
         cpu=resources_pb.CPU(units=_value(item.cpu_milli), attributes=attributes_to_pb(item.cpu_attributes)),
@@ -157,7 +157,7 @@ def group_to_pb(spec: GroupSpec) -> Any:
 
 
 def group_from_pb(spec: Any) -> GroupSpec:
-    """An empty list and an absent one are one thing on the wire; requirements come back as None then."""
+    """The group. An empty and an absent list are the same on the wire; both become None in the requirements."""
     signed = spec.requirements.signed_by
     return GroupSpec(
         name=spec.name,

@@ -1,4 +1,4 @@
-"""`CometChain`: `protocols.Chain` over the CometBFT RPC of one or several nodes and nothing else."""
+"""`CometChain`: the port `protocols.Chain` over the CometBFT RPC of one or several nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["CometChain"]
 
 
 class CometChain:
-    """`chain_id` empty: taken from the first node's answer, then fixed. Close it at the end (`async with` does)."""
+    """`chain_id` empty: taken from the first node that answers, then fixed. Close it at the end (`async with` does)."""
 
     def __init__(
         self,
@@ -80,24 +80,24 @@ class CometChain:
 
     @property
     def address(self) -> str:
-        """The RPC address in use, fit for a log."""
+        """The RPC address in use, without secrets."""
         return self._rpc.address
 
     @property
     def chain_id(self) -> str:
-        """Empty while neither said nor found."""
+        """Empty while it is neither set nor learned from a node."""
         return self._rpc.chain_id
 
     def expect(self, chain_id: str) -> None:
-        """From now on only nodes of this chain count; empty: of the chain that the first one serves."""
+        """Use only nodes of this chain from now on; empty: of the chain that the first node serves."""
         self._rpc.chain_id = chain_id
 
     def nodes(self) -> tuple[NodeView, ...]:
-        """Every address with its health."""
+        """Every node with its health, in the order of preference."""
         return self._rpc.views()
 
     async def head(self) -> Head:
-        """Where the node in use stands. Raises `WrongChain` when no node serves the chain we know."""
+        """The head of the node in use. Raises `WrongChain` when no node serves the expected chain."""
         return await self._rpc.head()
 
     def follow(self, *, after: int) -> AsyncIterator[Block]:
@@ -126,8 +126,8 @@ class CometChain:
         return await queries.bidders(self._rpc, order)
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        """Asks the node for its chain first, and then the same node: only one of ours proves anything
-        (docs/architecture.md §2).
+        """The lease as one node reports it, after that node's chain was checked: only a node of the expected chain
+        proves anything (docs/architecture.md §2).
         """
 
         async def ask(node: Connection) -> LeaseAnswer:
@@ -169,5 +169,5 @@ class CometChain:
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         if self._broadcaster is None:
-            raise ChainError(self._rpc.address, "no key was given, so nothing can be signed")
+            raise ChainError(self._rpc.address, "nothing can be signed without a key")
         return await self._broadcaster.broadcast(messages)

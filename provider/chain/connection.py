@@ -1,5 +1,6 @@
-"""One node's RPC address: a question over HTTP, bounded in time and size, and the way to its websocket
-(chain.md §7).
+"""The connection to one node: RPC requests over HTTP, bounded in time and size, and its websocket (chain.md §7).
+
+`QueryClient` and `NodeClient` are what queries and transactions need of a node, or of several nodes as one.
 """
 
 from __future__ import annotations
@@ -7,29 +8,40 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
 from provider.errors import ChainError
+from provider.protocols.chain import Head
 from provider.tls import ClientTls
 
-__all__ = ["AbciAnswer", "Asked", "Connection", "QueryError", "RpcError", "TryLater", "shown"]
+__all__ = [
+    "AbciAnswer",
+    "AskHead",
+    "Connection",
+    "NodeClient",
+    "QueryClient",
+    "QueryError",
+    "RpcError",
+    "TryLater",
+    "shown",
+]
 
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""A block of 240 bids answers with a few MB; what is larger than this is not an answer."""
+"""The answer for a block of 240 bids has a few MB; anything larger than this is not an answer."""
 _MAX_FRAME_BYTES = 4 * 1024 * 1024
 _LATER = frozenset({429, 502, 503, 504})
-_LONGEST_LATER_SECONDS = 60.0
+_MAX_LATER_S = 60.0
 _T = TypeVar("_T")
 
 
 class RpcError(ChainError):
-    """The node answered with a JSON-RPC error: `code` and its text (`data` where given). Not retried."""
+    """A JSON-RPC error of the node: `code` and its text (`data` where given). Not retried."""
 
     def __init__(self, address: str, method: str, *, code: int, text: str) -> None:
         super().__init__(address, f"{method}: {text} ({code})")
@@ -38,7 +50,7 @@ class RpcError(ChainError):
 
 
 class QueryError(ChainError):
-    """abci_query answered with a code; codespace is always `sdk`: 22 not found, 18 invalid argument, else 6
+    """An error code of `abci_query`; codespace is always `sdk`: 22 not found, 18 invalid argument, else 6
     (recording, §5).
     """
 
@@ -50,7 +62,7 @@ class QueryError(ChainError):
 
 
 class TryLater(ChainError):
-    """The node, or a proxy before it, has no time for us: `seconds` as it says in Retry-After, 0 when it does not."""
+    """The node, or a proxy before it, is overloaded. `seconds` as in its Retry-After header, 0 without one."""
 
     def __init__(self, address: str, problem: str, *, seconds: float) -> None:
         super().__init__(address, problem)
@@ -59,14 +71,14 @@ class TryLater(ChainError):
 
 @dataclass(frozen=True, slots=True)
 class AbciAnswer:
-    """Protobuf bytes and the height of the state they were read from (0 when the node did not say)."""
+    """Protobuf bytes and the height of the state they were read from (0 when the node gave none)."""
 
     value: bytes
     height: int
 
 
-class Asked(Protocol):
-    """What answers queries: one node, or several as one."""
+class QueryClient(Protocol):
+    """What answers queries: one node, or several as one. `query` is bounded in time and raises `ChainError`."""
 
     @property
     def address(self) -> str: ...
@@ -74,8 +86,17 @@ class Asked(Protocol):
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer: ...
 
 
+class NodeClient(QueryClient, Protocol):
+    """CometBFT's RPC, as sending transactions needs it. `call` is bounded in time and raises `ChainError`."""
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]: ...
+
+
+AskHead: TypeAlias = Callable[[], Awaitable[Head]]
+
+
 class Connection:
-    """One address, with or without a path prefix. The session opens at the first question; `close` it at the end."""
+    """One address, with or without a path prefix. The session opens at the first request; `close` it at the end."""
 
     def __init__(self, address: str, *, timeout: float = 10.0, tls: ClientTls | None = None) -> None:
         self._url = URL(address)
@@ -91,14 +112,14 @@ class Connection:
             await self._session.close()
 
     async def call(self, method: str, params: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
-        """The `result` object, asked for once. Integer parameters must be given as text (recording, §8)."""
+        """The `result` object of one request, not retried. Integer parameters must be text (recording, §8)."""
         name = _named(method, params)
         return self._result(name, *await self._answer(name, method, params, seconds=seconds or self.timeout))
 
     async def read(self, method: str, params: dict[str, Any], decode: Callable[[bytes], _T]) -> _T:
-        """As `call`, for an answer too large to be built whole: `decode` has the body as it came.
+        """As `call`, for an answer too large to be built as dicts: `decode` gets the body of the answer.
 
-        Raises ValueError when `decode` does so for what `call` would have taken for an answer.
+        Raises the ValueError of `decode` when `call` would have accepted the answer.
         """
         name = _named(method, params)
         status, text = await self._answer(name, method, params, seconds=self.timeout)
@@ -109,7 +130,7 @@ class Connection:
             raise
 
     async def _answer(self, name: str, method: str, params: dict[str, Any], *, seconds: float) -> tuple[int, bytes]:
-        """HTTP status and body of one question."""
+        """HTTP status and body of one request."""
         self._next_id += 1
         body = {"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}
         try:
@@ -131,7 +152,7 @@ class Connection:
         return _abci_answer(self.address, path, await self.call("abci_query", params))
 
     async def websocket(self, *, ping_seconds: float) -> aiohttp.ClientWebSocketResponse:
-        """Connected; a peer that leaves a ping unanswered for half of `ping_seconds` is dropped."""
+        """A connected websocket; it closes when the peer leaves a ping unanswered for half of `ping_seconds`."""
         timeout = aiohttp.ClientWSTimeout(ws_close=2.0)
         async with asyncio.timeout(self.timeout):
             return await self._open().ws_connect(
@@ -156,15 +177,15 @@ class Connection:
         return bytes(text)
 
     def _refuse_other(self, name: str, response: aiohttp.ClientResponse) -> None:
-        """What a proxy says in place of the node."""
+        """Raise for the statuses with which a proxy answers in place of the node."""
         status = response.status
         if status in _LATER:
             seconds = _seconds(response.headers.get("Retry-After", ""))
-            raise TryLater(self.address, f"{name}: HTTP {status}, it has no time for us", seconds=seconds)
+            raise TryLater(self.address, f"{name}: HTTP {status}, the node is overloaded", seconds=seconds)
         if 300 <= status < 400:
             place = shown(response.headers.get("Location", ""))
             raise ChainError(
-                self.address, f"{name}: HTTP {status}, sent to {place!r}: set AP_NODE to the right address"
+                self.address, f"{name}: HTTP {status}, redirected to {place!r}: set AP_NODE to the right address"
             )
 
     def _result(self, name: str, status: int, text: bytes) -> dict[str, Any]:
@@ -187,8 +208,8 @@ class Connection:
 
 
 def shown(address: str) -> str:
-    """The address as it may stand in a log: no user, no password, no query; a path segment that looks like a key is
-    cut.
+    """The address without secrets, for logs: no user, no password, no query; a path segment that looks like a key is
+    cut short.
     """
     bare = re.sub(r"//[^/@\s]*@", "//", address).split("?")[0].split("#")[0].rstrip("/")
     head, slashes, rest = bare.partition("//")
@@ -198,19 +219,19 @@ def shown(address: str) -> str:
 
 
 def _named(method: str, params: dict[str, Any]) -> str:
-    """The method with what it is about: a query's path, a height."""
+    """The method with its subject: the path of a query, a height."""
     path, height = params.get("path"), str(params.get("height", "0"))
     return method + (f" {path}" if path else "") + (f" at height {height}" if height != "0" else "")
 
 
 def _without_url(error: Exception) -> str:
-    """aiohttp puts the address, and with it a key in its path, into some texts."""
+    """The error's text with addresses made safe: aiohttp puts the address, and a key in its path, into some texts."""
     return re.sub(r"(?:https?|wss?)://[^\s'\"),]+", lambda found: shown(found[0]), str(error)) or type(error).__name__
 
 
 def _seconds(text: str) -> float:
-    """Retry-After in seconds; its other form, a date, is not worth reading."""
-    return min(_LONGEST_LATER_SECONDS, float(text)) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
+    """Retry-After in seconds; 0 for its other form, a date."""
+    return min(_MAX_LATER_S, float(text)) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
 
 
 def _abci_answer(address: str, path: str, result: dict[str, Any]) -> AbciAnswer:
@@ -221,7 +242,7 @@ def _abci_answer(address: str, path: str, result: dict[str, Any]) -> AbciAnswer:
             log, codespace = str(response.get("log", "")), str(response.get("codespace", ""))
             raise QueryError(address, path, codespace=codespace, code=code, log=log)
         return AbciAnswer(base64.b64decode(response.get("value") or "", validate=True), height)
-    except (ValueError, TypeError, OverflowError) as error:  # JSON knows numbers that are none: 1e999
+    except (ValueError, TypeError, OverflowError) as error:  # JSON allows numbers that no integer holds: 1e999
         text = f"query {path}: the answer is not base64 with a code and a height: {error}"
         raise ChainError(address, text) from error
 

@@ -1,4 +1,4 @@
-"""Typed events out of `block_results`, and ids out of events (chain.md §8)."""
+"""Typed events in the answer to `block_results`, and the ids in events (chain.md §8)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Attribute(msgspec.Struct, gc=False):
 class _Event(msgspec.Struct, gc=False):
     type: str
     attributes: msgspec.Raw = msgspec.Raw(b"null")
-    """Left as they came: most events of a block are none of ours."""
+    """Not decoded: most events of a block are not Akash events."""
 
 
 class _Tx(msgspec.Struct, gc=False):
@@ -64,7 +64,7 @@ class _Results(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """Of JSON-RPC to `block_results`. Building all of a full block as dicts takes five times as long."""
+    """The JSON-RPC answer to `block_results`. Building a full block as dicts takes five times as long."""
 
     result: _Results
     error: object = None
@@ -75,13 +75,13 @@ _ATTRIBUTES = msgspec.json.Decoder(list[_Attribute] | None)
 
 
 def block_from_answer(height: int, text: bytes) -> Block:
-    """The Akash events of transactions that succeeded, in order, then those of the block itself, out of the body of
-    the answer to `block_results`. Raises ValueError if malformed, an error, or for another height.
+    """The Akash events of successful transactions in order, then those of the block itself. `text`: the body of the
+    answer to `block_results`. Raises ValueError when it is malformed, an error, or for another height.
     """
     try:
         return Block(height=height, events=tuple(_events(height, text)))
     except RecursionError as error:
-        raise ValueError("the answer is too deep to be one") from error
+        raise ValueError("the answer is nested too deeply") from error
 
 
 def _events(height: int, text: bytes) -> Iterable[Event]:
@@ -107,7 +107,7 @@ def _fields(event: _Event) -> dict[str, Any]:
 
 
 def deployment_id(event: Event) -> DeploymentId | None:
-    """The deployment an event is about; None when its `id` has none or is malformed, which no honest node sends."""
+    """The deployment in an event's `id`; None when the id lacks one or is malformed, which no honest node sends."""
     item = _id(event)
     return DeploymentId(str(item["owner"]), int(item["dseq"])) if _has(item, "owner", "dseq") else None
 
@@ -122,7 +122,7 @@ def group_id(event: Event) -> GroupId | None:
 
 
 def order_id(event: Event) -> OrderId | None:
-    """Of an order, bid or lease event."""
+    """The order in the id of an order, bid or lease event, else None."""
     item = _id(event)
     if not _has(item, "owner", "dseq", "gseq", "oseq"):
         return None
@@ -130,7 +130,7 @@ def order_id(event: Event) -> OrderId | None:
 
 
 def lease_id(event: Event) -> LeaseId | None:
-    """Of a bid or lease event."""
+    """The lease in the id of a bid or lease event, else None."""
     item, order = _id(event), order_id(event)
     return order.bid_by(str(item["provider"])) if order is not None and _has(item, "provider") else None
 
@@ -141,7 +141,7 @@ def _id(event: Event) -> Mapping[str, Any]:
 
 
 def _has(item: Mapping[str, Any], *names: str) -> bool:
-    """Whether all are there, each of its kind: a number beyond its field could be asked about nowhere."""
+    """Whether all fields are present and valid. A number beyond its protobuf field could not be queried."""
     numbers = [(str(item.get(name)), _BELOW[name]) for name in names if name in _BELOW]
     texts = [item.get(name) for name in names if name not in _BELOW]
     return all(

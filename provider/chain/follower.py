@@ -1,5 +1,5 @@
-"""Following the chain by height: the websocket only wakes us, `/status` is asked anyway, no block is skipped
-(chain.md §9).
+"""The follower: every block by height. The websocket only shortens the wait, `/status` is polled anyway, and no block
+is skipped (chain.md §9).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from provider.protocols.chain import Block, Head
 __all__ = ["follow"]
 
 _log = structlog.get_logger(__name__)
-_MAX_PAUSE_SECONDS = 15.0
+_MAX_PAUSE_S = 15.0
 _TRIES_BEFORE_GAP = 3
-"""A height is announced when its results are saved, but a node behind a balancer may lag; after this many tries it is
-a gap.
+"""A height is announced when its results are saved, but a node behind a load balancer may lag; after this many tries
+the height is a gap.
 """
 _UNREADABLE_BEFORE_GAP = 3
-"""When no node gave a height readably so many times, better a gap than to stand there."""
+"""After this many unreadable answers for a height it is a gap, so that the follower goes on."""
 _WINDOW = 16
-"""Blocks asked for at once when many are missing; grows from one, back to one at a failure."""
-_SILENT_SECONDS = 20.0
+"""The most blocks requested at once when many are missing; starts at one, and again at one after a failure."""
+_SILENT_S = 20.0
 _AHEAD = "must be less than or equal to the current blockchain height"
 _LOWEST = "lowest height is "
 
 
 class _Unreadable(ChainError):
-    """The node has the height, and what it says of it cannot be."""
+    """The node has the height, and its answer is malformed."""
 
 
 async def follow(rpc: RpcClient, *, after: int, clock: Clock, poll_seconds: float) -> AsyncIterator[Block]:
     """Every block above `after`, once each and in order, for ever. Errors are logged and retried; a node of another
-    chain, one that is catching up or one below our height gives nothing.
+    chain, a node that is catching up and a node below the last height yield no block.
     """
     headers = Headers(rpc, clock=clock)
     listener = asyncio.create_task(headers.run(), name="chain websocket")
@@ -55,7 +55,7 @@ async def follow(rpc: RpcClient, *, after: int, clock: Clock, poll_seconds: floa
                         yield block
                 pause = poll_seconds
             except ChainError as error:
-                pause = follower.failed(error)
+                pause = follower.pause_after(error)
             await headers.wait(pause)
     finally:
         listener.cancel()
@@ -64,82 +64,85 @@ async def follow(rpc: RpcClient, *, after: int, clock: Clock, poll_seconds: floa
 
 
 class _Follower:
-    """Where we are, and how it goes."""
+    """The height that was delivered last, and the failures since."""
 
     def __init__(self, rpc: RpcClient, height: int, *, clock: Clock, headers: Headers, poll_seconds: float) -> None:
         self._rpc = rpc
         self._clock = clock
         self._headers = headers
         self._poll_seconds = poll_seconds
-        self._asked_at = -poll_seconds
+        self._polled_at = -poll_seconds
         self._height = height
         self._failures = 0
         self._unreadable = 0
         self._window = 1
-        self._told_behind = False
-        self._tip, self._risen_at, self._told_silent = 0, clock.monotonic(), False
-        rpc.saw(height)
+        self._logged_behind = False
+        self._tip, self._risen_at, self._logged_silent = 0, clock.monotonic(), False
+        rpc.raise_floor(height)
 
     async def new_blocks(self) -> AsyncGenerator[Block, None]:
-        """Up to the height that is known now."""
+        """The blocks up to the height that is known now."""
         last = await self._last()
         while self._height < last:
             async with contextlib.aclosing(self._stretch(self._height + 1, last)) as blocks:
                 async for block in blocks:
                     self._height, self._failures, self._unreadable = block.height, 0, 0
-                    self._rpc.saw(block.height)
+                    self._rpc.raise_floor(block.height)
                     yield block
         self._failures = 0
 
     async def _last(self) -> int:
-        """The height to read up to. The very next block is read on the websocket's word, as long as the status was
-        asked for not long ago.
+        """The height to read up to. The next block is read as soon as the websocket announces it, if the status was
+        polled within the poll interval.
         """
         now = self._clock.monotonic()
-        if self._headers.heard == self._height + 1 and not self._failures and now - self._asked_at < self._poll_seconds:
-            return self._headers.heard
+        if (
+            self._headers.announced == self._height + 1
+            and not self._failures
+            and now - self._polled_at < self._poll_seconds
+        ):
+            return self._headers.announced
         head = await self._rpc.head()
-        self._asked_at = now
-        self._headers.found(head.height)
-        self._listen_for_silence(head.height, now)
-        return 0 if self._waits_for(head) else head.height
+        self._polled_at = now
+        self._headers.check_socket(head.height)
+        self._log_silence(head.height, now)
+        return 0 if self._is_behind(head) else head.height
 
-    def failed(self, error: ChainError) -> float:
-        """Seconds to wait now."""
+    def pause_after(self, error: ChainError) -> float:
+        """Log and count a failure; the seconds to wait after it."""
         self._failures += 1
         self._window = 1
         self._unreadable += isinstance(error, _Unreadable | PartlyRefused)
         event = "chain.wrong" if isinstance(error, WrongChain) else "chain.unreachable"
         _log.warning(event, node=error.address, problem=error.problem, failures=self._failures)
-        return jittered(min(_MAX_PAUSE_SECONDS, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
+        return jittered(min(_MAX_PAUSE_S, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
 
-    def _listen_for_silence(self, tip: int, now: float) -> None:
-        """A chain that stands still is no error of any node, and still an operator wants to know."""
+    def _log_silence(self, tip: int, now: float) -> None:
+        """Log once that the chain stands still: no node fails then, and the operator must know."""
         if tip > self._tip:
-            self._tip, self._risen_at, self._told_silent = tip, now, False
-        elif not self._told_silent and now - self._risen_at > max(_SILENT_SECONDS, self._rpc.pace.silence):
-            self._told_silent = True
+            self._tip, self._risen_at, self._logged_silent = tip, now, False
+        elif not self._logged_silent and now - self._risen_at > max(_SILENT_S, self._rpc.pace.silence):
+            self._logged_silent = True
             seconds = round(now - self._risen_at)
-            _log.error(
-                "chain.silent", node=self._rpc.address, height=tip, seconds=seconds, remedy="does any node go on?"
-            )
+            remedy = "check whether another node has newer blocks; if so, set AP_NODE to it"
+            _log.error("chain.silent", node=self._rpc.address, height=tip, seconds=seconds, remedy=remedy)
 
-    def _waits_for(self, head: Head) -> bool:
-        """Blocks of the past are no news: neither those of a node that catches up nor of one that is behind us."""
+    def _is_behind(self, head: Head) -> bool:
+        """Whether the node is catching up or below the last height, so that its blocks are not new; logged once."""
         behind = head.catching_up or head.height < self._height
-        if behind and not self._told_behind:
+        if behind and not self._logged_behind:
             _log.warning(
                 "chain.node_behind",
                 node=self._rpc.address,
                 height=head.height,
-                ours=self._height,
+                known=self._height,
                 catching_up=head.catching_up,
             )
-        self._told_behind = behind
+        self._logged_behind = behind
         return behind
 
     async def _stretch(self, first: int, last: int) -> AsyncGenerator[Block, None]:
-        """Blocks from `first`, several asked for at once; ends early behind a gap."""
+        """Blocks from `first` to `last`, several requested at once; ends early after a gap."""
         asked: deque[asyncio.Task[Block]] = deque()
         height = first
         try:
@@ -158,17 +161,16 @@ class _Follower:
             await asyncio.gather(*asked, return_exceptions=True)
 
     async def _block(self, height: int) -> Block:
-        """The block at `height`, or the first readable one above it, or an empty one at `height`: the last two marked
-        as gaps.
+        """The block at `height`; else, marked as a gap, the first readable block above it or an empty block at
+        `height`.
         """
         for attempt in range(_TRIES_BEFORE_GAP):
             try:
                 return await self._results(height)
             except RpcError as refusal:
                 if _AHEAD in refusal.text:
-                    raise ChainError(
-                        refusal.address, f"has not got height {height} yet, which its status has"
-                    ) from None
+                    problem = f"does not have height {height} yet, which its status announces"
+                    raise ChainError(refusal.address, problem) from None
                 if lowest := await self._lowest(refusal, height):
                     return await self._after_gap(height, lowest)
                 problem = refusal.text
@@ -177,7 +179,7 @@ class _Follower:
         return Block(height=height, events=(), missed_from=height)
 
     async def _lowest(self, refusal: RpcError, height: int) -> int:
-        """The first height that is there, when `height` was pruned everywhere; 0 when it was not."""
+        """The first height that exists, when `height` was pruned everywhere; 0 when it was not pruned."""
         number = refusal.text.partition(_LOWEST)[2]
         said = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
         head = await self._rpc.head()

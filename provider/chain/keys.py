@@ -1,4 +1,4 @@
-"""The account's key: read once, never printed. Addresses are bech32 `akash` over secp256k1, HD path m/44'/118'/0'/0/N
+"""The provider's key: read once, never printed. Addresses are bech32 `akash` over secp256k1, HD path m/44'/118'/0'/0/N
 (chain.md §2).
 """
 
@@ -29,14 +29,14 @@ _PREFIX = "akash"
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A key and its address; `private` never reaches a text."""
+    """A key and its address; `private` appears in no text."""
 
     address: str
     private: PrivateKey = field(repr=False, compare=False)
 
     @property
     def private_bytes(self) -> bytes:
-        """32 bytes, for who must make the account's TLS certificate or sign a token."""
+        """32 bytes, for the TLS certificate of the account and for signing tokens."""
         return bytes(self.private.private_key_bytes)
 
     @property
@@ -46,7 +46,7 @@ class SigningKey:
 
 
 def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:
-    """The key at m/44'/118'/0'/0/`index`. Raises ValueError without repeating a word."""
+    """The key at m/44'/118'/0'/0/`index`. Raises ValueError without a word of the mnemonic."""
     try:
         normal = validate_mnemonic_and_normalise(words)
         if not _checksum_holds(normal.split()):
@@ -59,7 +59,7 @@ def key_from_mnemonic(words: str, *, index: int = 0) -> SigningKey:
 
 
 def _checksum_holds(words: list[str]) -> bool:
-    """The last bits repeat a hash of the others, so that a word that is not the right one is noticed (BIP-39)."""
+    """Whether the last bits equal a hash of the others, which detects a wrong word (BIP-39)."""
     bits = "".join(f"{ENGLISH_MNEMONIC_WORDS_LIST.index(word):011b}" for word in words)
     size = len(words) * 32 // 3
     entropy = int(bits[:size], 2).to_bytes(size // 8, "big")
@@ -68,11 +68,13 @@ def _checksum_holds(words: list[str]) -> bool:
 
 
 def key_source(settings: Settings) -> str:
-    """The variable that names the key. Raises `SettingsError` when none or several do."""
+    """The variable that names the key. Raises `SettingsError` when none or several are set."""
     given = [name for name, value in _sources(settings).items() if value is not None]
     if len(given) != 1:
         found = "none is set" if not given else f"{' and '.join(given)} are set"
-        raise SettingsError(f"exactly one of {', '.join(_sources(settings))} must name the provider's key; {found}")
+        raise SettingsError(
+            f"exactly one of {', '.join(_sources(settings))} must be set to the provider's key; {found}"
+        )
     return given[0]
 
 
@@ -83,7 +85,7 @@ def load_key(settings: Settings) -> SigningKey:
     key = _from_sources(settings)
     if settings.provider_address and settings.provider_address != key.address:
         raise SettingsError(
-            f"AP_FROM={settings.provider_address}: the key given has address {key.address}; fix one of the two"
+            f"AP_FROM={settings.provider_address}: the given key has address {key.address}; correct one of the two"
         )
     return key
 

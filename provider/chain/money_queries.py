@@ -1,4 +1,4 @@
-"""Questions about money: leases with what they are paid, the escrow of their deployments, balances of an account."""
+"""Queries about money: leases with their payments, the escrow of their deployments, balances of an account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cosmos.base.query.v1beta1 import pagination_pb2
 from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
 from provider.chain import codec
-from provider.chain.connection import Asked
+from provider.chain.connection import QueryClient
 from provider.chain.queries import ask, convert, lease_from_pb, pages
 from provider.protocols.chain import Escrow, EscrowState, LeasePayment, LeaseState, Payment
 
@@ -30,14 +30,14 @@ _ALL_BALANCES = "/cosmos.bank.v1beta1.Query/AllBalances"
 _BALANCE = "/cosmos.bank.v1beta1.Query/Balance"
 _LEASES = "/akash.market.v1beta5.Query/Leases"
 _LEASE = "/akash.market.v1beta5.Query/Lease"
-_SIDE_BY_SIDE = 8
+_PARALLEL = 8
 _FEW = 4
 _PROPORTION = 10
-"""So many open deployments for each that is ours an owner may have and still be read as a list."""
+"""An owner's accounts are read as a list up to so many open deployments per deployment that was asked for."""
 
 
-async def lease_payments(rpc: Asked, *, address: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
-    """All leases of a provider with their payments; one list a state."""
+async def lease_payments(rpc: QueryClient, *, address: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
+    """All leases of a provider in these states, with their payments; by one query per state."""
     found: list[LeasePayment] = []
     for state in states:
         filters = lease_query.LeaseFilters(provider=address, state=state.name.lower())
@@ -50,41 +50,41 @@ async def lease_payments(rpc: Asked, *, address: str, states: Sequence[LeaseStat
     return found
 
 
-async def lease_payment(rpc: Asked, lease: LeaseId) -> LeasePayment | None:
-    """Of one lease, ended or not; None when the node does not know it."""
+async def lease_payment(rpc: QueryClient, lease: LeaseId) -> LeasePayment | None:
+    """One lease, ended or not, with its payment; None when the node does not know the lease."""
     request = market_query.QueryLeaseRequest(id=codec.lease_id_to_pb(lease))
     reply, _ = await ask(rpc, _LEASE, request, market_query.QueryLeaseResponse)
     return None if reply is None else convert(rpc, _lease_payment, reply)
 
 
-async def escrows(rpc: Asked, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
-    """The open accounts of these deployments; one that is not open is left out.
+async def escrows(rpc: QueryClient, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
+    """The open escrow accounts of these deployments; an account that is not open is left out.
 
-    Owners with many of them here are read in two lists each, a filter being the beginning of a key (chain.md §5);
-    the others one by one. Nobody makes us read his thousands of deployments for the few that are ours: a list that is
-    out of proportion is given up, and his are read one by one too.
+    The accounts of an owner with more than four deployments here are read in two lists, a filter being the beginning of
+    a key (chain.md §5); those of other owners one by one. When an owner has many more deployments than were asked for,
+    the lists are abandoned and his are read one by one too, so that no owner can make the provider read thousands.
     """
     by_owner: defaultdict[str, list[DeploymentId]] = defaultdict(list)
     for item in set(deployments):
         by_owner[item.owner].append(item)
-    gate = asyncio.Semaphore(_SIDE_BY_SIDE)
+    gate = asyncio.Semaphore(_PARALLEL)
 
     async def of(owner: str) -> Sequence[Escrow]:
         async with gate:
-            wanted = sorted(by_owner[owner])
-            listed = await _all_of(rpc, owner, at_most=_PROPORTION * len(wanted)) if len(wanted) > _FEW else None
+            requested = sorted(by_owner[owner])
+            listed = await _all_of(rpc, owner, at_most=_PROPORTION * len(requested)) if len(requested) > _FEW else None
             if listed is not None:
-                return [listed[item] for item in wanted if item in listed]
-            single = [await _escrow_of(rpc, item) for item in wanted]
+                return [listed[item] for item in requested if item in listed]
+            single = [await _escrow_of(rpc, item) for item in requested]
             return [item for item in single if item is not None]
 
     answers = await asyncio.gather(*(of(owner) for owner in sorted(by_owner)))
     return {escrow.deployment: escrow for answer in answers for escrow in answer}
 
 
-async def balances(rpc: Asked, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
-    """Denom to whole micro-units: of `denoms`, or of everything the account holds. Anybody can send an account any
-    number of denoms, so who needs some asks for those.
+async def balances(rpc: QueryClient, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
+    """Denom to whole micro-units: of `denoms`, or of all that the account holds. Anybody can send an account any number
+    of denoms, so callers name the denoms they need.
     """
     if denoms:
         return {denom: await _balance(rpc, address, denom) for denom in sorted(denoms)}
@@ -96,14 +96,14 @@ async def balances(rpc: Asked, address: str, *, denoms: Collection[str] = ()) ->
     return {coin.denom: convert(rpc, int, coin.amount) for coin in await pages(rpc, page, "balances")}
 
 
-async def _balance(rpc: Asked, address: str, denom: str) -> int:
+async def _balance(rpc: QueryClient, address: str, denom: str) -> int:
     request = bank_query.QueryBalanceRequest(address=address, denom=denom)
     reply, _ = await ask(rpc, _BALANCE, request, bank_query.QueryBalanceResponse)
     return 0 if reply is None else int(convert(rpc, int, reply.balance.amount or "0"))
 
 
-async def _all_of(rpc: Asked, owner: str, *, at_most: int) -> Mapping[DeploymentId, Escrow] | None:
-    """None when the owner has more than `at_most` (whole pages) open accounts or payments."""
+async def _all_of(rpc: QueryClient, owner: str, *, at_most: int) -> Mapping[DeploymentId, Escrow] | None:
+    """The open accounts of an owner; None when he has more than `at_most` (in whole pages) accounts or payments."""
     try:
         found = await _escrows_under(rpc, f"deployment/{owner}/", at_most=at_most)
     except _TooMany:
@@ -111,8 +111,10 @@ async def _all_of(rpc: Asked, owner: str, *, at_most: int) -> Mapping[Deployment
     return {item.deployment: item for item in found}
 
 
-async def _escrow_of(rpc: Asked, item: DeploymentId) -> Escrow | None:
-    """Of the accounts whose key begins with this deployment's, its own is the first: `…/12` before `…/120`."""
+async def _escrow_of(rpc: QueryClient, item: DeploymentId) -> Escrow | None:
+    """The account of one deployment. Of the accounts whose key begins with its key it is the first: `…/12` before
+    `…/120`.
+    """
     request = escrow_query.QueryAccountsRequest(
         state="open", xid=f"deployment/{item}", pagination=pagination_pb2.PageRequest(limit=1)
     )
@@ -122,7 +124,7 @@ async def _escrow_of(rpc: Asked, item: DeploymentId) -> Escrow | None:
     return next((_with_rates(one, rates[item]) for one in found if one.deployment == item), None)
 
 
-async def _escrows_under(rpc: Asked, prefix: str, *, at_most: int) -> Sequence[Escrow]:
+async def _escrows_under(rpc: QueryClient, prefix: str, *, at_most: int) -> Sequence[Escrow]:
     async def page(pagination: pagination_pb2.PageRequest) -> Any:
         request = escrow_query.QueryAccountsRequest(state="open", xid=prefix, pagination=pagination)
         return (await ask(rpc, _ACCOUNTS, request, escrow_query.QueryAccountsResponse))[0]
@@ -133,7 +135,7 @@ async def _escrows_under(rpc: Asked, prefix: str, *, at_most: int) -> Sequence[E
     return [_with_rates(item, rates[item.deployment]) for item in found]
 
 
-async def _rates_under(rpc: Asked, prefix: str, *, at_most: int = 0) -> defaultdict[DeploymentId, list[Price]]:
+async def _rates_under(rpc: QueryClient, prefix: str, *, at_most: int = 0) -> defaultdict[DeploymentId, list[Price]]:
     async def page(pagination: pagination_pb2.PageRequest) -> Any:
         request = escrow_query.QueryPaymentsRequest(state="open", xid=prefix, pagination=pagination)
         return (await ask(rpc, _PAYMENTS, request, escrow_query.QueryPaymentsResponse))[0]
@@ -149,7 +151,7 @@ class _TooMany(Exception):
 
 
 def _within(page: Callable[[Any], Awaitable[Any]], at_most: int, items: str) -> Callable[[Any], Awaitable[Any]]:
-    """The same pages, but `_TooMany` instead of the one after `at_most` items."""
+    """A reader of the same pages that raises `_TooMany` once it has read more than `at_most` items."""
     read = 0
 
     async def checked(pagination: Any) -> Any:
@@ -176,7 +178,7 @@ def _account(item: Any) -> Escrow:
 
 def _deployment(account: Any) -> DeploymentId:
     if account.scope != id_pb.Scope.deployment:
-        raise ValueError(f"an account of scope {account.scope} among those of deployments")
+        raise ValueError(f"an account has scope {account.scope}, not deployment")
     owner, _, dseq = account.xid.partition("/")
     return DeploymentId(owner, int(dseq))
 

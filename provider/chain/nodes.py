@@ -1,4 +1,4 @@
-"""The set of nodes with their health: what `/status` of each said last, who failed and rests, and who is used now."""
+"""The RPC nodes with their health: the last `/status` of each, which failed and rest, and which one is in use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from provider.chain.connection import Connection
 from provider.errors import ChainError
 from provider.protocols.chain import Head
 
-__all__ = ["LAG_BLOCKS", "Node", "NodeView", "best", "choose", "parse_head", "unix_seconds"]
+__all__ = ["LAG_BLOCKS", "NodeView", "RpcNode", "best", "choose", "parse_head", "unix_seconds"]
 
 LAG_BLOCKS = 3
-"""Nodes get a block within a second of each other; one that is further behind than this many blocks is behind."""
-_FIRST_REST_SECONDS = 1.0
-_LONGEST_REST_SECONDS = 60.0
+"""Nodes get a block within a second of each other; a node that lags by more than this many blocks is behind."""
+_FIRST_REST_S = 1.0
+_MAX_REST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node as an operator sees it: `height` 0 when never reached, `pruned_below` 1 for one that has every block."""
+    """One node as shown to the operator: `height` 0 when never reached, `pruned_below` 1 when it has every block."""
 
     address: str
     used: bool
@@ -32,9 +32,9 @@ class NodeView:
 
 
 @dataclass(slots=True)
-class Node:
-    """`verified`: since it last failed, its status said our chain and a height not behind ours. `wrong`: it serves
-    another chain. `risen_at`: monotonic seconds when its height last rose.
+class RpcNode:
+    """One node and its health. `verified`: since its last failure, its status named the expected chain and a height
+    that is not behind. `wrong`: it serves another chain. `risen_at`: monotonic seconds when its height last rose.
     """
 
     connection: Connection
@@ -50,20 +50,20 @@ class Node:
     def height(self) -> int:
         return self.head.height if self.head else 0
 
-    def said(self, head: Head, *, now: float) -> None:
+    def record_head(self, head: Head, *, now: float) -> None:
         if head.height > self.height or self.head is None:
             self.risen_at = now
         self.head, self.verified = head, True
-        self.works()
+        self.record_success()
 
-    def works(self) -> None:
+    def record_success(self) -> None:
         self.failures, self.rest_until, self.problem, self.wrong = 0, 0.0, "", False
 
-    def failed(self, problem: str, *, now: float, rest: float = 0.0, wrong: bool = False) -> None:
-        """It is left alone for a while that doubles each time: from one second to a minute, or as long as it says."""
+    def record_failure(self, problem: str, *, now: float, rest: float = 0.0, wrong: bool = False) -> None:
+        """Rest the node: from one second, doubled at each failure, to a minute; at least `rest` seconds."""
         self.failures += 1
         self.verified, self.problem, self.wrong = False, problem, wrong
-        pause = min(_LONGEST_REST_SECONDS, _FIRST_REST_SECONDS * 2 ** min(self.failures - 1, 10))
+        pause = min(_MAX_REST_S, _FIRST_REST_S * 2 ** min(self.failures - 1, 10))
         self.rest_until = now + max(pause, rest)
 
     def view(self, *, used: bool) -> NodeView:
@@ -78,17 +78,17 @@ class Node:
         )
 
 
-def choose(nodes: Sequence[Node], current: Node, *, now: float) -> Node:
-    """The node for the next question: the one in use unless it rests, else the first that does not rest, else the one
-    that has rested longest of its time.
+def choose(nodes: Sequence[RpcNode], current: RpcNode, *, now: float) -> RpcNode:
+    """The node for the next request: the current one unless it rests, else the first that does not rest, else the one
+    whose rest ends first.
     """
     awake = [node for node in (current, *nodes) if node.rest_until <= now]
     return awake[0] if awake else min(nodes, key=lambda node: node.rest_until)
 
 
-def best(nodes: Iterable[Node], current: Node) -> Node | None:
-    """Of the nodes that just answered for our chain: one that has caught up and is at the front, the one in use
-    before others, then the first named. None when none answered.
+def best(nodes: Iterable[RpcNode], current: RpcNode) -> RpcNode | None:
+    """Of the verified nodes, one that has caught up and is at the greatest height (or one block below): the current
+    node before others, then the first in order of preference. None when no node is verified.
     """
     answered = [node for node in nodes if node.verified and node.head is not None]
     ready = [node for node in answered if node.head is not None and not node.head.catching_up] or answered
@@ -98,7 +98,7 @@ def best(nodes: Iterable[Node], current: Node) -> Node | None:
 
 
 def parse_head(address: str, status: dict[str, Any]) -> Head:
-    """Of a `/status` answer. Raises `ChainError` for one that cannot be."""
+    """The head in a `/status` answer. Raises `ChainError` when the answer is malformed or implausible."""
     try:
         sync = status["sync_info"]
         found = Head(
@@ -111,12 +111,12 @@ def parse_head(address: str, status: dict[str, Any]) -> Head:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ChainError(address, f"status: the answer cannot be read: {error!r}") from error
     if not (0 <= found.height < 2**63 and found.earliest_height <= max(1, found.height)):
-        text = f"status: heights {found.earliest_height} to {found.height} cannot be"
+        text = f"status: heights {found.earliest_height} to {found.height} are not plausible"
         raise ChainError(address, text)
     return found
 
 
 def unix_seconds(text: str) -> float:
-    """RFC 3339 with up to nine decimals, of which Python reads six. Raises ValueError."""
+    """Unix seconds of an RFC 3339 time with up to nine decimals, of which Python reads six. Raises ValueError."""
     whole, _, fraction = text.rstrip("Z").partition(".")
     return datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")

@@ -1,4 +1,5 @@
-"""How long blocks take on this chain, learned from their times; what "silent" means follows from it."""
+"""The pace of blocks: the seconds per block, learned from block times, and the silence that is abnormal at that pace.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +7,32 @@ from dataclasses import dataclass
 
 __all__ = ["Pace"]
 
-_DEFAULT_SECONDS = 6.0
+_DEFAULT_S = 6.0
 """Average block time of the real networks (chain.md §6)."""
-_SHORTEST, _LONGEST = 0.05, 30.0
+_MIN_S, _MAX_S = 0.05, 30.0
 _WEIGHT = 0.3
 _SILENT_BLOCKS = 3
-_SHORTEST_SILENCE_SECONDS = 2.0
+_MIN_SILENCE_S = 2.0
 
 
 @dataclass(slots=True)
 class Pace:
-    """`seconds` a block; a running mean over what was seen."""
+    """`seconds`: the running mean of seconds per block."""
 
-    seconds: float = _DEFAULT_SECONDS
+    seconds: float = _DEFAULT_S
     _height: int = 0
     _time: float = 0.0
 
-    def saw(self, height: int, time: float) -> None:
-        """A block's height and time (Unix seconds). What goes backwards or stands still teaches nothing."""
+    def observe(self, height: int, time: float) -> None:
+        """Take in a block's height and time (Unix seconds). A height or time that does not rise is ignored."""
         blocks, passed = height - self._height, time - self._time
         if self._height and blocks > 0 and passed > 0:
-            each = min(_LONGEST, max(_SHORTEST, passed / blocks))
+            each = min(_MAX_S, max(_MIN_S, passed / blocks))
             self.seconds += _WEIGHT * (each - self.seconds)
         if not self._height or (blocks > 0 and passed > 0):
             self._height, self._time = height, time
 
     @property
     def silence(self) -> float:
-        """Seconds without a new block after which something is wrong: three blocks, but never below two seconds."""
-        return max(_SHORTEST_SILENCE_SECONDS, _SILENT_BLOCKS * self.seconds)
+        """Seconds without a new block that mean a fault: the time of three blocks, at least two seconds."""
+        return max(_MIN_SILENCE_S, _SILENT_BLOCKS * self.seconds)

@@ -1,5 +1,5 @@
-"""The questions a provider asks, each one gRPC method over `abci_query` (chain.md §5, §7). Lists follow pages to the
-end.
+"""The provider's queries, each one gRPC method over `abci_query` (chain.md §5, §7). A list is read through its last
+page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 from provider.chain import codec
-from provider.chain.connection import AbciAnswer, Asked, QueryError
+from provider.chain.connection import AbciAnswer, QueryClient, QueryError
 from provider.errors import ChainError
 from provider.protocols.chain import (
     Account,
@@ -47,10 +47,10 @@ _DEPLOYMENT = "/akash.deployment.v1beta4.Query/"
 _NOT_FOUND = 22
 _PAGE = 500
 _MAX_PAGES = 2000
-"""A node that never stops giving a next page is broken or hostile."""
+"""A node with more pages than these is broken or hostile."""
 
 
-async def ask(rpc: Asked, path: str, request: Any, reply: type[Any]) -> tuple[Any, int]:
+async def ask(rpc: QueryClient, path: str, request: Any, reply: type[Any]) -> tuple[Any, int]:
     """The decoded reply and its height; (None, height) when the node answers "not found"."""
     try:
         answer: AbciAnswer = await rpc.query(path, request.SerializeToString())
@@ -64,14 +64,14 @@ async def ask(rpc: Asked, path: str, request: Any, reply: type[Any]) -> tuple[An
         raise ChainError(rpc.address, f"query {path}: the reply is not a {reply.DESCRIPTOR.full_name}") from error
 
 
-async def order(rpc: Asked, item: OrderId) -> Order | None:
+async def order(rpc: QueryClient, item: OrderId) -> Order | None:
     request = market_query.QueryOrderRequest(id=codec.order_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Order", request, market_query.QueryOrderResponse)
     return None if reply is None else convert(rpc, _order, reply.order)
 
 
-async def open_orders(rpc: Asked) -> Sequence[Order]:
-    """One order the node cannot state sensibly is left out rather than hiding all others."""
+async def open_orders(rpc: QueryClient) -> Sequence[Order]:
+    """All open orders. A malformed order is left out, so that it does not hide the others."""
     filters = market_query.OrderFilters(state="open")
 
     async def page(pagination: Any) -> Any:
@@ -81,26 +81,26 @@ async def open_orders(rpc: Asked) -> Sequence[Order]:
     return [found for item in await pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
 
 
-async def group(rpc: Asked, item: GroupId) -> Any:
-    """The `GroupSpec` or None."""
+async def group(rpc: QueryClient, item: GroupId) -> Any:
+    """The `GroupSpec`, None when there is no such group."""
     request = deployment_query.QueryGroupRequest(id=codec.group_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Group", request, deployment_query.QueryGroupResponse)
     return None if reply is None else convert(rpc, codec.group_from_pb, reply.group.group_spec)
 
 
-async def deployment(rpc: Asked, item: DeploymentId) -> Deployment | None:
+async def deployment(rpc: QueryClient, item: DeploymentId) -> Deployment | None:
     request = deployment_query.QueryDeploymentRequest(id=codec.deployment_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Deployment", request, deployment_query.QueryDeploymentResponse)
     return None if reply is None else convert(rpc, _deployment, reply)
 
 
-async def bid(rpc: Asked, item: LeaseId) -> Bid | None:
+async def bid(rpc: QueryClient, item: LeaseId) -> Bid | None:
     request = market_query.QueryBidRequest(id=codec.bid_id_to_pb(item))
     reply, _ = await ask(rpc, _MARKET + "Bid", request, market_query.QueryBidResponse)
     return None if reply is None else convert(rpc, _bid, reply)
 
 
-async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
+async def bids(rpc: QueryClient, address: str, state: BidState) -> Sequence[Bid]:
     filters = market_query.BidFilters(provider=address, state=state.name.lower())
 
     async def page(pagination: Any) -> Any:
@@ -110,9 +110,9 @@ async def bids(rpc: Asked, address: str, state: BidState) -> Sequence[Bid]:
     return [convert(rpc, _bid, item) for item in await pages(rpc, page, "bids")]
 
 
-async def bidders(rpc: Asked, item: OrderId) -> Mapping[str, BidState]:
-    """All states: without one in the filter the node goes through each of them (chain.md §5). What strangers wrote into
-    their bids is not looked at.
+async def bidders(rpc: QueryClient, item: OrderId) -> Mapping[str, BidState]:
+    """Every provider that ever bid on the order, with the state of its bid. Without a state in the filter the node goes
+    through all of them (chain.md §5). The contents of other providers' bids are not read.
     """
     filters = market_query.BidFilters(owner=item.owner, dseq=item.dseq, gseq=item.gseq, oseq=item.oseq)
 
@@ -128,15 +128,19 @@ def _is_of(bid: Any, order: OrderId) -> bool:
     return (bid.owner, bid.dseq, bid.gseq, bid.oseq) == (order.owner, order.dseq, order.gseq, order.oseq)
 
 
-async def lease(rpc: Asked, item: LeaseId) -> tuple[Lease | None, int]:
-    """The lease and the height it was read at (0 when the node did not say, as with "not found")."""
+async def lease(rpc: QueryClient, item: LeaseId) -> tuple[Lease | None, int]:
+    """The lease and the height it was read at (0 when the node gave none, as with "not found")."""
     request = market_query.QueryLeaseRequest(id=codec.lease_id_to_pb(item))
     reply, height = await ask(rpc, _MARKET + "Lease", request, market_query.QueryLeaseResponse)
     return (None if reply is None else convert(rpc, lease_from_pb, reply.lease)), height
 
 
-async def leases(rpc: Asked, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None) -> Sequence[Lease]:
-    """One query a state: a filter names one (chain.md §3: `active` leaves out `reclaiming`)."""
+async def leases(
+    rpc: QueryClient, *, address: str, states: Sequence[LeaseState], of: DeploymentId | None
+) -> Sequence[Lease]:
+    """The leases of a provider, by one query per state: a filter names one (chain.md §3: `active` excludes
+    `reclaiming`).
+    """
     found: list[Lease] = []
     for state in states:
         owner, dseq = (of.owner, of.dseq) if of else ("", 0)
@@ -150,7 +154,7 @@ async def leases(rpc: Asked, *, address: str, states: Sequence[LeaseState], of: 
     return found
 
 
-async def provider(rpc: Asked, address: str) -> ProviderRecord | None:
+async def provider(rpc: QueryClient, address: str) -> ProviderRecord | None:
     request = provider_query.QueryProviderRequest(owner=address)
     path = "/akash.provider.v1beta4.Query/Provider"
     try:
@@ -166,10 +170,10 @@ async def provider(rpc: Asked, address: str) -> ProviderRecord | None:
     )
 
 
-async def audited_attributes(rpc: Asked, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
-    """What `auditor` signed for provider `owner`; empty when nothing (bidding.md §3.3).
+async def audited_attributes(rpc: QueryClient, *, owner: str, auditor: str) -> tuple[Attribute, ...]:
+    """The attributes that `auditor` signed for provider `owner`, empty when there are none (bidding.md §3.3).
 
-    Tenants may name anything as an auditor; the chain takes it, and what is no address has signed nothing.
+    Tenants may name any text as an auditor and the chain accepts it; a text that is not an address has signed nothing.
     """
     request = audit_query.QueryProviderAuditorRequest(owner=owner, auditor=auditor)
     path = "/akash.audit.v1.Query/ProviderAuditorAttributes"
@@ -186,7 +190,7 @@ async def audited_attributes(rpc: Asked, *, owner: str, auditor: str) -> tuple[A
     )
 
 
-async def market_params(rpc: Asked) -> MarketParams:
+async def market_params(rpc: QueryClient) -> MarketParams:
     reply, _ = await ask(rpc, _MARKET + "Params", market_query.QueryParamsRequest(), market_query.QueryParamsResponse)
     if reply is None:
         raise ChainError(rpc.address, "the market has no parameters")
@@ -199,8 +203,8 @@ async def market_params(rpc: Asked) -> MarketParams:
     )
 
 
-async def account(rpc: Asked, address: str) -> Account | None:
-    """Number, sequence and public key; vesting and module accounts hold a BaseAccount and are read for it."""
+async def account(rpc: QueryClient, address: str) -> Account | None:
+    """Number, sequence and public key. Raises `ChainError` for an account that is not a BaseAccount."""
     request = auth_query.QueryAccountRequest(address=address)
     reply, _ = await ask(rpc, "/cosmos.auth.v1beta1.Query/Account", request, auth_query.QueryAccountResponse)
     if reply is None:
@@ -216,8 +220,8 @@ def _public_key(item: Any) -> bytes | None:
     return key.key if item.Unpack(key) and len(key.key) == 33 else None
 
 
-async def pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
-    """All items. The same filters go with every key (chain.md §5); a repeated key would never end."""
+async def pages(rpc: QueryClient, page: Callable[[Any], Awaitable[Any]], items: str) -> list[Any]:
+    """All items. Every page needs the same filters (chain.md §5); a repeated key would never end."""
     found: list[Any] = []
     key = b""
     for _ in range(_MAX_PAGES):
@@ -233,11 +237,11 @@ async def pages(rpc: Asked, page: Callable[[Any], Awaitable[Any]], items: str) -
     raise ChainError(rpc.address, f"the list of {items} has more than {_MAX_PAGES} pages of {_PAGE}")
 
 
-def convert(rpc: Asked, make: Callable[[Any], Any], item: Any) -> Any:
+def convert(rpc: QueryClient, make: Callable[[Any], Any], item: Any) -> Any:
     try:
         return make(item)
     except (ValueError, ArithmeticError) as error:
-        raise ChainError(rpc.address, f"the reply holds a value that cannot be: {error}") from error
+        raise ChainError(rpc.address, f"the reply holds an impossible value: {error}") from error
 
 
 def _order_or_none(item: Any) -> Order | None:
@@ -269,7 +273,7 @@ def _bid(item: Any) -> Bid:
 
 
 def _deposit(account: Any) -> tuple[Price, ...]:
-    """What cannot be read is left out: it is told to the operator, and hides no bid."""
+    """The deposits of a bid; empty when they cannot be read: only the status output needs them."""
     try:
         held = tuple(Price(one.denom, codec.dec_from_wire(one.amount)) for one in account.state.funds)
     except ValueError:

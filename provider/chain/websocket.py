@@ -1,4 +1,4 @@
-"""The websocket as a wake-up: it says that a block is there, never what is in it. Losing it costs latency, no block
+"""The websocket: it announces that a block exists, never its content. Losing the websocket costs latency, no block
 (chain.md §9).
 """
 
@@ -21,16 +21,16 @@ __all__ = ["Header", "Headers", "header_of"]
 
 _log = structlog.get_logger(__name__)
 _SUBSCRIBE = {"jsonrpc": "2.0", "id": "lessor", "method": "subscribe", "params": {"query": "tm.event='NewBlockHeader'"}}
-_DEAF_BLOCKS = 3
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
-_SHORTEST_PING_SECONDS, _LONGEST_PING_SECONDS = 1.0, 10.0
-_CONNECT_SECONDS = 10.0
-_SHORTEST_SILENCE_SECONDS = 1.0
+_MISSED_BLOCKS = 3
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
+_MIN_PING_S, _MAX_PING_S = 1.0, 10.0
+_CONNECT_S = 10.0
+_MIN_SILENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a NewBlockHeader event says; `time` in Unix seconds."""
+    """The content of a NewBlockHeader event; `time` in Unix seconds."""
 
     chain_id: str
     height: int
@@ -38,8 +38,10 @@ class Header:
 
 
 class Headers:
-    """Listens at the node in use, for ever. A connection that is half open, or whose subscription ended without a
-    word, is found by pings that fit into a block, and by blocks that are there of which it said nothing.
+    """Subscribes to block headers at the node in use, for ever. A connection that is half open, or whose subscription
+    ended silently, is detected by pings at block intervals, and by blocks that exist and were not announced.
+
+    `announced`: the height that was announced last, 0 for none.
     """
 
     def __init__(self, rpc: RpcClient, *, clock: Clock) -> None:
@@ -48,25 +50,24 @@ class Headers:
         self._wake = asyncio.Event()
         self._link: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
-        self._owed = 0
-        self._word_at = 0.0
-        self.heard = 0
-        """The height it announced last, 0 for none."""
+        self._first_expected = 0
+        self._last_frame_at = 0.0
+        self.announced = 0
 
     async def run(self) -> None:
-        pause = _FIRST_PAUSE_SECONDS
+        pause = _FIRST_PAUSE_S
         while True:
-            before = self.heard
+            before = self.announced
             self._link = asyncio.create_task(self._listen(), name="chain websocket connection")
             try:
                 await asyncio.wait((self._link,))
             finally:
                 self._link.cancel()
-            pause = _FIRST_PAUSE_SECONDS if self.heard > before else min(_LONGEST_PAUSE_SECONDS, pause * 2)
+            pause = _FIRST_PAUSE_S if self.announced > before else min(_MAX_PAUSE_S, pause * 2)
             await self._clock.sleep(jittered(pause))
 
     async def wait(self, seconds: float) -> None:
-        """Until it speaks, at most `seconds`; what it said since the last wait counts."""
+        """Wait for an announcement, at most `seconds`; one since the last wait counts."""
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         waiter = asyncio.ensure_future(self._wake.wait())
         try:
@@ -76,58 +77,59 @@ class Headers:
             waiter.cancel()
         self._wake.clear()
 
-    def found(self, height: int) -> None:
-        """The chain is at `height`, as asking said. A socket that owes three blocks, or that listens to another node
-        than the one in use, is dropped and made anew.
+    def check_socket(self, height: int) -> None:
+        """Reconnect when the socket missed three blocks up to `height`, which the status reports, or when it belongs to
+        another node than the one in use.
         """
         if self._link is None or self._connection is None:
             return
-        self._owed = self._owed or height
-        silent = self._clock.monotonic() - self._word_at > max(_SHORTEST_SILENCE_SECONDS, 2 * self._rpc.pace.seconds)
-        deaf = silent and height - max(self.heard, self._owed) >= _DEAF_BLOCKS
-        if deaf or self._connection is not self._rpc.connection:
-            why = f"it said nothing of the blocks up to {height}" if deaf else "another node is in use"
+        self._first_expected = self._first_expected or height
+        silent = self._clock.monotonic() - self._last_frame_at > max(_MIN_SILENCE_S, 2 * self._rpc.pace.seconds)
+        missed = silent and height - max(self.announced, self._first_expected) >= _MISSED_BLOCKS
+        if missed or self._connection is not self._rpc.connection:
+            why = f"it did not announce the blocks up to {height}" if missed else "another node is in use"
             _log.warning("chain.websocket_renewed", node=self._connection.address, why=why)
             self._link.cancel()
 
     async def _listen(self) -> None:
         connection = self._rpc.connection
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                ping = min(_LONGEST_PING_SECONDS, max(_SHORTEST_PING_SECONDS, self._rpc.pace.seconds))
+            async with asyncio.timeout(_CONNECT_S):
+                ping = min(_MAX_PING_S, max(_MIN_PING_S, self._rpc.pace.seconds))
                 socket = await connection.websocket(ping_seconds=ping)
             async with socket:
                 await socket.send_json(_SUBSCRIBE)
-                self._connection, self._owed, self._word_at = connection, 0, self._clock.monotonic()
+                self._connection, self._first_expected, self._last_frame_at = connection, 0, self._clock.monotonic()
                 async for message in socket:
                     if message.type is not aiohttp.WSMsgType.TEXT:
                         return
-                    self._hear(header_of(message.data))
+                    self._take_in(header_of(message.data))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             problem = str(error) or type(error).__name__
             _log.debug("chain.websocket_lost", node=connection.address, problem=problem)
         finally:
             self._connection = None
 
-    def _hear(self, header: Header | None) -> None:
+    def _take_in(self, header: Header | None) -> None:
         if header is None or header.chain_id != self._rpc.chain_id:
             return
-        self.heard, self._word_at = header.height, self._clock.monotonic()
-        self._rpc.pace.saw(header.height, header.time)
+        self.announced, self._last_frame_at = header.height, self._clock.monotonic()
+        self._rpc.pace.observe(header.height, header.time)
         self._wake.set()
 
 
 def header_of(frame: str | bytes) -> Header | None:
-    """The header that a frame announces; None for one that announces nothing, as the first answer to a subscription.
+    """The header that a frame announces; None for a frame without one, as the first answer to a subscription.
 
-    Raises ValueError for what is no JSON object, or an error: "subscription was canceled", "already subscribed".
+    Raises ValueError for a frame that is not a JSON object and for an error: "subscription was canceled", "already
+    subscribed".
     """
     try:
         message = json.loads(frame)
     except RecursionError as error:
-        raise ValueError("a frame too deep to be one") from error
+        raise ValueError("a frame is nested too deeply") from error
     if not isinstance(message, dict):
-        raise ValueError("a frame that is no object")
+        raise ValueError("a frame is not an object")
     if message.get("error"):
         raise ValueError(f"the node ended the subscription: {str(message['error'])[:200]}")
     header = _at(message, "result", "data", "value", "header")
@@ -145,4 +147,4 @@ def _header(fields: dict[str, Any]) -> Header:
         height = int(fields["height"])
         return Header(str(fields["chain_id"]), height, unix_seconds(str(fields["time"])))
     except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"a header without height, chain or time: {error!r}") from error
+        raise ValueError(f"a header lacks height, chain or time: {error!r}") from error

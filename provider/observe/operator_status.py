@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from lease.resources import Price
 from provider.chain.nodes import NodeView
-from provider.chain.tx.budget import DAY_SECONDS, allowance
+from provider.chain.tx.budget import DAY_S, allowance
 from provider.chain.tx.intents import Rank
 from provider.chain.tx.journal import Journal
 from provider.errors import StoreError
@@ -129,7 +129,7 @@ async def _fees(observed: Observed) -> dict[str, Any]:
     now = observed.market.clock.now()
     told: dict[str, Any] = {"denom": observed.fee_denom, "budget": observed.budget, "paid_by": observed.granter}
     try:
-        paid = await observed.paid(now - DAY_SECONDS)
+        paid = await observed.paid(now - DAY_S)
     except StoreError as error:
         return told | {"problem": str(error)}
     told["spent"] = sum(fee for _, fee in paid)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert, select, update
 
-from provider.chain.tx.budget import DAY_SECONDS
+from provider.chain.tx.budget import DAY_S
 from provider.chain.tx.journal import Fate, SentTx
 from provider.store.database import Database
 from provider.store.fees import PAID_FATES, keep_fees
@@ -15,7 +15,7 @@ from provider.store.tables import transactions
 
 __all__ = ["StoredJournal"]
 
-_KEEP_SECONDS = 7 * DAY_SECONDS
+_KEEP_SECONDS = 7 * DAY_S
 _FEE = (transactions.c.sent_at, transactions.c.fee, transactions.c.denom, transactions.c.fate)
 
 

@@ -1,7 +1,8 @@
-"""The account that signs: its number, and the next sequence as we know it. Only the chain's word changes them."""
+"""The account that signs: its number, its next sequence, and what the operator can do when it cannot pay."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import structlog
@@ -10,21 +11,27 @@ from cosmos.auth.v1beta1 import query_pb2 as auth_query
 from cosmos.bank.v1beta1 import query_pb2 as bank_query
 from google.protobuf.message import DecodeError
 
+from provider.chain.connection import NodeClient
 from provider.chain.rpc import QueryError
-from provider.chain.tx.node import Node
-from provider.chain.tx.refusals import expected_sequence
-from provider.errors import ChainError, TxRefused
+from provider.chain.tx.intents import Intent
+from provider.chain.tx.policy import Policy
+from provider.chain.tx.refusals import expected_sequence, failing_message, lacks_funds, too_low_fee
+from provider.errors import CannotPay, ChainError, TxRefused
 
-__all__ = ["Account", "balance_of"]
+__all__ = ["SigningAccount", "with_remedy"]
 
 _log = structlog.get_logger(__name__)
 _NOT_FOUND = 22
 
 
-class Account:
-    """`careful`: somebody else sends with this key, so one transaction at a time until one of ours is in a block."""
+class SigningAccount:
+    """Number and next sequence of the account; only answers of the chain change them.
 
-    def __init__(self, node: Node, address: str, *, denom: str) -> None:
+    `careful`: another sender uses this key, so one transaction is sent at a time until one of them is in a block.
+    `shared`: how often another sender with this key was noticed.
+    """
+
+    def __init__(self, node: NodeClient, address: str, *, denom: str) -> None:
         self._node = node
         self.address = address
         self._denom = denom
@@ -32,48 +39,47 @@ class Account:
         self.sequence: int | None = None
         self.careful = False
         self.shared = 0
-        """How often another sender with this key was noticed."""
-        self._ours = False
-        """Whether `sequence` follows from a transaction of ours that the node took."""
+        self._counted = False
+        """Whether `sequence` follows from a transaction that this process sent and the node accepted."""
 
     async def ready(self) -> int:
-        """The next sequence; asked of the node when not known. Raises `ChainError` for an account that is not there."""
+        """The next sequence; read from the node when it is not known. Raises `ChainError` when there is no account."""
         if self.sequence is None:
             self.number, self.sequence = await self._read()
-            self._ours = False
+            self._counted = False
         return self.sequence
 
-    def took(self) -> None:
-        """The node took a transaction with this sequence."""
+    def advance(self) -> None:
+        """Count the sequence of a transaction that the node accepted."""
         self.sequence = (self.sequence or 0) + 1
-        self._ours = True
+        self._counted = True
 
     def forget(self) -> None:
-        """It is not known whether the node has the last one; ask before the next."""
+        """Make the next `ready` read the sequence: it is not known whether the node has the last transaction."""
         self.sequence = None
 
-    async def repair(self, refusal: TxRefused, *, unknown: bool) -> None:
-        """The node names the sequence it expects, mempool included; the account's state knows only committed ones.
+    async def repair(self, refusal: TxRefused, *, unsure: bool) -> None:
+        """Take over the sequence that the node expects; it counts the mempool, the account's state does not.
 
-        `unknown`: something of ours may be in the mempool without our counting it.
+        `unsure`: the mempool may hold a transaction of this process that `sequence` does not count.
         """
-        expected, ours, followed = expected_sequence(refusal), self.sequence, self._ours
+        expected, own, counted = expected_sequence(refusal), self.sequence, self._counted
         self.forget()
         await self.ready()
         if expected is not None:
             self.sequence = expected
-        _log.warning("chain.sequence_mismatch", ours=ours, node_expects=expected, node=self._node.address)
-        if followed and not unknown and expected is not None and ours is not None and expected > ours:
-            self._tell_shared(ours, expected)
+        _log.warning("chain.sequence_mismatch", own=own, node_expects=expected, node=self._node.address)
+        if counted and not unsure and expected is not None and own is not None and expected > own:
+            self._report_shared(own, expected)
 
-    def _tell_shared(self, ours: int, expected: int) -> None:
+    def _report_shared(self, own: int, expected: int) -> None:
         self.careful = True
         self.shared += 1
         _log.error(
             "chain.key_is_shared",
             account=self.address,
-            problem=f"somebody else sent {expected - ours} transactions with the provider's key",
-            remedy="run one provider a key; a second daemon or wallet that signs with it makes both lose turns",
+            problem=f"another program sent {expected - own} transactions with the provider's key",
+            remedy="run one provider per key; a second daemon or wallet that signs with it makes both lose sequences",
         )
 
     async def _read(self) -> tuple[int, int]:
@@ -93,7 +99,41 @@ class Account:
         return base.account_number, base.sequence
 
 
-async def balance_of(node: Node, address: str, denom: str) -> int:
+async def with_remedy(
+    refusal: TxRefused, intent: Intent, *, node: NodeClient, policy: Policy, signer: str
+) -> TxRefused:
+    """The refusal; as `CannotPay`, with the balance and what the operator can do, when money is what is missing."""
+    if too_low_fee(refusal):
+        remedy = f"the node asks more than AP_GAS_PRICES={policy.fees.price} for gas; raise it or use another node"
+        return CannotPay(refusal, remedy)
+    if "fee-grant" in refusal.log or "fee allowance" in refusal.log or "fee limit exceeded" in refusal.log:
+        text = f"AP_FEE_GRANTER={policy.granter} does not (or no longer) pay fees for {signer}"
+        return CannotPay(refusal, f"{text}; have it grant an allowance, or unset it")
+    if not lacks_funds(refusal):
+        return refusal
+    fee_is_short = failing_message(refusal) is None
+    payer = policy.granter or signer if fee_is_short else signer
+    denoms = {policy.fees.price.denom} if fee_is_short else {policy.fees.price.denom, *_deposits(intent)}
+    has = await _balances(node, payer, sorted(denoms))
+    what = "the fee" if fee_is_short else "the deposit"
+    return CannotPay(refusal, f"account {payer} has {has} and cannot pay {what}; send it {' or '.join(sorted(denoms))}")
+
+
+def _deposits(intent: Intent) -> Iterator[str]:
+    """The denoms of the deposits that the messages make."""
+    for message in intent.messages:
+        if "deposit" in message.DESCRIPTOR.fields_by_name:
+            yield message.deposit.amount.denom  # type: ignore[attr-defined]
+
+
+async def _balances(node: NodeClient, address: str, denoms: list[str]) -> str:
+    try:
+        return " and ".join([f"{await _balance(node, address, denom)}{denom}" for denom in denoms])
+    except ChainError:
+        return "an unknown amount"
+
+
+async def _balance(node: NodeClient, address: str, denom: str) -> int:
     """What the account can spend of `denom`. Raises `ChainError`."""
     request = bank_query.QueryBalanceRequest(address=address, denom=denom)
     answer = await node.query("/cosmos.bank.v1beta1.Query/Balance", request.SerializeToString())
@@ -103,7 +143,7 @@ async def balance_of(node: Node, address: str, denom: str) -> int:
     return int(amount)
 
 
-def _parsed(node: Node, reply: type[Any], raw: bytes) -> Any:
+def _parsed(node: NodeClient, reply: type[Any], raw: bytes) -> Any:
     try:
         return reply.FromString(raw)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Fees of the last 24 hours against what the operator allows for a day."""
+"""The fee budget: fees of the last 24 hours against what the operator allows for a day."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from provider.chain.tx.intents import Intent, Rank
 from provider.chain.tx.journal import Journal
 from provider.errors import FeesHeldBack
 
-__all__ = ["DAY_SECONDS", "Allowance", "affordable", "allowance"]
+__all__ = ["DAY_S", "Allowance", "affordable", "allowance"]
 
 _log = structlog.get_logger(__name__)
-DAY_SECONDS = 86400.0
+DAY_S = 86400.0
 _SHARES = {Rank.CLOSE: 100, Rank.WITHDRAW: 90, Rank.OTHER: 80, Rank.BID: 70}
-"""Per cent of the budget that each rank may use up: the last tenth is for closing leases alone, since a lease that
-cannot be closed costs every block; the tenth before it also for withdrawals, which bring money in."""
+"""Per cent of the budget that each rank may use up. The last tenth is for closing leases alone, since a lease that
+cannot be closed costs every block; the tenth before it is for withdrawals too, which bring money in.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`left` for this rank now; `again_at`: Unix seconds when the oldest fee of the day no longer counts."""
+    """`left`: what this rank may still spend now. `again_at`: Unix seconds when the oldest fee no longer counts."""
 
     left: int
     spent: int
@@ -30,23 +31,25 @@ class Allowance:
 
 
 def allowance(paid: Sequence[tuple[float, int]], *, budget: int, rank: Rank, now: float) -> Allowance:
-    """`paid`: (time, fee) of the last day, oldest first. The window slides: no midnight doubles it."""
-    counted = [(at, fee) for at, fee in paid if at > now - DAY_SECONDS]
+    """What `rank` may spend at `now`. `paid`: (time, fee) of the last day, oldest first. The window slides, so that no
+    midnight doubles the budget.
+    """
+    counted = [(at, fee) for at, fee in paid if at > now - DAY_S]
     spent = sum(fee for _, fee in counted)
     oldest = counted[0][0] if counted else now
-    return Allowance(max(0, budget * _SHARES[rank] // 100 - spent), spent, oldest + DAY_SECONDS)
+    return Allowance(max(0, budget * _SHARES[rank] // 100 - spent), spent, oldest + DAY_S)
 
 
 async def affordable(
     intents: tuple[Intent, ...], *, fee: int, denom: str, budget: int, journal: Journal, account: str, now: float
 ) -> tuple[Intent, ...]:
-    """As many of `intents` as the day's budget has room for when all of them together cost `fee`; the others are told
-    that they are held back. A budget of 0 is none. Raises `StoreError`.
+    """As many of `intents` as the budget of the day allows when all of them together cost `fee`; the others are
+    finished with `FeesHeldBack`. A budget of 0 is no limit. Raises `StoreError`.
     """
     if not budget:
         return intents
     rank = intents[0].rank
-    paid = await journal.fees(account, denom=denom, since=now - DAY_SECONDS)
+    paid = await journal.fees(account, denom=denom, since=now - DAY_S)
     found = allowance(paid, budget=budget, rank=rank, now=now)
     if fee <= found.left:
         return intents

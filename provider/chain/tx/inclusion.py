@@ -1,4 +1,4 @@
-"""Where a transaction ended up. `not found` proves nothing before its timeout height has passed."""
+"""Which block a transaction is in. `not found` proves nothing before the transaction's timeout height has passed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+from provider.chain.connection import NodeClient
 from provider.chain.rpc import RpcError
-from provider.chain.tx.node import Node
 from provider.errors import ChainError
 
 __all__ = ["Included", "find", "find_in_block", "has_no_index"]
@@ -16,7 +16,7 @@ __all__ = ["Included", "find", "find_in_block", "has_no_index"]
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """`code` 0: all its messages took effect."""
+    """The result of a transaction in its block. `code` 0: all its messages took effect."""
 
     height: int
     code: int
@@ -25,8 +25,8 @@ class Included:
     gas_used: int
 
 
-async def find(node: Node, hash_: str) -> Included | None:
-    """The block's word about it, None when the node knows of none. Raises `ChainError`."""
+async def find(node: NodeClient, hash_: str) -> Included | None:
+    """The transaction's result, by the node's index; None when the index does not have it. Raises `ChainError`."""
     try:
         found = await node.call("tx", hash=base64.b64encode(bytes.fromhex(hash_)).decode(), prove=False)
     except RpcError as refusal:
@@ -40,12 +40,12 @@ async def find(node: Node, hash_: str) -> Included | None:
 
 
 def has_no_index(problem: ChainError) -> bool:
-    """The node keeps no index of transactions: their blocks must be read."""
+    """Whether the node keeps no index of transactions, so that their blocks must be read."""
     return isinstance(problem, RpcError) and "indexing is disabled" in problem.text
 
 
-async def find_in_block(node: Node, hash_: str, height: int) -> Included | None:
-    """As `find`, from the block itself. Raises `ChainError`, also for a height that is not there yet."""
+async def find_in_block(node: NodeClient, hash_: str, height: int) -> Included | None:
+    """As `find`, from the block itself. Raises `ChainError`, also for a height that the node does not have yet."""
     block = await node.call("block", height=str(height))
     try:
         raw = [base64.b64decode(tx, validate=True) for tx in block["block"]["data"]["txs"] or ()]

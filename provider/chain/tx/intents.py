@@ -1,4 +1,4 @@
-"""An intent: messages that one caller wants in a block, and what of them decides how they may travel."""
+"""An intent: the messages that one caller wants in a block, and what decides which transaction may carry them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from enum import IntEnum
 
 from provider.protocols.chain import Message, TxResult
 
-__all__ = ["Intent", "Rank", "intent_of", "unknown_intent"]
+__all__ = ["Intent", "Rank", "earlier_intent", "intent_of"]
 
 
 class Rank(IntEnum):
-    """Who goes first, and whose fees are held back last: a lease that earns nothing costs most."""
+    """The order in which intents are sent, and the reverse order in which a short fee budget holds them back: a lease
+    that earns nothing costs most.
+    """
 
     CLOSE = 0
     WITHDRAW = 1
@@ -30,7 +32,7 @@ _RANKS = {
     "MsgCreateBid": Rank.BID,
 }
 _NAMED_BY_ID = frozenset(_RANKS)
-"""One of these a bid or lease is all there can be: another price or reason for the same id is the same intent."""
+"""There can be one of these per bid or lease: another price or reason for the same id is the same intent."""
 _SHARE_A_TRANSACTION = frozenset({"MsgCloseBid", "MsgCreateBid", "MsgWithdrawLease"})
 _SETTLE = frozenset(
     {
@@ -42,14 +44,17 @@ _SETTLE = frozenset(
         "MsgWithdrawLease",
     }
 )
-"""They settle the deployment's escrow: twice at one height leaves a payment open or panics (recordings/chain README
-§2–3)."""
+"""Messages that settle the deployment's escrow: two settlements at one height leave a payment open or panic
+(recordings/chain README §2–3)."""
 
 
 @dataclass(eq=False, slots=True)
 class Intent:
-    """`key`: what makes two intents the same. `kind`: may share a transaction with others of it; empty: goes alone.
-    `settles`: deployments (`owner/dseq`) whose escrow it settles. `outcome` is set once, with `done`.
+    """`key`: equal for two intents that want the same. `kind`: intents of one kind may share a transaction; empty: the
+    intent has a transaction of its own. `settles`: deployments (`owner/dseq`) whose escrow the intent settles.
+    `outcome` is set once, with `done`. `tx_hash`: the transaction that carries the intent, once it was sent. `alone`:
+    the intent needs a transaction of its own because a shared one failed without naming the message. `returns`: how
+    often the intent was unharmed in a transaction that failed. `waiters`: callers that await the outcome.
     """
 
     messages: tuple[Message, ...]
@@ -59,13 +64,10 @@ class Intent:
     settles: frozenset[str] = frozenset()
     outcome: TxResult | Exception | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
-    flight: str = ""
-    """Hash of the transaction it is in, once that was sent."""
+    tx_hash: str = ""
     alone: bool = False
-    """A transaction of its own from now on: the shared one failed, and nobody said through whom."""
     gas_factor: float = 1.0
     returns: int = 0
-    """How often it came back unharmed from a transaction that failed."""
     waiters: int = 0
 
     def finish(self, outcome: TxResult | Exception) -> None:
@@ -75,7 +77,7 @@ class Intent:
 
 
 def intent_of(messages: Sequence[Message]) -> Intent:
-    """Raises ValueError for nothing, and for what would settle one deployment twice in one transaction."""
+    """The intent of one caller. Raises ValueError for no messages, and for two that settle one deployment."""
     if not messages:
         raise ValueError("there is nothing to send")
     names = [message.DESCRIPTOR.name for message in messages]
@@ -92,9 +94,9 @@ def intent_of(messages: Sequence[Message]) -> Intent:
     )
 
 
-def unknown_intent(key: str, *, flight: str) -> Intent:
-    """One of a process before us, of whose transaction we know no end."""
-    return Intent(messages=(), key=key, flight=flight)
+def earlier_intent(key: str, *, tx_hash: str) -> Intent:
+    """An intent of an earlier process, in a transaction whose end is not known. It has no messages."""
+    return Intent(messages=(), key=key, tx_hash=tx_hash)
 
 
 def _key(name: str, message: Message) -> str:

@@ -1,4 +1,6 @@
-"""What was signed, written down before it is sent: a restart forgets neither a fee nor a transaction on its way."""
+"""The journal of signed transactions, written before they are sent: a restart forgets neither a fee nor a pending
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ __all__ = ["Fate", "Journal", "MemoryJournal", "SentTx"]
 
 
 class Fate(StrEnum):
-    """`SENT`: not known yet. `DONE`: in a block with code 0. `FAILED`: in a block with another code, its fee gone.
-    `LAPSED`: proved to be in no block. `REFUSED`: the node never took it.
+    """How a transaction ended. `SENT`: not known yet. `DONE`: in a block with code 0. `FAILED`: in a block with another
+    code, its fee is lost. `LAPSED`: proved to be in no block. `REFUSED`: the node did not accept it.
     """
 
     SENT = "sent"
@@ -23,14 +25,14 @@ class Fate(StrEnum):
 
     @property
     def paid(self) -> bool:
-        """Whether its fee counts, be it because nobody knows yet."""
+        """Whether the fee counts as paid, also while the end is not known."""
         return self in (Fate.SENT, Fate.DONE, Fate.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class SentTx:
-    """`account`: `chain id/address`. `keys` and `settles`: of the intents in it. `fee` in `denom`; `sent_at` Unix
-    seconds; `height` 0 while unknown.
+    """A transaction as it was sent. `account`: `chain id/address`. `keys` and `settles`: of the intents in it. `fee` in
+    `denom`; `sent_at` in Unix seconds; `height` 0 while unknown.
     """
 
     hash: str
@@ -46,24 +48,24 @@ class SentTx:
 
 
 class Journal(Protocol):
-    """Raises `StoreError` where it cannot keep or tell."""
+    """Keeps sent transactions. Every method raises `StoreError` when the store fails."""
 
     async def begin(self, tx: SentTx) -> None: ...
 
     async def end(self, hash_: str, fate: Fate, *, height: int = 0) -> None: ...
 
     async def unknown(self, account: str) -> Sequence[SentTx]:
-        """Those whose fate is `SENT`, oldest first."""
+        """Transactions of `account` whose fate is `SENT`, oldest first."""
         ...
 
     async def fees(self, account: str, *, denom: str, since: float) -> Sequence[tuple[float, int]]:
-        """(time, fee) of everything paid since then, oldest first."""
+        """(time, fee) of every transaction paid after `since`, oldest first."""
         ...
 
 
 @dataclass(slots=True)
 class MemoryJournal:
-    """For a process that need not remember: commands, tests."""
+    """A journal in memory, for commands and tests."""
 
     sent: dict[str, SentTx] = field(default_factory=dict)
 

@@ -1,29 +1,28 @@
-"""One batch, from intents to a transaction that a node has taken: simulate, price, sign, write down, submit."""
+"""The way of one batch from intents to a transaction that a node has: simulate, price, sign, write down, submit."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 import structlog
 
+from provider.chain.connection import AskHead, NodeClient
 from provider.chain.keys import SigningKey
 from provider.chain.rpc import RpcError
-from provider.chain.tx.account import Account
+from provider.chain.tx.account import SigningAccount, with_remedy
 from provider.chain.tx.budget import affordable
-from provider.chain.tx.flights import Flight, Flights
 from provider.chain.tx.inclusion import find
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import Fate, Journal, SentTx
-from provider.chain.tx.node import AskHead, Node
+from provider.chain.tx.pending_transactions import PendingTransaction, PendingTransactions
 from provider.chain.tx.policy import Policy
-from provider.chain.tx.refusals import mempool_full, out_of_gas, too_late, wrong_sequence
-from provider.chain.tx.remedies import clear_refusal
+from provider.chain.tx.refusals import already_known, mempool_full, out_of_gas, too_late, wrong_sequence
 from provider.chain.tx.signing import Terms, signed, unsigned
 from provider.chain.tx.simulation import Priced, passing, simulate
-from provider.chain.tx.submission import Answer, submit
-from provider.errors import CatchingUp, NotSent, StoreError, TxRefused
+from provider.errors import CatchingUp, ChainError, NotSent, StoreError, TxRefused
 from provider.protocols import Clock
 from provider.protocols.chain import Head, Message
 
@@ -31,17 +30,17 @@ __all__ = ["Outbox"]
 
 _log = structlog.get_logger(__name__)
 _TRIES = 4
-_FULL_PAUSE_SECONDS = 0.25
+_FULL_PAUSE_S = 0.25
 _SIMULATED_GAS = 10_000_000
-"""Stands in a simulation for the gas to come, so that the bytes are as many."""
+"""Stands in a simulation for the gas limit, so that the simulated bytes are as many as the sent ones."""
 _T = TypeVar("_T")
 
 
 class Outbox:
-    """Sends for one key. One batch at a time; who calls sees to that."""
+    """Sends for one key. The caller sends one batch at a time."""
 
     def __init__(
-        self, node: Node, key: SigningKey, *, head: AskHead, clock: Clock, policy: Policy, journal: Journal
+        self, node: NodeClient, key: SigningKey, *, head: AskHead, clock: Clock, policy: Policy, journal: Journal
     ) -> None:
         self._node = node
         self._key = key
@@ -49,34 +48,35 @@ class Outbox:
         self._clock = clock
         self._policy = policy
         self._journal = journal
-        self.account = Account(node, key.address, denom=policy.fees.price.denom)
+        self.account = SigningAccount(node, key.address, denom=policy.fees.price.denom)
 
     async def unknown(self) -> Sequence[SentTx]:
-        """What a process before us sent and saw no end of. Raises `ChainError`."""
+        """Transactions that an earlier process sent and whose end it did not see. Raises `ChainError`."""
         return await self._kept(self._journal.unknown(self._signer(await self._ask_head())))
 
-    async def ended(self, flight: Flight, fate: Fate, *, height: int = 0) -> None:
-        """Write down what became of it. A store that fails costs a look at the next start, nothing else."""
+    async def ended(self, pending: PendingTransaction, fate: Fate, *, height: int = 0) -> None:
+        """Write down how a transaction ended. A store that fails costs one check at the next start, nothing else."""
         try:
-            await self._journal.end(flight.tx.hash, fate, height=height)
+            await self._journal.end(pending.tx.hash, fate, height=height)
         except StoreError as error:
-            _log.warning("chain.fate_not_kept", hash=flight.tx.hash, fate=fate.value, problem=str(error))
+            _log.warning("chain.fate_not_kept", hash=pending.tx.hash, fate=fate.value, problem=str(error))
 
-    async def send(self, batch: tuple[Intent, ...], flights: Flights) -> None:
-        """What fails is told to its own intents; the others are in `flights` when this returns. Raises `ChainError`
-        for what concerns all that are neither finished nor in a flight.
+    async def send(self, batch: tuple[Intent, ...], sent: PendingTransactions) -> None:
+        """Send the batch. An intent that fails is finished with its own error; the others are in `sent` at the end.
+
+        Raises `ChainError` for what concerns all intents that are neither finished nor sent.
         """
         head = await self._head()
 
         async def ask(messages: Sequence[Message]) -> int:
-            return await self._gas_used(messages, head, flights)
+            return await self._gas_used(messages, head, sent)
 
         for priced in await passing(batch, ask=ask, refuse=self._refuse):
             within = await self._within_budget(priced, head)
             if len(within) == len(priced.intents):
-                await self._dispatch(priced, head, flights)
+                await self._dispatch(priced, head, sent)
             elif within:
-                await self.send(within, flights)
+                await self.send(within, sent)
 
     async def _head(self) -> Head:
         head = await self._ask_head()
@@ -86,10 +86,10 @@ class Outbox:
         return head
 
     async def _refuse(self, intent: Intent, refusal: TxRefused) -> None:
-        terms = self._policy, self._key.address
-        intent.finish(await clear_refusal(self._node, refusal, intent, policy=terms[0], signer=terms[1]))
+        signer = self._key.address
+        intent.finish(await with_remedy(refusal, intent, node=self._node, policy=self._policy, signer=signer))
 
-    async def _gas_used(self, messages: Sequence[Message], head: Head, flights: Flights) -> int:
+    async def _gas_used(self, messages: Sequence[Message], head: Head, sent: PendingTransactions) -> int:
         for attempt in range(1, _TRIES + 1):
             terms = self._terms(await self.account.ready(), head, gas=_SIMULATED_GAS)
             try:
@@ -97,7 +97,7 @@ class Outbox:
             except TxRefused as refusal:
                 if not wrong_sequence(refusal) or attempt == _TRIES:
                     raise
-                await self.account.repair(refusal, unknown=flights.any_unsure)
+                await self.account.repair(refusal, unsure=sent.any_unsure)
         raise AssertionError("unreachable")
 
     def _terms(self, sequence: int, head: Head, *, gas: int) -> Terms:
@@ -124,20 +124,22 @@ class Outbox:
         )
         return await self._kept(asked)
 
-    async def _dispatch(self, priced: Priced, head: Head, flights: Flights) -> None:
-        """Again with what a refusal teaches: another sequence, a later height, more gas, a pause."""
+    async def _dispatch(self, priced: Priced, head: Head, sent: PendingTransactions) -> None:
+        """Sign and submit; after a refusal again with what it calls for: another sequence, a later timeout height, more
+        gas, a pause.
+        """
         factor = priced.gas_factor
         for attempt in range(1, _TRIES + 1):
             gas = self._policy.fees.gas(priced.gas_used, factor=factor)
             terms = self._terms(await self.account.ready(), head, gas=gas)
             try:
-                return await self._put_out(priced, terms, head, flights)
+                return await self._sign_and_submit(priced, terms, head, sent)
             except RpcError as refusal:
                 if attempt == _TRIES or not mempool_full(refusal):
                     raise NotSent(self._node.address, f"takes no transaction: {refusal.text}") from refusal
-                await self._clock.sleep(_FULL_PAUSE_SECONDS * 2**attempt)
+                await self._clock.sleep(_FULL_PAUSE_S * 2**attempt)
             except TxRefused as refusal:
-                if attempt == _TRIES or not await self._learn(refusal, attempt, flights):
+                if attempt == _TRIES or not await self._adapt(refusal, attempt, sent):
                     for intent in priced.intents:
                         await self._refuse(intent, refusal)
                     return None
@@ -145,38 +147,36 @@ class Outbox:
                 head = await self._head()
         return None
 
-    async def _learn(self, refusal: TxRefused, attempt: int, flights: Flights) -> bool:
-        """Whether it is worth another try."""
+    async def _adapt(self, refusal: TxRefused, attempt: int, sent: PendingTransactions) -> bool:
+        """Whether another try can succeed; repairs the sequence or waits where the refusal calls for that."""
         if wrong_sequence(refusal):
-            await self.account.repair(refusal, unknown=flights.any_unsure)
+            await self.account.repair(refusal, unsure=sent.any_unsure)
             return True
         if mempool_full(refusal):
-            await self._clock.sleep(_FULL_PAUSE_SECONDS * 2**attempt)
+            await self._clock.sleep(_FULL_PAUSE_S * 2**attempt)
             return True
         return too_late(refusal) or out_of_gas(refusal)
 
-    async def _put_out(self, priced: Priced, terms: Terms, head: Head, flights: Flights) -> None:
+    async def _sign_and_submit(self, priced: Priced, terms: Terms, head: Head, sent: PendingTransactions) -> None:
         """Written down before it is sent, so that a crash at any line leaves no transaction that nobody looks up."""
         raw = signed(self._key, priced.messages, terms, chain_id=head.chain_id, number=self.account.number)
-        flight = Flight(self._sent(priced, terms, head, raw), priced.intents, raw)
-        await self._kept(self._journal.begin(flight.tx))
+        pending = PendingTransaction(self._sent(priced, terms, head, raw), priced.intents, raw)
+        await self._kept(self._journal.begin(pending.tx))
         try:
-            answer = await submit(self._node, raw)
+            pending.accepted = await _submit(self._node, raw)
         except (TxRefused, RpcError) as refusal:
-            if not (isinstance(refusal, TxRefused) and await self._in_a_block(refusal, flight)):
-                await self.ended(flight, Fate.REFUSED)
+            if not (isinstance(refusal, TxRefused) and await self._in_a_block(refusal, pending)):
+                await self.ended(pending, Fate.REFUSED)
                 raise
-            answer = Answer.TAKEN
-        flight.taken = answer is Answer.TAKEN
-        if flight.taken:
-            self.account.took()
+        if pending.accepted:
+            self.account.advance()
         else:
             self.account.forget()
-        flights.launch(flight)
+        sent.watch(pending)
 
-    async def _in_a_block(self, refusal: TxRefused, flight: Flight) -> bool:
-        """A sequence that is used up may have been used by this very transaction, when an answer got lost."""
-        return wrong_sequence(refusal) and await find(self._node, flight.tx.hash) is not None
+    async def _in_a_block(self, refusal: TxRefused, pending: PendingTransaction) -> bool:
+        """Whether the refusal says that this very transaction used its sequence up, the node's answer being lost."""
+        return wrong_sequence(refusal) and await find(self._node, pending.tx.hash) is not None
 
     def _sent(self, priced: Priced, terms: Terms, head: Head, raw: bytes) -> SentTx:
         return SentTx(
@@ -194,8 +194,35 @@ class Outbox:
         return f"{head.chain_id}/{self._key.address}"
 
     async def _kept(self, work: Awaitable[_T]) -> _T:
-        """What cannot be remembered is not sent: after a crash nobody would look it up."""
+        """The result of journal work; `NotSent` when the store fails: an unrecorded transaction would not be looked up
+        after a crash.
+        """
         try:
             return await work
         except StoreError as error:
             raise NotSent(self._node.address, f"nothing is sent that cannot be written down: {error}") from error
+
+
+async def _submit(node: NodeClient, raw: bytes) -> bool:
+    """Hand a signed transaction to the node's mempool: True when the mempool has it, False when no answer came.
+
+    Raises `TxRefused` when the node's check refuses it, `RpcError` when the node accepts no transactions at all.
+    """
+    try:
+        result = await node.call("broadcast_tx_sync", tx=base64.b64encode(raw).decode())
+    except RpcError as refusal:
+        if already_known(refusal):
+            return True
+        raise
+    except ChainError:
+        return False
+    try:
+        code, codespace, log = int(result.get("code") or 0), str(result.get("codespace") or ""), result.get("log")
+    except (TypeError, ValueError, OverflowError):
+        return False
+    if not code:
+        return True
+    refused = TxRefused(node.address, codespace=codespace, code=code, log=str(log or ""))
+    if already_known(refused):
+        return True
+    raise refused

@@ -1,4 +1,4 @@
-"""What an operator allows of transactions."""
+"""The operator's settings for transactions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from provider.units import Coin
 
 __all__ = ["Fees", "Policy", "policy_from"]
 
-_IN_FLIGHT = 64
-"""Far from what a node takes: 240 were in one block (recordings/chain README, "Measured")."""
+_MAX_PENDING = 64
+"""Far below what a node accepts: 240 were in one block (recordings/chain README, "Measured")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +30,31 @@ class Fees:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`timeout_s`: how long a caller waits. `timeout_blocks`: a transaction that is in none of the next so many never
-    will be. `batch`: messages of one kind a transaction may carry. `in_flight`: transactions on their way at once.
-    `granter`: who pays the fees, empty: the signer. `fee_budget`: for 24 hours, in the fee's denom; 0: none.
+    """`timeout_s`: how long a caller waits. `timeout_blocks`: a transaction is valid for so many blocks. `batch`: the
+    most messages of one kind in a transaction. `max_pending`: transactions that may be pending at once. `granter`: the
+    account that pays the fees, empty: the signer. `fee_budget`: for 24 hours, in the fee's denom; 0: no limit.
     """
 
     fees: Fees
     timeout_s: float = 30.0
     timeout_blocks: int = 20
     batch: int = 40
-    in_flight: int = _IN_FLIGHT
+    max_pending: int = _MAX_PENDING
     granter: str = ""
     fee_budget: int = 0
 
 
 def policy_from(settings: Settings) -> Policy:
-    """`single`: one message a transaction, each in its block before the next is sent, as the Go provider does it."""
+    """The policy of these settings. `tx_mode` single: one message a transaction, and each is in a block before the next
+    is sent, as the Go provider does it.
+    """
     single, sequences = settings.tx_mode == "single", settings.tx_mode == "sequences"
     return Policy(
         fees=Fees(price=settings.gas_prices, adjustment=settings.gas_adjustment),
         timeout_s=settings.tx_timeout,
         timeout_blocks=settings.tx_timeout_blocks,
         batch=1 if single or sequences else settings.tx_batch,
-        in_flight=1 if single else _IN_FLIGHT,
+        max_pending=1 if single else _MAX_PENDING,
         granter=settings.fee_granter,
         fee_budget=settings.fee_budget,
     )

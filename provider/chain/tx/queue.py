@@ -1,4 +1,6 @@
-"""The queue before a transaction: by rank, then by arrival; settlements of one deployment one after another."""
+"""The queue of intents that are in no transaction yet: by rank, then by arrival; settlements of one deployment one
+after another.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from collections.abc import Collection
 
 from provider.chain.tx.intents import Intent
 
-__all__ = ["Waiting"]
+__all__ = ["IntentQueue"]
 
 
-class Waiting:
-    """Intents that are in no transaction yet."""
+class IntentQueue:
+    """Intents in the order in which they are sent."""
 
     def __init__(self) -> None:
         self._places: dict[Intent, tuple[int, int]] = {}
@@ -28,16 +30,17 @@ class Waiting:
         self._places[intent] = (intent.rank, next(self._arrivals))
 
     def put_back(self, intent: Intent) -> None:
-        """Before all others of its rank: it has had its turn and lost it through no fault of its own."""
+        """Put the intent before all others of its rank: it lost its turn through no fault of its own."""
         self._places[intent] = (intent.rank, next(self._returns))
 
     def discard(self, intent: Intent) -> None:
         self._places.pop(intent, None)
 
     def take(self, *, settling: Collection[str], at_most: int) -> tuple[Intent, ...]:
-        """The first that may go, with those of its kind that may share its transaction; none when all must wait.
+        """Remove and return the first intent that may be sent, with those that may share its transaction; empty when
+        all must wait.
 
-        `settling`: deployments with a settlement of which it is not yet known in which block it is.
+        `settling`: deployments of which a settlement is pending.
         """
         batch: list[Intent] = []
         taken = set(settling)

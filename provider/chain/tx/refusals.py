@@ -1,4 +1,4 @@
-"""What a node's refusal means. Simulation tells no code and modules lose theirs, so texts are read too
+"""The meaning of a node's refusal. Simulation gives no code and modules lose theirs, so texts are read too
 (recordings/chain README §1, §5).
 """
 
@@ -30,13 +30,13 @@ def wrong_sequence(refusal: TxRefused) -> bool:
 
 
 def expected_sequence(refusal: TxRefused) -> int | None:
-    """The number the node wants, its mempool included."""
+    """The sequence that the node expects, its mempool included; None when the refusal names none."""
     found = _SEQUENCE.search(refusal.log)
     return int(found[1]) if found else None
 
 
 def failing_message(refusal: TxRefused) -> int | None:
-    """Index of the message that failed; None for panics and for what is refused before any message runs."""
+    """Index of the message that failed; None for a panic and for a refusal before any message runs."""
     found = _MESSAGE.search(refusal.log)
     return int(found[1]) if found else None
 
@@ -58,14 +58,14 @@ def lacks_funds(refusal: TxRefused) -> bool:
 
 
 def mempool_full(problem: ChainError) -> bool:
-    """CometBFT says it as an error of the call, the SDK as code 20."""
+    """Whether the mempool is full: CometBFT reports an error of the call, the SDK code 20."""
     if isinstance(problem, TxRefused):
         return (problem.codespace, problem.code) == ("sdk", 20)
     return "mempool is full" in str(problem)
 
 
 def already_known(problem: ChainError) -> bool:
-    """These very bytes are in the node's mempool, or were in a block (recordings/chain README §7)."""
+    """Whether these very bytes are in the node's mempool, or were in a block (recordings/chain README §7)."""
     if isinstance(problem, TxRefused):
         return (problem.codespace, problem.code) == ("sdk", 19)
     return "tx already exists in cache" in str(problem)

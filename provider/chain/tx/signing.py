@@ -1,4 +1,4 @@
-"""A transaction's bytes: SIGN_MODE_DIRECT over one key (chain.md §10)."""
+"""The bytes of a transaction, signed with one key in SIGN_MODE_DIRECT (chain.md §10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNATURE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a transaction says beside its messages. `fee` is in `denom`; `granter` empty: the signer pays."""
+    """What a transaction states beside its messages. `fee` is in `denom`; `granter` empty: the signer pays."""
 
     sequence: int
     timeout_height: int
@@ -32,7 +32,7 @@ class Terms:
 
 
 def signed(key: SigningKey, messages: Sequence[Message], terms: Terms, *, chain_id: str, number: int) -> bytes:
-    """`number` is the account's."""
+    """The signed transaction. `number` is the account's number."""
     body, auth = _body(messages, terms), _auth(key, terms)
     document = SignDoc(body_bytes=body, auth_info_bytes=auth, chain_id=chain_id, account_number=number)
     signature = key.private.sign(document.SerializeToString(), deterministic=True)
@@ -41,7 +41,9 @@ def signed(key: SigningKey, messages: Sequence[Message], terms: Terms, *, chain_
 
 
 def unsigned(key: SigningKey, messages: Sequence[Message], terms: Terms) -> bytes:
-    """For a simulation, which checks the sequence but no signature; as long as the signed one, since bytes cost gas."""
+    """The transaction for a simulation, which checks the sequence but no signature; as long as the signed transaction,
+    since bytes cost gas.
+    """
     raw = TxRaw(
         body_bytes=_body(messages, terms), auth_info_bytes=_auth(key, terms), signatures=[bytes(_SIGNATURE_BYTES)]
     )

@@ -1,4 +1,4 @@
-"""Which intents would pass together, found out before any fee is at stake."""
+"""Simulation: which intents would pass together, and with how much gas, before any fee is at stake."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeAlias
 from cosmos.tx.v1beta1 import service_pb2
 from google.protobuf.message import DecodeError
 
+from provider.chain.connection import NodeClient
 from provider.chain.rpc import QueryError
 from provider.chain.tx.intents import Intent
-from provider.chain.tx.node import Node
 from provider.chain.tx.refusals import failing_message
 from provider.errors import ChainError, TxRefused
 from provider.protocols.chain import Message
@@ -19,12 +19,12 @@ from provider.protocols.chain import Message
 __all__ = ["Priced", "passing", "simulate"]
 
 _PATH = "/cosmos.tx.v1beta1.Service/Simulate"
-_MOST_GAS = 10**12
+_MAX_GAS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Intents that pass together, and the gas that took."""
+    """Intents that pass together, and the gas that they used."""
 
     intents: tuple[Intent, ...]
     gas_used: int
@@ -42,8 +42,8 @@ AskGas: TypeAlias = Callable[[Sequence[Message]], Awaitable[int]]
 Refuse: TypeAlias = Callable[[Intent, TxRefused], Awaitable[None]]
 
 
-async def simulate(node: Node, raw: bytes) -> int:
-    """Gas used. Raises `TxRefused` with the module's text, never with its code (recordings/chain README §5)."""
+async def simulate(node: NodeClient, raw: bytes) -> int:
+    """The gas used. Raises `TxRefused` with the module's text, never with its code (recordings/chain README §5)."""
     request = service_pb2.SimulateRequest(tx_bytes=raw)
     try:
         answer = await node.query(_PATH, request.SerializeToString())
@@ -53,15 +53,15 @@ async def simulate(node: Node, raw: bytes) -> int:
         used = int(service_pb2.SimulateResponse.FromString(answer.value).gas_info.gas_used)
     except DecodeError as error:
         raise ChainError(node.address, f"simulate: the answer cannot be read: {error}") from error
-    if not 0 < used < _MOST_GAS:
-        raise ChainError(node.address, f"simulate: {used} gas cannot be")
+    if not 0 < used < _MAX_GAS:
+        raise ChainError(node.address, f"simulate: {used} gas is not plausible")
     return used
 
 
 async def passing(batch: tuple[Intent, ...], *, ask: AskGas, refuse: Refuse) -> list[Priced]:
-    """Those that pass, in as few transactions as can be. Who fails is told through `refuse`, and the others go on.
+    """The intents that pass, in as few transactions as possible; `refuse` is called for each intent that fails.
 
-    A refusal that names no message (a panic, a form that is wrong) is found by halving.
+    The intent behind a refusal that names no message (a panic, a malformed message) is found by halving.
     """
     while batch:
         try:

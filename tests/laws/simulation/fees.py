@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from provider.chain.tx.budget import DAY_SECONDS, affordable
+from provider.chain.tx.budget import DAY_S, affordable
 from provider.chain.tx.intents import Intent, intent_of
 from provider.chain.tx.journal import Fate, SentTx
 from provider.errors import FeesHeldBack, NotSent, StoreError
@@ -64,14 +64,14 @@ class Fees:
             self._above(f"rule 7: fees of a day are {spent}{_DENOM}, {_BUDGET}{_DENOM} are allowed")
 
     def _spent(self) -> int:
-        return sum(fee for at, fee in self._paid if at > self.now - DAY_SECONDS)
+        return sum(fee for at, fee in self._paid if at > self.now - DAY_S)
 
     async def use_up(self, share: float, *, seconds: float) -> None:
         """Other transactions of this key, almost a day ago, have used `share` of the budget; they count for some
         `seconds` more.
         """
         fee = int(_BUDGET * share) - self._spent()
-        at = self.now - DAY_SECONDS + seconds
+        at = self.now - DAY_S + seconds
         if fee <= 0:
             return
         other = self._transaction(fee, at=at)

@@ -55,8 +55,9 @@ class QuickClock:
 
 @dataclass
 class DirectNode:
-    """`provider.chain.tx.node.Node`. `before` is called with each method and may raise or answer; `after` with an
-    answer."""
+    """`provider.chain.connection.NodeClient`. `before` is called with each method and may raise or answer; `after` with
+    an answer.
+    """
 
     chain: SimulatedNode
     address: str = "direct"

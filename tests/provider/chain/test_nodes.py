@@ -17,7 +17,7 @@ from akash.market.v1beta5 import query_pb2 as market_query
 from provider.chain import codec
 from provider.chain.comet import CometChain
 from provider.chain.connection import Connection
-from provider.chain.nodes import Node, best, choose
+from provider.chain.nodes import RpcNode, best, choose
 from provider.errors import ChainError, WrongChain
 from provider.lifecycle.ending.proof import Proofs, Verdict
 from provider.protocols.chain import Block, Head
@@ -173,8 +173,8 @@ async def test_an_answer_of_a_node_far_behind_is_no_answer() -> None:
         async with following(chain, 1000) as blocks:
             await take(blocks, 10)
         assert await chain.open_orders() == []
-        chain._rpc.saw(1100)
-        with pytest.raises(ChainError, match="answers for height 1010, we have seen 1100"):
+        chain._rpc.raise_floor(1100)
+        with pytest.raises(ChainError, match="for height 1010, behind the known height 1100"):
             await chain.open_orders()
 
 
@@ -184,7 +184,7 @@ async def test_when_every_node_serves_another_chain_it_is_said_so_at_once() -> N
         scripted_node(good(network="b")) as two,
         client(f"{one},{two}", chain_id="local") as chain,
     ):
-        with pytest.raises(WrongChain, match="ours is 'local'"):
+        with pytest.raises(WrongChain, match="expected 'local'"):
             await chain.head()
         with pytest.raises(WrongChain):
             await chain.lease(order(7).bid_by("akash1p"))
@@ -268,10 +268,10 @@ async def test_through_any_mixture_of_faults_heights_come_once_and_in_order(seed
     assert [block.height for block in found] == list(range(1001, 1021))
 
 
-def node(height: int = 0, *, rest: float = 0.0, catching_up: bool = False) -> Node:
-    made = Node(Connection("http://127.0.0.1:1"))
+def node(height: int = 0, *, rest: float = 0.0, catching_up: bool = False) -> RpcNode:
+    made = RpcNode(Connection("http://127.0.0.1:1"))
     if height:
-        made.said(Head("local", height, 0.0, catching_up), now=0.0)
+        made.record_head(Head("local", height, 0.0, catching_up), now=0.0)
     made.rest_until = rest
     return made
 
@@ -289,7 +289,7 @@ def node(height: int = 0, *, rest: float = 0.0, catching_up: bool = False) -> No
     ],
 )
 def test_the_foremost_node_is_used_and_the_one_in_use_before_others(
-    nodes: list[Node], current: int, expected: int | None
+    nodes: list[RpcNode], current: int, expected: int | None
 ) -> None:
     found = best(nodes, nodes[current])
     assert found is (None if expected is None else nodes[expected])
@@ -299,13 +299,13 @@ def test_a_node_rests_longer_each_time_and_not_for_ever() -> None:
     one, other = node(10), node(10)
     for times, rest in ((1, 1), (2, 2), (3, 4), (20, 60)):
         one.failures = times - 1
-        one.failed("gone", now=100.0)
+        one.record_failure("gone", now=100.0)
         assert one.rest_until == 100.0 + rest
     assert choose([one, other], one, now=100.0) is other
-    other.failed("gone too", now=100.0, rest=30.0)
+    other.record_failure("gone too", now=100.0, rest=30.0)
     assert other.rest_until == 130.0
     assert choose([one, other], one, now=100.0) is other
-    one.said(Head("local", 11, 0.0, False), now=101.0)
+    one.record_head(Head("local", 11, 0.0, False), now=101.0)
     assert choose([one, other], other, now=101.0) is one
 
 
@@ -330,7 +330,7 @@ async def test_nodes_that_disagree_about_a_lease_prove_no_end_before_two_heights
     ):
         for _ in range(3):
             assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.NO_WORD
-        chain._rpc.saw(1010)
+        chain._rpc.raise_floor(1010)
         assert (await chain.head()).height == 1010
         assert chain.address == front
         assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.ALIVE

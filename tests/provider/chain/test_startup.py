@@ -60,7 +60,7 @@ async def test_a_node_that_comes_back_with_another_chain_is_not_taken_for_ours(d
     async with scripted_node(answer) as address, client(address) as chain:
         assert await our_chain(chain, database, clock=CLOCK) == "local"
         heads.pop(0)
-        with pytest.raises(WrongChain, match="'other', ours is 'local'"):
+        with pytest.raises(WrongChain, match="'other', expected 'local'"):
             await chain.head()
 
 

@@ -57,7 +57,7 @@ async def test_what_is_not_shared_flies_side_by_side_with_consecutive_sequences(
 
 
 async def test_one_by_one_waits_for_each_block() -> None:
-    async with direct(*range(1, 6), batch=1, in_flight=1) as world, ticking(world.chain):
+    async with direct(*range(1, 6), batch=1, max_pending=1) as world, ticking(world.chain):
         results = await asyncio.gather(*(world.us.broadcast([bid_on(dseq)]) for dseq in range(1, 6)))
         assert len({result.height for result in results}) == 5
 
@@ -160,7 +160,7 @@ async def test_a_transaction_that_must_not_be_is_refused_before_anything_is_aske
 
 
 async def test_a_lease_that_costs_goes_before_bids_that_wait() -> None:
-    async with direct(*range(1, 8), batch=1, in_flight=1) as world:
+    async with direct(*range(1, 8), batch=1, max_pending=1) as world:
         async with ticking(world.chain):
             await world.us.broadcast([bid_on(1)])
         sending = asyncio.create_task(outcomes(world.us, [*(bid_on(dseq) for dseq in range(2, 8)), close_on(1)]))
@@ -171,7 +171,7 @@ async def test_a_lease_that_costs_goes_before_bids_that_wait() -> None:
 
 
 async def test_a_wish_that_nobody_waits_for_any_more_is_not_sent() -> None:
-    async with direct(1, 2, in_flight=1) as world:
+    async with direct(1, 2, max_pending=1) as world:
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
             await asyncio.sleep(0.001)
@@ -201,7 +201,7 @@ async def test_two_daemons_with_one_key_both_get_through_and_are_told(capsys: py
         assert world.us.shared_key + other.shared_key >= 2
         told = capsys.readouterr().out
         assert "chain.key_is_shared" in told
-        assert "run one provider a key" in told
+        assert "run one provider per key" in told
 
 
 async def test_without_its_account_nothing_is_sent_and_the_remedy_is_told() -> None:

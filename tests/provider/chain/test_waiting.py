@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provider.chain.tx.budget import DAY_SECONDS, allowance
+from provider.chain.tx.budget import DAY_S, allowance
 from provider.chain.tx.intents import Intent, Rank
 from provider.chain.tx.policy import policy_from
-from provider.chain.tx.queue import Waiting
+from provider.chain.tx.queue import IntentQueue
 from provider.errors import SettingsError
 from provider.settings import load_settings
 
@@ -28,7 +28,7 @@ INTENTS = st.builds(
 def test_a_batch_is_of_one_kind_settles_each_deployment_once_and_none_that_is_being_settled(
     wished: list[Intent], settling: set[str], at_most: int
 ) -> None:
-    waiting = Waiting()
+    waiting = IntentQueue()
     for intent in wished:
         waiting.add(intent)
     seen: list[Intent] = []
@@ -48,7 +48,7 @@ def test_a_batch_is_of_one_kind_settles_each_deployment_once_and_none_that_is_be
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 3 * DAY_SECONDS), st.integers(0, 10**9)), max_size=20),
+    st.lists(st.tuples(st.floats(0, 3 * DAY_S), st.integers(0, 10**9)), max_size=20),
     st.integers(1, 10**12),
     st.sampled_from(Rank),
 )
@@ -56,7 +56,7 @@ def test_what_is_left_never_lets_a_rank_above_its_share_and_grows_as_fees_grow_o
     paid: list[tuple[float, int]], budget: int, rank: Rank
 ) -> None:
     paid.sort()
-    now = 3 * DAY_SECONDS
+    now = 3 * DAY_S
     found = allowance(paid, budget=budget, rank=rank, now=now)
     assert 0 <= found.left <= budget
     assert found.left == 0 or found.left + found.spent <= budget
@@ -75,7 +75,7 @@ def test_the_mode_says_what_shares_and_what_flies(
         monkeypatch.setenv(f"LESSOR_{name}", value)
     monkeypatch.setenv("AKASH_FEE_GRANTER", GRANTER)
     policy = policy_from(load_settings())
-    assert (policy.batch, policy.in_flight) == (batch, in_flight)
+    assert (policy.batch, policy.max_pending) == (batch, in_flight)
     assert (policy.fee_budget, policy.timeout_blocks, policy.granter) == (5_000_000, 9, GRANTER)
 
 

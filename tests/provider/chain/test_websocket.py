@@ -230,7 +230,7 @@ def test_recorded_times_teach_the_pace(recorded: Any) -> None:
         if row["dir"] == "recv" and "error" not in row["frame"]:
             header = header_of(json.dumps(row["frame"]))
             if header is not None:
-                pace.saw(header.height, header.time)
+                pace.observe(header.height, header.time)
     assert 0.2 < pace.seconds < 3
 
 
@@ -263,6 +263,6 @@ def test_the_pace_follows_the_chain_within_limits_and_is_never_silent_too_soon(
 ) -> None:
     pace = Pace()
     for height, at in blocks:
-        pace.saw(height, at)
+        pace.observe(height, at)
     assert low <= pace.seconds <= high
     assert pace.silence >= max(2, 3 * pace.seconds)
