@@ -121,17 +121,12 @@ async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) ->
 
 async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:
     """From the provider's cluster, with its own rules."""
-    from provider.daemon.app import spec_maker  # noqa: PLC0415  the daemon's parts; the one place that knows the settings
-    from provider.daemon.startup import api_server_endpoints, cluster_facts  # noqa: PLC0415
+    from provider.daemon.lease_specs import cluster_facts, spec_maker  # noqa: PLC0415
     from provider.kube.client import KubeCluster  # noqa: PLC0415
-    from provider.protocols.clock import SystemClock  # noqa: PLC0415
 
     cluster = KubeCluster(settings.kubeconfig)
     try:
-        if settings.network_policies and not settings.api_server_endpoints:
-            # the daemon waits for a cluster that is away, we do not
-            settings = settings.model_copy(update={"api_server_endpoints": await api_server_endpoints(cluster)})
-        facts = await cluster_facts(settings, cluster, clock=SystemClock())
+        facts = await cluster_facts(settings, cluster)
         return await next_version(manifest, lease, settings=settings, cluster=cluster, make=spec_maker(settings, facts))
     finally:
         await cluster.aclose()
@@ -139,7 +134,7 @@ async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> V
 
 async def _previewed(versions: Versions, settings: Settings) -> list[ShownChange]:
     from provider.cli.trial import preview_beside  # noqa: PLC0415
-    from provider.daemon.app import engine_config  # noqa: PLC0415
+    from provider.daemon.backends import engine_config  # noqa: PLC0415
 
     trial = await preview_beside(engine_config(settings), versions.wanted)
     if not trial.result.ok:

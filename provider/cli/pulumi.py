@@ -75,7 +75,7 @@ def pulumi(
 
 def _run(lease: str, verb: Verb, *, yes: bool) -> int:
     from provider.cli.lease_store import one_lease  # noqa: PLC0415
-    from provider.daemon.app import engine_config  # noqa: PLC0415  other commands start without the daemon's parts
+    from provider.daemon.backends import engine_config  # noqa: PLC0415  other commands start without the daemon's parts
 
     if verb.effect is Effect.NEEDS_PROGRAM:
         raise SettingsError(f"pulumi {verb.name}: {_PROGRAM}")

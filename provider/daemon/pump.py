@@ -1,4 +1,4 @@
-"""From the chain to the bus: blocks in order, and the height kept for the next start."""
+"""The pump: publishes blocks of the chain on the bus in order, and keeps their height for the next start."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from provider.store.cursors import load_cursor, save_cursor
 __all__ = ["pump_blocks", "start_height"]
 
 _log = structlog.get_logger(__name__)
-_RETRY_SECONDS = 3.0
-_KEEP_SECONDS = 1.0
-"""Blocks of so long are handed on again after a crash, which does no harm: events only say where to look."""
+_RETRY_S = 3.0
+_KEEP_S = 1.0
+"""After a crash the blocks of this time are published again, which does no harm: events only name what to check."""
 
 
 async def start_height(chain: Chain, database: Database, *, clock: Clock) -> tuple[str, int]:
-    """The chain's id and the height to follow after: where we stopped, else the node's present height. Waits for the
-    node.
+    """The chain's id and the height to follow after: the one kept by the last run, else the node's present height.
+    Waits until the node answers.
 
-    What happened before is not replayed at a first start: the full passes read it from the state.
+    A first start does not replay earlier blocks: the full passes read their effects from the state.
     """
     while True:
         try:
@@ -33,27 +33,27 @@ async def start_height(chain: Chain, database: Database, *, clock: Clock) -> tup
             saved = await load_cursor(database, head.chain_id)
             return head.chain_id, head.height if saved is None else saved
         except (ChainError, StoreError) as error:
-            _log.warning("chain.unreachable", problem=str(error), again_in_seconds=_RETRY_SECONDS)
-            await clock.sleep(_RETRY_SECONDS)
+            _log.warning("chain.unreachable", problem=str(error), again_in_seconds=_RETRY_S)
+            await clock.sleep(_RETRY_S)
 
 
 async def pump_blocks(chain: Chain, bus: Bus, *, database: Database, clock: Clock) -> None:
-    """For ever: publish every block on `chain.block`, then keep its height. A store that fails or is slow costs a
-    replay, no block and no time.
+    """Publish every block on `chain.block`, then keep its height; for ever. A store that fails or is slow costs a
+    replay at the next start, no block and no time.
     """
     chain_id, height = await start_height(chain, database, clock=clock)
-    kept = _Kept(database, chain_id, clock)
+    keeper = _HeightKeeper(database, chain_id, clock)
     async with asyncio.TaskGroup() as group:
-        group.create_task(kept.run(), name="chain height")
+        group.create_task(keeper.run(), name="chain height")
         async for block in chain.follow(after=height):
             bus.publish(CHAIN_BLOCK, block)
             CHAIN_HEIGHT.set(block.height)
             CHAIN_TIME.set(clock.now())
-            kept.reached(block.height)
+            keeper.reached(block.height)
 
 
-class _Kept:
-    """The height in the store: the newest of each second, so that ten thousand blocks are not ten thousand writes."""
+class _HeightKeeper:
+    """Writes the newest height to the store once a second, so that ten thousand blocks are not ten thousand writes."""
 
     def __init__(self, database: Database, chain_id: str, clock: Clock) -> None:
         self._database = database
@@ -75,4 +75,4 @@ class _Kept:
                 await save_cursor(self._database, self._chain_id, height=height, now=self._clock.now())
             except StoreError as error:
                 _log.warning("chain.height_not_kept", height=height, problem=str(error))
-            await self._clock.sleep(_KEEP_SECONDS)
+            await self._clock.sleep(_KEEP_S)

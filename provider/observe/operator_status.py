@@ -1,5 +1,5 @@
-"""What a running provider tells its operator of itself: nodes of the chain with their health, heights, the day's fees,
-the wallet, bids and leases. For a socket in the home, never for strangers: `GET /status` is theirs.
+"""The status of a running provider for its operator: RPC nodes with their health, heights, the fees of the day, the
+wallet, bids and leases. It is served at a socket in the home only; the public status is `GET /status`.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from provider.local_socket import serve_socket
 from provider.market.book import Market
 from provider.metrics import REGISTRY
 
-__all__ = ["Observed", "Paid", "day_fees", "operator_status", "serve_status", "status_socket"]
+__all__ = ["Paid", "StatusSources", "day_fees", "operator_status", "serve_status", "status_socket"]
 
 Paid: TypeAlias = Callable[[float], Awaitable[Sequence[tuple[float, int]]]]
-"""(time, fee) of everything paid since then (Unix seconds), oldest first. Raises `StoreError`."""
-_LONGEST = 4096
-_SECONDS = 10.0
+"""(time, fee) of every transaction paid since a time (Unix seconds), oldest first. Raises `StoreError`."""
+_MAX_REQUEST_BYTES = 4096
+_ANSWER_S = 10.0
 _RANKS = {"bids": Rank.BID, "withdrawals": Rank.WITHDRAW, "closing": Rank.CLOSE}
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """`budget`: of fees, micro-units of `fee_denom` in 24 hours, 0: none. `granter`: who pays them, empty: we do.
-    `wallet` gives None before the first look at it.
+class StatusSources:
+    """What the status is read from. `budget`: of fees, micro-units of `fee_denom` in 24 hours, 0: no limit. `granter`:
+    the account that pays them, empty: the provider. `wallet` returns None before the first reading.
     """
 
     chain_id: str
@@ -56,17 +56,17 @@ def status_socket(home: Path) -> Path:
     return home / "status.sock"
 
 
-async def serve_status(observed: Observed, path: Path) -> None:
-    """Listen until cancelled; whatever is asked, the status is the answer."""
+async def serve_status(sources: StatusSources, path: Path) -> None:
+    """Listen until cancelled; the answer to every request is the status."""
 
     async def answer(_line: bytes) -> dict[str, Any]:
-        return {"ok": True, **await operator_status(observed)}
+        return {"ok": True, **await operator_status(sources)}
 
-    await serve_socket(path, answer, longest=_LONGEST, seconds=_SECONDS)
+    await serve_socket(path, answer, longest=_MAX_REQUEST_BYTES, seconds=_ANSWER_S)
 
 
 def day_fees(journal: Journal, *, chain_id: str, address: str, denom: str) -> Paid:
-    """As the budget counts them."""
+    """The fees of an account as the fee budget counts them."""
 
     async def paid(since: float) -> Sequence[tuple[float, int]]:
         return await journal.fees(f"{chain_id}/{address}", denom=denom, since=since)
@@ -74,25 +74,25 @@ def day_fees(journal: Journal, *, chain_id: str, address: str, denom: str) -> Pa
     return paid
 
 
-async def operator_status(observed: Observed) -> dict[str, Any]:
-    """One document of plain values. A store that fails costs the fees, not the rest."""
-    market, wallet = observed.market, observed.wallet()
+async def operator_status(sources: StatusSources) -> dict[str, Any]:
+    """The status as one document of plain values. When the store fails, only the fees are missing."""
+    market, wallet = sources.market, sources.wallet()
     return {
         "provider": market.provider,
         "chain": {
-            "id": observed.chain_id,
+            "id": sources.chain_id,
             "height": int(_metric("lessor_chain_height")),
             "seconds_ago": _since(_metric("lessor_chain_height_timestamp_seconds"), market.clock.now()),
-            "nodes": [asdict(node) for node in observed.nodes()],
+            "nodes": [asdict(node) for node in sources.nodes()],
         },
         "keys": [market.provider],
-        "fees": await _fees(observed),
+        "fees": await _fees(sources),
         "wallet": wallet and {"level": wallet.level.value, "told": wallet.told, "balances": dict(wallet.balances)},
         "bids": _bids(market),
         "pricing": _pricing(market),
         "overcommitted": dict(overused(market.inventory())),
-        "leases": dict(Counter(status.phase.value for status in observed.leases().values())),
-        "braked": observed.braked(),
+        "leases": dict(Counter(status.phase.value for status in sources.leases().values())),
+        "braked": sources.braked(),
     }
 
 
@@ -110,7 +110,7 @@ def _bids(market: Market) -> dict[str, Any]:
 
 
 def _sums(deposits: Iterable[Iterable[Price]]) -> dict[str, str]:
-    """By denom, micro-units."""
+    """Sums by denom, in micro-units."""
     sums: defaultdict[str, Decimal] = defaultdict(Decimal)
     for deposit in chain.from_iterable(deposits):
         sums[deposit.denom] += deposit.amount
@@ -125,18 +125,18 @@ def _pricing(market: Market) -> dict[str, Any]:
     return {"unpriced": len(unpriced.orders), "failing": unpriced.failing, "seconds": seconds, "words": unpriced.words}
 
 
-async def _fees(observed: Observed) -> dict[str, Any]:
-    now = observed.market.clock.now()
-    told: dict[str, Any] = {"denom": observed.fee_denom, "budget": observed.budget, "paid_by": observed.granter}
+async def _fees(sources: StatusSources) -> dict[str, Any]:
+    now = sources.market.clock.now()
+    found: dict[str, Any] = {"denom": sources.fee_denom, "budget": sources.budget, "paid_by": sources.granter}
     try:
-        paid = await observed.paid(now - DAY_S)
+        paid = await sources.paid(now - DAY_S)
     except StoreError as error:
-        return told | {"problem": str(error)}
-    told["spent"] = sum(fee for _, fee in paid)
-    if observed.budget:
-        left = {name: allowance(paid, budget=observed.budget, rank=rank, now=now) for name, rank in _RANKS.items()}
-        told["left"] = {name: each.left for name, each in left.items()}
-    return told
+        return found | {"problem": str(error)}
+    found["spent"] = sum(fee for _, fee in paid)
+    if sources.budget:
+        left = {name: allowance(paid, budget=sources.budget, rank=rank, now=now) for name, rank in _RANKS.items()}
+        found["left"] = {name: each.left for name, each in left.items()}
+    return found
 
 
 def _metric(name: str) -> float:
@@ -144,5 +144,5 @@ def _metric(name: str) -> float:
 
 
 def _since(then: float, now: float) -> float | None:
-    """None before the first block."""
+    """Seconds since `then`; None before the first block."""
     return round(max(0.0, now - then), 1) if then else None

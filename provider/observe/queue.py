@@ -1,4 +1,4 @@
-"""The engine's queue and its shared plugin in the metrics, and in the log what is to be known of them."""
+"""The engine's queue and its shared plugin: metrics, and a log line about the plugin."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from provider.metrics import (
 from stacks.common import Priority
 from stacks.engine import Load
 
-__all__ = ["show_load", "tell_plugin"]
+__all__ = ["log_shared_plugin", "show_load"]
 
 _log = structlog.get_logger("lessor")
 
 
 def show_load(load: Callable[[], Load]) -> None:
-    """Let the gauges say what `load` says at that moment; the engine that was shown last is the one that is seen."""
+    """Make the gauges read `load` whenever they are collected. The gauges show one engine: the last one given."""
     ENGINE_BUSY.set_function(lambda: load().busy)
     ENGINE_WORKERS.set_function(lambda: load().workers)
     ENGINE_OLDEST.set_function(lambda: load().oldest_s)
@@ -31,13 +31,15 @@ def show_load(load: Callable[[], Load]) -> None:
         ENGINE_WAITING.labels(kind.value).set_function(partial(_waiting, load, kind))
 
 
-def tell_plugin(problem: str) -> None:
-    """Operations share a plugin, or why they do not: slower and larger, but nothing else is wrong with them."""
+def log_shared_plugin(problem: str) -> None:
+    """Report whether operations share a plugin. `problem`: why they do not, empty when they do. Without a shared plugin
+    operations are slower and need more memory, and succeed all the same.
+    """
     ENGINE_PLUGIN_SHARED.set(not problem)
     if problem:
-        _log.warning("engine.plugin.not_shared", reason=problem, hint="each operation starts a plugin of its own")
+        _log.warning("engine.plugin_not_shared", reason=problem, hint="each operation starts a plugin of its own")
     else:
-        _log.info("engine.plugin.shared")
+        _log.info("engine.plugin_shared")
 
 
 def _waiting(load: Callable[[], Load], kind: Priority) -> float:

@@ -10,7 +10,7 @@ import pytest
 from components.lease import lease_objects
 from lease.ids import namespace_name
 from lease.spec import ClusterFacts
-from provider.daemon.app import spec_maker
+from provider.daemon.lease_specs import spec_maker
 from provider.errors import ChainError
 from provider.lifecycle.openings import BEFORE_THE_MANIFEST, openable, opening_spec
 from provider.lifecycle.reconcile import Reconciler

@@ -29,7 +29,7 @@ from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.book import Placed
 from provider.market.pricing.quote import Quote
 from provider.metrics import CHAIN_HEIGHT, CHAIN_TIME
-from provider.observe.operator_status import Observed, day_fees, operator_status, serve_status, status_socket
+from provider.observe.operator_status import StatusSources, day_fees, operator_status, serve_status, status_socket
 from provider.store import Database, open_database
 from tests.provider.market.world import RECORD, US, World, make_inventory, make_world, order_id
 
@@ -45,7 +45,7 @@ NODES = (
 class Daemon:
     world: World
     journal: MemoryJournal
-    observed: Observed
+    observed: StatusSources
 
 
 async def make_daemon(database: Database) -> Daemon:
@@ -65,7 +65,7 @@ async def make_daemon(database: Database) -> Daemon:
     }
     CHAIN_HEIGHT.set(501)
     CHAIN_TIME.set(now - 3)
-    observed = Observed(
+    observed = StatusSources(
         chain_id="sim-1",
         fee_denom="uakt",
         budget=10_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from provider.metrics import exposition
-from provider.observe.queue import show_load, tell_plugin
+from provider.observe.queue import log_shared_plugin, show_load
 from stacks.common.priority import Priority
 from stacks.engine.pool import Load
 
@@ -28,11 +28,11 @@ def test_the_queues_depth_and_its_oldest_wait_are_what_they_are_when_asked_for()
 
 def test_why_operations_have_plugins_of_their_own_is_logged_and_seen_in_the_metrics() -> None:
     with capture_logs() as lines:
-        tell_plugin("there is no kubernetes plugin")
+        log_shared_plugin("there is no kubernetes plugin")
         assert "lessor_engine_plugin_shared 0.0" in exposition().decode()
-        tell_plugin("")
+        log_shared_plugin("")
     assert "lessor_engine_plugin_shared 1.0" in exposition().decode()
     assert [(line["event"], line.get("reason")) for line in lines] == [
-        ("engine.plugin.not_shared", "there is no kubernetes plugin"),
-        ("engine.plugin.shared", None),
+        ("engine.plugin_not_shared", "there is no kubernetes plugin"),
+        ("engine.plugin_shared", None),
     ]

@@ -9,9 +9,7 @@ import pytest
 from lease.build import SpecSettings
 from lease.manifest_decode import manifest_from_json
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec
-from provider.daemon.app import spec_maker
-from provider.daemon.startup import cluster_facts
-from provider.protocols.clock import SystemClock
+from provider.daemon.lease_specs import cluster_facts, spec_maker
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 from tests.provider.gateway.manifests import body, lease
@@ -43,7 +41,7 @@ RULES: dict[str, tuple[str, Any]] = {
 
 
 async def facts(settings: Settings) -> ClusterFacts:
-    return await cluster_facts(settings, None, clock=SystemClock())  # type: ignore[arg-type]  nothing is asked
+    return await cluster_facts(settings, None)  # type: ignore[arg-type]  nothing is asked
 
 
 def built(**changes: Any) -> LeaseSpec:

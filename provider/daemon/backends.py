@@ -1,0 +1,111 @@
+"""The backends: home folder, engine, database, cluster and chain clients. They are open before any part of the provider
+runs and are closed after all of them, in reverse order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from provider.bus import MemoryBus
+from provider.chain.comet import CometChain
+from provider.chain.keys import load_key
+from provider.errors import SettingsError
+from provider.kube.client import KubeCluster
+from provider.observe.queue import log_shared_plugin, show_load
+from provider.protocols import Clock
+from provider.protocols.clock import SystemClock
+from provider.runs.history import History, RecordedEngine
+from provider.settings import Settings
+from provider.store import Database, open_database
+from provider.store.ring import open_ring
+from provider.store.transactions import StoredJournal
+from stacks.engine import EngineConfig, PulumiEngine
+
+__all__ = ["Backends", "engine_config", "open_backends"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """Everything that the parts of the provider share. `address`: the provider's account."""
+
+    settings: Settings
+    address: str
+    clock: Clock
+    bus: MemoryBus
+    database: Database
+    chain: CometChain
+    cluster: KubeCluster
+    engine: RecordedEngine
+
+
+@asynccontextmanager
+async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
+    """Open all backends. Raises `SettingsError` for a setting that is wrong and `StoreError` for the database."""
+    _make_home(settings.home)
+    key, clock = load_key(settings), SystemClock()
+    async with AsyncExitStack() as stack:
+        engine = await _started_engine(settings, stack)
+        database = await open_database(settings.database_url)
+        stack.push_async_callback(database.close)
+        recorded = await _recorded(engine, database, clock, settings)
+        cluster = KubeCluster(settings.kubeconfig)
+        stack.push_async_callback(cluster.aclose)
+        journal = StoredJournal(database)
+        chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
+        yield Backends(settings, key.address, clock, MemoryBus(), database, chain, cluster, recorded)
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        raise SettingsError(f"AP_HOME={home}: {error.strerror}; it must be a folder that can be written") from error
+
+
+async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
+    engine = PulumiEngine(engine_config(settings), shared_plugin=settings.shared_plugin, plugin_told=log_shared_plugin)
+    stack.push_async_callback(engine.close)
+    await engine.start()
+    show_load(lambda: engine.load)
+    return engine
+
+
+async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, settings: Settings) -> RecordedEngine:
+    """The engine, with every run written to the history."""
+    ring = await open_ring(database, settings.store_key)
+    history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
+    recorded = RecordedEngine(engine, history)
+    engine.tell_given_up(recorded.gave_up)
+    await recorded.start()
+    return recorded
+
+
+def engine_config(settings: Settings) -> EngineConfig:
+    """The engine's part of the settings. Raises `SettingsError` when Pulumi or the kubeconfig is missing."""
+    pulumi = shutil.which("pulumi")
+    if pulumi is None:
+        raise SettingsError("the program pulumi is not on PATH; `lessor doctor` says how to get it")
+    if settings.kubeconfig is None:
+        raise SettingsError("KUBECONFIG is not set: the stacks need a kubeconfig file")
+    return EngineConfig(
+        data=settings.home / "engine",
+        kubeconfig=settings.kubeconfig,
+        pulumi=Path(pulumi).absolute(),
+        pulumi_home=settings.pulumi_home,
+        workers=settings.stack_workers,
+        engine=settings.engine,
+        secrets=settings.stack_secrets,
+        vault_url=settings.vault_url,
+        vault_token_file=settings.vault_token_file,
+        vault_key=settings.vault_key,
+        backend=settings.stack_backend,
+        skip_checkpoints=settings.skip_checkpoints,
+        open_updates=settings.open_updates,
+    )

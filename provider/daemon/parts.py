@@ -1,0 +1,216 @@
+"""The parts of the provider, in the order of the flow: what is free, orders and bids, leases, money, the gateway, and
+the status for the operator. Each part gets only the ports and the functions of other parts that it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lease.ids import LeaseId
+from lease.spec import ClusterFacts, GpuPlacement, IngressMode
+from provider.daemon.backends import Backends
+from provider.daemon.lease_specs import spec_maker
+from provider.funds.plan import FundsRules
+from provider.funds.wallet import WalletRules
+from provider.funds.watch import Funds, FundsWatch
+from provider.gateway.config import gateway_config
+from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
+from provider.gateway.provider_status import ProviderStatus
+from provider.gateway.server import Gateway
+from provider.gateway.trial_build import TrialBuild, trial_build
+from provider.inventory.cards import Cards, cards_of
+from provider.inventory.ledger import Ledger
+from provider.inventory.watcher import InventoryWatcher
+from provider.lifecycle.claims import Claims
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.loop import LeaseLoop
+from provider.lifecycle.openings import opening_spec
+from provider.lifecycle.parts import Parts
+from provider.lifecycle.placement import placing
+from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.tenant_text import tenant_words
+from provider.market.book import Market
+from provider.market.owner_lists import owner_rules
+from provider.market.pricing.strategy import pricing_from, pricing_mark
+from provider.market.rules import rules_from
+from provider.observe.operator_status import StatusSources, day_fees
+from provider.observe.provider_status import provider_status
+from provider.settings import Settings
+from provider.store.directives import StoredMemory
+from provider.store.transactions import StoredJournal
+
+__all__ = ["ProviderParts", "provider_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderParts:
+    """The parts that run. None of them is started."""
+
+    inventory: InventoryWatcher
+    market: Market
+    leases: LeaseLoop
+    funds: FundsWatch
+    gateway: Gateway
+    status: StatusSources
+
+
+def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
+    settings = backends.settings
+    inventory = InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock)
+    ledger = Ledger(backends.address)
+    funds = _funds(backends, ledger)
+    market = _market(backends, ledger, inventory, paused=funds.paused)
+    cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
+    leases = _lease_loop(backends, chain_id, facts, ledger, cards=cards)
+    build = trial_build(spec_maker(settings, facts))
+    gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build)
+    status = _status_sources(backends, chain_id, market, funds=funds, leases=leases)
+    return ProviderParts(inventory, market, leases, funds, gateway, status)
+
+
+def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
+    settings = backends.settings
+    return Market(
+        provider=backends.address,
+        chain=backends.chain,
+        bus=backends.bus,
+        clock=backends.clock,
+        ledger=ledger,
+        inventory=lambda: inventory.inventory,
+        database=backends.database,
+        rules=rules_from(settings),
+        pricing=pricing_from(settings, now=backends.clock.now),
+        pricing_mark=pricing_mark(settings),
+        owners=owner_rules(settings),
+        deposit=settings.bid_deposit,
+        bid_timeout=settings.bid_timeout,
+        bid_blocks=settings.tx_timeout_blocks,
+        interval=settings.market_interval,
+        attributes_age=settings.attributes_age,
+        decisions_kept=settings.decisions_kept,
+        decisions_age=settings.decisions_age,
+        paused=paused,
+    )
+
+
+def _lease_loop(backends: Backends, chain_id: str, facts: ClusterFacts, ledger: Ledger, *, cards: Cards) -> LeaseLoop:
+    settings = backends.settings
+    config = _lifecycle_config(settings, backends.address, chain_id)
+    parts = Parts(
+        cluster=backends.cluster,
+        engine=backends.engine,
+        bus=backends.bus,
+        config=config,
+        claims=Claims(backends.cluster, config),
+        make_spec=backends.engine.watching(placing(spec_maker(settings, facts), cards)),
+        release=ledger.release,
+        opening=partial(opening_spec, cluster=facts) if settings.open_updates else None,
+    )
+    memory = StoredMemory(backends.database)
+    reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, memory=memory)
+    return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock)
+
+
+def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> LifecycleConfig:
+    return LifecycleConfig(
+        provider=provider,
+        chain_id=chain_id,
+        records=settings.manifest_namespace,
+        metallb_namespace=settings.metallb_namespace,
+        blocked_hostnames=settings.blocked_hostnames,
+        ip_ranges=settings.ip_ranges,
+        confirmations=settings.close_confirmations,
+        preview_updates=settings.preview_updates,
+        repair_drift=settings.drift == "repair",
+        gateway_api=settings.ingress_mode is IngressMode.GATEWAY_API,
+        unstable_after_s=settings.unstable_after,
+        manifest_timeout_s=settings.manifest_timeout,
+        brake_leases=settings.brake_leases,
+        brake_percent=settings.brake_percent,
+        brake_window_s=settings.brake_window,
+        volume_quarantine_s=settings.volume_quarantine,
+    )
+
+
+def _funds(backends: Backends, ledger: Ledger) -> FundsWatch:
+    settings = backends.settings
+    parts = Funds(
+        provider=backends.address,
+        chain=backends.chain,
+        bus=backends.bus,
+        clock=backends.clock,
+        database=backends.database,
+        rules=FundsRules(settings.funds_interval, settings.withdrawal_period, settings.withdrawal_threshold),
+        wallet=WalletRules(
+            settings.gas_prices,
+            settings.gas_adjustment,
+            settings.bid_deposit,
+            settings.minimum_balance,
+            settings.fee_granter,
+        ),
+        engaged=lambda: len(ledger.orders()),
+    )
+    return FundsWatch(parts)
+
+
+def _gateway(
+    backends: Backends,
+    market: Market,
+    ledger: Ledger,
+    inventory: InventoryWatcher,
+    leases: LeaseLoop,
+    *,
+    cards: Cards,
+    build: TrialBuild,
+) -> Gateway:
+    async def status() -> ProviderStatus:
+        orders = len(market.book.placed) + len(market.book.busy)
+        braked = len(leases.braked)
+        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
+
+    async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
+        return cards(lease)
+
+    return Gateway(
+        gateway_config(backends.settings, backends.address),
+        chain=backends.chain,
+        cluster=backends.cluster,
+        bus=backends.bus,
+        clock=backends.clock,
+        status=status,
+        kube_version=backends.cluster.version,
+        placements=placements,
+        build=build,
+        read_lease=_lease_reader(backends, leases),
+    )
+
+
+def _lease_reader(backends: Backends, leases: LeaseLoop) -> ReadLease:
+    """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
+    read = lease_reader(backends.cluster, backends.settings.manifest_namespace)
+
+    async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
+        return replace(await read(lease), trouble=tenant_words(leases.statuses.get(lease)))
+
+    return read_with_trouble
+
+
+def _status_sources(
+    backends: Backends, chain_id: str, market: Market, *, funds: FundsWatch, leases: LeaseLoop
+) -> StatusSources:
+    settings, denom = backends.settings, backends.settings.gas_prices.denom
+    journal = StoredJournal(backends.database)
+    return StatusSources(
+        chain_id=chain_id,
+        fee_denom=denom,
+        budget=settings.fee_budget,
+        granter=settings.fee_granter,
+        market=market,
+        paid=day_fees(journal, chain_id=chain_id, address=backends.address, denom=denom),
+        nodes=backends.chain.nodes,
+        wallet=lambda: funds.wallet,
+        leases=lambda: leases.statuses,
+        braked=lambda: len(leases.braked),
+    )
