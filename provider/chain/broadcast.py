@@ -88,7 +88,8 @@ class Broadcaster:
         return await self._outcome(intent)
 
     async def close(self) -> None:
-        """Stop. A transaction that is being sent has two seconds to get there; the journal knows those that were sent.
+        """Stop. A transaction that is being sent has two seconds to get there; the journal knows those that
+        were sent.
         """
         self._closing = True
         self._changed.set()

@@ -1,4 +1,5 @@
-"""The pace of blocks: the seconds per block, learned from block times, and the silence that is abnormal at that pace.
+"""The pace of blocks: the seconds per block, learned from block times, and the silence that is abnormal at
+that pace.
 """
 
 from __future__ import annotations

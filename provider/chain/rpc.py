@@ -89,7 +89,8 @@ class RpcClient:
         return await self.on_one_node(lambda connection: connection.call(method, params))
 
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer:
-        """`abci_query` with a gRPC method path. `height` 0: the latest state; an answer from an old state is refused.
+        """`abci_query` with a gRPC method path. `height` 0: the latest state; an answer from an old state
+        is refused.
         """
 
         async def ask(connection: Connection) -> AbciAnswer:
