@@ -32,9 +32,8 @@ from lease.resources import Attribute, Price, Resources, Volume
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
-from provider.market.decision import Bid, Decision, Rules, decide
+from provider.market.decision import Bid, Decision, DecisionInputs, Rules, decide
 from provider.market.pricing.scale import ScalePrices
-from provider.market.record.decisions import DecisionInputs
 from provider.market.record.log import DecisionLog
 from provider.protocols.chain import Order, OrderState, ProviderRecord
 from provider.store import open_database
@@ -104,7 +103,7 @@ def _rate(inventory: Inventory, order: Order, seconds: float) -> float:
 
 
 def _decided(free: Any, order: Order) -> Decision:
-    return decide(order, _RECORD, snapshot=free, rules=_RULES, audits={})
+    return decide(DecisionInputs(order, _RECORD, snapshot=free, rules=_RULES, audits={}))
 
 
 def _mix_rate(inventory: Inventory, *, passes: int = 4) -> float:
@@ -165,7 +164,8 @@ async def _see(world: Any, first: int, last: int) -> None:
 
 
 async def _one(world: Any, dseq: int) -> None:
-    from provider.market.bidding import consider, end_bid  # noqa: PLC0415
+    from provider.market.bid_end import end_bid  # noqa: PLC0415
+    from provider.market.bidding import consider  # noqa: PLC0415
     from tests.provider.market.world import make_order  # noqa: PLC0415
 
     order = make_order(dseq, cpu=1000 if dseq % 4 else 90_000)
@@ -198,7 +198,7 @@ def _varied(dseq: int) -> Order:
 
 async def _kept(log: DecisionLog, ledger: Ledger, inventory: Inventory, dseq: int) -> None:
     order, free = _varied(dseq), ledger.free(inventory)
-    found = decide(order, _RECORD, snapshot=free, rules=_RULES, audits={})
+    found = decide(DecisionInputs(order, _RECORD, snapshot=free, rules=_RULES, audits={}))
     if isinstance(found, Bid):
         ledger.promise(found.reservation)
     await log.record(DecisionInputs(order, _RECORD, free, _RULES, {}), found, now=dseq * 18.0)

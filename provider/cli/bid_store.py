@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from provider.errors import SettingsError, StoreError
-from provider.market.explained_json import explained_json
+from provider.market.explanation import explain, explanation_json
 from provider.market.record.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
-from provider.market.screening import explained
 from provider.settings import load_settings
 from provider.store import Database, read_database
 
@@ -49,8 +48,8 @@ def _fits(one: StoredDecision, match: re.Match[str]) -> bool:
 
 async def _explained(database: Database, stored: StoredDecision) -> dict[str, Any]:
     inputs = await load_inputs(database, stored.id)
-    found = explained(inputs)
-    document = explained_json(inputs, found)
+    found = explain(inputs)
+    document = explanation_json(inputs, found)
     same = short_reasons(found.decision) == stored.reasons and document["verdict"] == stored.verdict
     kept = {"decision": stored.id, "decided_at": stored.decided_at, "outcome": stored.outcome, "same_verdict": same}
     return kept | document

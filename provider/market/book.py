@@ -16,8 +16,7 @@ from provider.inventory.snapshot import Inventory, Snapshot
 from provider.market.audits import AuditCache
 from provider.market.pricing.failures import Unpriced
 from provider.market.pricing.quote import Asked, Pricing, Quote
-from provider.market.record.decisions import OutcomeLog
-from provider.market.record.log import DecisionLog
+from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.market.terms import OwnerRules, Rules, Tenant
 from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import MarketParams, ProviderRecord

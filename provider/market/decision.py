@@ -5,7 +5,7 @@ against is given, not the first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import TypeAlias
 
@@ -22,9 +22,34 @@ from provider.market.pricing.scale import PriceLine, ScalePrices, maximum_price,
 from provider.market.terms import Audits, Rules, Tenant
 from provider.protocols.chain import Order, ProviderRecord
 
-__all__ = ["Audits", "Bid", "Decision", "Declined", "Rules", "Tenant", "decide", "lines_of", "verdict"]
+__all__ = [
+    "Audits",
+    "Bid",
+    "Decision",
+    "DecisionInputs",
+    "Declined",
+    "Rules",
+    "Tenant",
+    "checked_decision",
+    "decide",
+    "lines_of",
+]
 
 _PLACES = Decimal("1e-18")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInputs:
+    """Everything that `decide` reads. `record`: this provider as it is registered. `snapshot`: the free capacity.
+    `audits`: what the auditors that the order names have signed for this provider.
+    """
+
+    order: Order
+    record: ProviderRecord
+    snapshot: Snapshot
+    rules: Rules
+    audits: Audits
+    tenant: Tenant = field(default_factory=Tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +74,17 @@ class Declined:
 Decision: TypeAlias = Bid | Declined
 
 
-def decide(
-    order: Order,
-    record: ProviderRecord,
-    *,
-    snapshot: Snapshot,
-    rules: Rules,
-    audits: Audits,
-    tenant: Tenant = Tenant(),  # noqa: B008  # frozen
-) -> Decision:
-    """Same inputs, same decision. `audits` holds what the auditors that the order names have signed for us."""
-    return verdict(order, record, snapshot=snapshot, rules=rules, audits=audits, tenant=tenant)[0]
+def decide(inputs: DecisionInputs) -> Decision:
+    """The decision about the order. The same inputs give the same decision."""
+    return checked_decision(inputs)[0]
 
 
-def verdict(
-    order: Order, record: ProviderRecord, *, snapshot: Snapshot, rules: Rules, audits: Audits, tenant: Tenant
-) -> tuple[Decision, list[Check]]:
-    """The decision, and each check on the way to it. A tenant who is not served, or a wallet that cannot pay, costs no
-    search for room, and a group that is none or too large is not placed.
+def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
+    """The decision, with every check that led to it. The placement is not searched for a tenant who is not served, for
+    a wallet that cannot pay, or for a group that is invalid or too large.
     """
-    checks = eligibility(order, record, rules=rules, audits=audits, tenant=tenant)
+    order, rules, snapshot = inputs.order, inputs.rules, inputs.snapshot
+    checks = eligibility(order, inputs.record, rules=rules, audits=inputs.audits, tenant=inputs.tenant)
     if any(not check.passed for check in checks if check.name in ("wallet", "tenant", "size", "group")):
         return Declined(_reasons(checks)), checks
     found = place(order.id, order.spec, snapshot=snapshot, overcommit=rules.overcommit)

@@ -14,7 +14,8 @@ from lease.ids import OrderId
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
-from provider.market.bidding import consider, end_bid
+from provider.market.bid_end import end_bid
+from provider.market.bidding import consider
 from provider.market.book import Market
 from provider.market.reconcile import adopt, adopt_lease, full_pass, look_at_orders, time_out
 from provider.protocols import Subscription

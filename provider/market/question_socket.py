@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from lease.groups import GroupSpec
 from provider.errors import ProviderError
 from provider.local_socket import NobodyAnswers, ask_provider, serve_socket
-from provider.market.explained_json import explained_json
+from provider.market.explanation import explanation_json
 from provider.market.screening import Screening
 
 __all__ = ["answer", "ask_market", "market_socket", "serve_questions"]
@@ -47,7 +47,7 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
         found = [await screening.screen(spec, owner=owner, reclamation_ns=notice) for spec in specs]
     except ProviderError as error:
         return {"ok": False, "text": str(error)}
-    return {"ok": True, "groups": [explained_json(inputs, each) for inputs, each in found]}
+    return {"ok": True, "groups": [explanation_json(inputs, each) for inputs, each in found]}
 
 
 def ask_market(

@@ -14,9 +14,10 @@ from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
 from provider.inventory.overuse import tell_overused
-from provider.market.bidding import consider_all, end_bid, forget
+from provider.market.bid_end import end_bid, forget
+from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
-from provider.market.consideration import current_record
+from provider.market.inputs import current_record
 from provider.market.limits import deposit_reason
 from provider.market.record.decisions import orders_decided
 from provider.protocols.chain import Bid, BidState, Lease, LeaseState, OrderState

@@ -5,21 +5,18 @@ recorded or sent.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.errors import MarketError
 from provider.market.book import Market
-from provider.market.consideration import current_record, inputs_for, room_for_any_price
-from provider.market.decision import Bid
-from provider.market.explain import Explained, explain
-from provider.market.pricing.quote import Asked
-from provider.market.pricing.scale import maximum_price
-from provider.market.record.decisions import DecisionInputs
+from provider.market.decision import Bid, DecisionInputs
+from provider.market.explanation import Explanation, explain
+from provider.market.inputs import current_inputs, current_record
+from provider.market.quotation import decide_at_maximum, price_request, with_quote
 from provider.protocols.chain import Order, OrderState
 
-__all__ = ["Screening", "explained"]
+__all__ = ["Screening"]
 
 _SEQUENCE = 1
 _QUESTION_SECONDS = 30.0
@@ -34,7 +31,7 @@ class Screening:
 
     async def screen(
         self, spec: GroupSpec, *, owner: str = "", reclamation_ns: int | None = None
-    ) -> tuple[DecisionInputs, Explained]:
+    ) -> tuple[DecisionInputs, Explanation]:
         """As if `owner` had placed an order for it now. Raises `MarketError` when that cannot be told: we are not
         registered, or too many ask; and `ChainError`.
         """
@@ -46,28 +43,15 @@ class Screening:
 
     async def _screen(
         self, spec: GroupSpec, owner: str, reclamation_ns: int | None
-    ) -> tuple[DecisionInputs, Explained]:
+    ) -> tuple[DecisionInputs, Explanation]:
         market = self._market
         record = await current_record(market)
         if record is None:
             raise MarketError("this provider is not registered on the chain")
         order_id = OrderId(owner, _SEQUENCE, _SEQUENCE, _SEQUENCE)
         order = Order(order_id, OrderState.OPEN, spec, 0, reclamation_ns)
-        inputs, _ = await inputs_for(market, order, record)
-        fits = room_for_any_price(inputs)
+        inputs, _ = await current_inputs(market, order, record)
+        fits = decide_at_maximum(inputs)
         if market.pricing is not None and isinstance(fits, Bid):
-            quote = await market.pricing(Asked(order_id, spec, fits.offer, maximum_price(spec)))
-            inputs = replace(inputs, rules=replace(inputs.rules, prices=quote))
-        return inputs, explained(inputs)
-
-
-def explained(inputs: DecisionInputs) -> Explained:
-    """The same decision, with all of its reasons."""
-    return explain(
-        inputs.order,
-        inputs.record,
-        snapshot=inputs.snapshot,
-        rules=inputs.rules,
-        audits=inputs.audits,
-        tenant=inputs.tenant,
-    )
+            inputs = with_quote(inputs, await market.pricing(price_request(order, fits)))
+        return inputs, explain(inputs)

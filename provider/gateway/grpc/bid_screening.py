@@ -18,11 +18,11 @@ from lease.groups import GroupSpec
 from provider.chain import codec
 from provider.errors import ProviderError
 from provider.market.decision import Bid
-from provider.market.explain import Explained
+from provider.market.explanation import Explanation
 
 __all__ = ["BidScreening", "BlockedHostnames", "Screen"]
 
-Screen: TypeAlias = Callable[[GroupSpec], Awaitable[Explained]]
+Screen: TypeAlias = Callable[[GroupSpec], Awaitable[Explanation]]
 BlockedHostnames: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 """Why hostnames cannot be had, one reason each; empty when all can."""
 
@@ -74,7 +74,7 @@ async def _spec(request: Any, context: Any) -> GroupSpec:
     raise AssertionError("aborted")
 
 
-def _response(found: Explained, names: Sequence[str]) -> Any:
+def _response(found: Explanation, names: Sequence[str]) -> Any:
     decision = found.decision
     if not isinstance(decision, Bid):
         return service_pb2.BidScreeningResponse(passed=False, reasons=_short((*decision.reasons, *names)))

@@ -14,7 +14,7 @@ from provider.errors import SettingsError
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.screened_hostnames import screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, provider_methods
-from provider.market.explain import Explained
+from provider.market.explanation import Explanation
 from provider.market.screening import Screening
 from provider.protocols import Cluster
 from provider.settings import Settings
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 async def serve_grpc(screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster) -> None:
     """Listen until cancelled."""
 
-    async def screen(spec: GroupSpec) -> Explained:
+    async def screen(spec: GroupSpec) -> Explanation:
         return (await screening.screen(spec))[1]
 
     host, port = grpc_address(settings)

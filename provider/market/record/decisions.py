@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import InitVar, asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import select
 
 from lease.ids import OrderId
 from lease.resources import Price
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Bid, Decision
+from provider.market.decision import Bid, Decision, DecisionInputs
 from provider.market.pricing.quote import Quote
 from provider.market.record.capacity import from_entries
 from provider.market.record.inputs import read_input
-from provider.market.terms import Audits, Rules, Tenant
-from provider.protocols.chain import Order, OrderState, ProviderRecord
+from provider.market.terms import Rules, Tenant
+from provider.protocols.chain import Order, OrderState
 from provider.store.database import Database
-from provider.store.shared_commit import SharedCommit
 from provider.store.tables import capacity_log, decisions
 
 __all__ = [
-    "DecisionInputs",
-    "OutcomeLog",
-    "Recorded",
     "StoredDecision",
     "decision_row",
     "load_inputs",
@@ -38,36 +34,6 @@ __all__ = [
 
 _REASONS, _REASON = 8, 240
 """So many reasons are kept, of so many characters; all of them are told when the decision is made again."""
-_OUTCOME = 600
-_SEAL = object()
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionInputs:
-    """All that `decide` looks at."""
-
-    order: Order
-    record: ProviderRecord
-    snapshot: Snapshot
-    rules: Rules
-    audits: Audits
-    tenant: Tenant = field(default_factory=Tenant)
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A decision that is in the store, under its number. Nothing but the log of decisions can make one, and without one
-    no bid message is made.
-    """
-
-    number: int
-    order: OrderId
-    decision: Decision
-    seal: InitVar[object]
-
-    def __post_init__(self, seal: object) -> None:
-        if seal is not _SEAL:
-            raise TypeError("only the log of decisions says what is recorded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +76,6 @@ def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> d
         "outcome": "",
         "facts": json.dumps({**facts, "tenant": list(asdict(inputs.tenant).values())}, separators=(",", ":")),
     }
-
-
-class OutcomeLog:
-    """What became of bids, stored with their decisions: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._shared = SharedCommit(self._write)
-
-    async def record(self, decision: int, outcome: str) -> None:
-        """Bids of one block end together, when the next block's orders are decided: they share a commit. Raises
-        `StoreError`.
-        """
-        await self._shared.add({"number": decision, "words": outcome[:_OUTCOME]})
-
-    async def _write(self, batch: Sequence[dict[str, Any]]) -> Sequence[None]:
-        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("words"))
-        async with self._database.writing() as connection:
-            await connection.execute(row, list(batch))
-        return [None] * len(batch)
 
 
 async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredDecision]:
@@ -196,7 +142,3 @@ def _stored(row: Any) -> StoredDecision:
         reasons=tuple(json.loads(row["reasons"])),
         outcome=row["outcome"],
     )
-
-
-def _sealed_record(number: int, order: OrderId, decision: Decision) -> Recorded:
-    return Recorded(number, order, decision, seal=_SEAL)

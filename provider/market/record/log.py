@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, union
+from sqlalchemy import bindparam, delete, func, insert, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from lease.ids import OrderId
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Decision
+from provider.market.decision import Decision, DecisionInputs
 from provider.market.pricing.quote import Quote
 from provider.market.record import capacity as entries
-from provider.market.record.decisions import DecisionInputs, Recorded, _sealed_record, decision_row
+from provider.market.record.decisions import decision_row
 from provider.market.record.inputs import InputStore
 from provider.market.terms import Rules
 from provider.store.database import Database
 from provider.store.shared_commit import SharedCommit
 from provider.store.tables import capacity_log, decision_inputs, decisions
 
-__all__ = ["DecisionLog"]
+__all__ = ["DecisionLog", "OutcomeLog", "Recorded"]
 
-_HOUR = 3600.0
+_HOUR_S = 3600.0
+_OUTCOME = 600
+"""Characters of an outcome that are kept."""
+_SEAL = object()
 _INPUTS = ("spec_input", "record_input", "rules_input", "audits_input", "quote_input")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A decision that the store holds under `number`. Only `DecisionLog` makes one, and a bid message needs one."""
+
+    number: int
+    order: OrderId
+    decision: Decision
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("only the log of decisions says what is recorded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +85,7 @@ class DecisionLog:
             self._inputs.forget()
             raise
         pairs = zip(numbers, batch, strict=True)
-        return [_sealed_record(number, item.inputs.order.id, item.decision) for number, item in pairs]
+        return [Recorded(number, item.inputs.order.id, item.decision, seal=_SEAL) for number, item in pairs]
 
     async def _insert(self, connection: AsyncConnection, batch: Sequence[_Pending]) -> list[int]:
         """One statement a table, however many decisions: statements are what a commit costs. Nobody else inserts here,
@@ -110,7 +128,7 @@ class DecisionLog:
         last, snapshot, now = self._position, item.inputs.snapshot, item.now
         if last is not None and last.snapshot is snapshot:
             return last.entry
-        body = None if last is None or now - last.full_at >= _HOUR else entries.changes(last.snapshot, snapshot)
+        body = None if last is None or now - last.full_at >= _HOUR_S else entries.changes(last.snapshot, snapshot)
         if last is not None and body == b"":
             self._position = replace(last, snapshot=snapshot)
             return last.entry
@@ -132,6 +150,26 @@ class DecisionLog:
                 self._inputs.forget()
                 self._position = None
         return gone
+
+
+class OutcomeLog:
+    """What became of bids, stored with their decisions: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._shared = SharedCommit(self._write)
+
+    async def record(self, decision: int, outcome: str) -> None:
+        """Bids of one block end together, when the next block's orders are decided: they share a commit. Raises
+        `StoreError`.
+        """
+        await self._shared.add({"number": decision, "words": outcome[:_OUTCOME]})
+
+    async def _write(self, batch: Sequence[dict[str, Any]]) -> Sequence[None]:
+        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("words"))
+        async with self._database.writing() as connection:
+            await connection.execute(row, list(batch))
+        return [None] * len(batch)
 
 
 async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:

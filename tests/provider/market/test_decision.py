@@ -14,7 +14,7 @@ from lease.resources import Attribute, Volume
 from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Bid, Declined, decide
+from provider.market.decision import Bid, DecisionInputs, Declined, decide
 from provider.market.order_filter import load_order_filter
 from provider.market.rules import rules_from
 from provider.protocols.chain import OrderState
@@ -26,7 +26,7 @@ BETA2 = (Attribute("class", "beta2"), Attribute("persistent", "true"))
 
 
 def outcome(order=None, *, snapshot: Snapshot = FREE, rules=RULES, record=RECORD, audits=None):
-    return decide(order or make_order(), record, snapshot=snapshot, rules=rules, audits=audits or {})
+    return decide(DecisionInputs(order or make_order(), record, snapshot=snapshot, rules=rules, audits=audits or {}))
 
 
 def test_an_order_that_fits_is_bid_on_with_what_was_allocated() -> None:

@@ -21,15 +21,14 @@ from provider.errors import StoreError
 from provider.inventory.capacity import Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, ScheduledPod
-from provider.market.bidding import consider
-from provider.market.consideration import made_up_mind
-from provider.market.decision import Bid, Declined
-from provider.market.explain import explain
-from provider.market.offer import bid_message
+from provider.market.bidding import bid_message, consider
+from provider.market.decision import Bid, DecisionInputs, Declined
+from provider.market.explanation import explain
+from provider.market.inputs import declined_unchanged
 from provider.market.pricing.quote import Asked, Quote
 from provider.market.record.capacity import changes, from_entries, full
-from provider.market.record.decisions import DecisionInputs, Recorded, load_inputs, recent_decisions, short_reasons
-from provider.market.record.log import DecisionLog
+from provider.market.record.decisions import load_inputs, recent_decisions, short_reasons
+from provider.market.record.log import DecisionLog, Recorded
 from provider.market.terms import OwnerRules, Tenant
 from provider.protocols.chain import Event
 from provider.store import open_database
@@ -47,17 +46,6 @@ from tests.provider.market.world import (
 )
 
 T4, A100 = Card("nvidia", "t4"), Card("nvidia", "a100", "80Gi", "sxm")
-
-
-def told(inputs: DecisionInputs):
-    return explain(
-        inputs.order,
-        inputs.record,
-        snapshot=inputs.snapshot,
-        rules=inputs.rules,
-        audits=inputs.audits,
-        tenant=inputs.tenant,
-    )
 
 
 def changed(chance: random.Random, inventory: Inventory) -> Inventory:
@@ -133,7 +121,7 @@ async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path
         found = await recent_decisions(database, limit=1000)
         assert {one.verdict for one in found} == {"bid", "declined"}
         for stored in found:
-            again = told(await load_inputs(database, stored.id))
+            again = explain(await load_inputs(database, stored.id))
             assert short_reasons(again.decision) == stored.reasons
             assert (again.bid.price if again.bid else None) == stored.price
             assert [reason for check in again.checks for reason in check.reasons] == list(
@@ -173,7 +161,7 @@ async def test_a_bid_message_is_made_of_a_record_and_of_nothing_else(tmp_path: P
         world.chain.add_order(make_order())
         await world.block()
         (decision,) = await world.decisions()
-        found = told(await load_inputs(world.database, decision.id)).decision
+        found = explain(await load_inputs(world.database, decision.id)).decision
         assert isinstance(found, Bid)
         with pytest.raises(TypeError, match="log of decisions"):
             Recorded(decision.id, order_id(7), found, seal=object())
@@ -196,9 +184,9 @@ def test_there_is_one_place_that_makes_bid_messages_and_one_that_makes_records()
     def where(pattern: str) -> set[str]:
         return {name for name, text in sources.items() if re.search(pattern, text)}
 
-    assert where(r"create_bid\(|MsgCreateBid\(") == {"chain/messages.py", "market/offer.py"}
-    assert where(r"bid_message\(") == {"market/offer.py", "market/bidding.py"}
-    assert where(r"(?<!class )\bRecorded\(|_sealed_record\(") == {"market/record/decisions.py", "market/record/log.py"}
+    assert where(r"create_bid\(|MsgCreateBid\(") == {"chain/messages.py", "market/bidding.py"}
+    assert where(r"bid_message\(") == {"market/bidding.py"}
+    assert where(r"(?<!class )\bRecorded\(") == {"market/record/log.py"}
 
 
 async def test_decisions_of_one_moment_share_a_commit_and_a_store_that_fails_fails_all_of_them(tmp_path: Path) -> None:
@@ -271,7 +259,7 @@ async def test_a_script_is_not_asked_again_about_an_order_until_something_change
             for order in orders:
                 await consider(market, order)
         assert questions == ["7", "8"]
-        assert all(made_up_mind(market, order.id) for order in orders)  # not even decided again
+        assert all(declined_unchanged(market, order.id) for order in orders)  # not even decided again
         mark[0] = 2  # the script's file was replaced
         await consider(market, orders[0])
         assert questions == ["7", "8", "7"]

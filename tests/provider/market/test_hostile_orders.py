@@ -15,10 +15,9 @@ from provider.inventory.capacity import Capacity, Overcommit
 from provider.inventory.matcher import place
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
-from provider.market.decision import Declined, verdict
-from provider.market.explain import explain
+from provider.market.decision import DecisionInputs, Declined, checked_decision
+from provider.market.explanation import explain
 from provider.market.size import MOST_PARTS, MOST_TEXT, MOST_UNITS
-from provider.market.terms import Tenant
 from tests.provider.market.world import GI, MI, RECORD, RULES, make_order, order_id
 
 _DISK = (Volume("default", 5 * MI),)
@@ -57,18 +56,18 @@ TOO_LARGE = {
 @pytest.mark.parametrize(("spec", "words"), TOO_LARGE.values(), ids=TOO_LARGE)
 def test_an_order_of_no_sensible_size_is_declined_for_it_and_compared_with_nothing(spec: GroupSpec, words: str) -> None:
     order = replace(make_order(), spec=spec)
-    decision, checks = verdict(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}, tenant=Tenant())
+    decision, checks = checked_decision(DecisionInputs(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}))
     assert isinstance(decision, Declined)
     assert [check.name for check in checks] == ["wallet", "order", "tenant", "size"]
     assert re.search(words, "; ".join(decision.reasons))
-    told = explain(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}, tenant=Tenant())
+    told = explain(DecisionInputs(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}))
     assert told.decision == decision
     assert not told.nodes
 
 
 def test_the_largest_order_that_is_looked_at_is_bid_on() -> None:
     order = replace(make_order(), spec=group(units(MOST_UNITS, endpoints=2)))
-    decision, _ = verdict(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}, tenant=Tenant())
+    decision, _ = checked_decision(DecisionInputs(order, RECORD, snapshot=_ROOM, rules=RULES, audits={}))
     assert not isinstance(decision, Declined), decision.reasons
 
 

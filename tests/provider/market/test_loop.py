@@ -387,7 +387,7 @@ async def test_every_decision_can_be_made_again_from_the_store(tmp_path: Path) -
             (stored,) = await world.decisions(dseq)
             assert stored.verdict == kind
             kept = await load_inputs(world.database, stored.id)
-            again = decide(kept.order, kept.record, snapshot=kept.snapshot, rules=kept.rules, audits=kept.audits)
+            again = decide(kept)
             if isinstance(again, BidDecision):
                 assert again.price == stored.price
             else:

@@ -18,7 +18,7 @@ from provider.inventory.ledger import Ledger
 from provider.inventory.reading import node as read_node
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod
 from provider.market.bidding import consider
-from provider.market.decision import Bid, Declined, decide
+from provider.market.decision import Bid, DecisionInputs, Declined, decide
 from provider.market.reconcile import full_pass
 from provider.market.terms import OwnerRules
 from provider.protocols.chain import BidState
@@ -44,7 +44,9 @@ def test_a3_the_card_that_is_free_is_bid_not_the_first_of_the_list() -> None:
     order = make_order(gpus=keys)
     unit = order.spec.units[0]
     one = replace(order.spec, units=(replace(unit, resources=replace(unit.resources, gpu_units=1)),))
-    found = decide(replace(order, spec=one), ANY_GPU, snapshot=Ledger(US).free(inventory), rules=RULES, audits={})
+    found = decide(
+        DecisionInputs(replace(order, spec=one), ANY_GPU, snapshot=Ledger(US).free(inventory), rules=RULES, audits={})
+    )
     assert isinstance(found, Bid)
     assert found.reservation.nodes == {1: ("node1",)}
     assert [item.key for item in found.offer[0].resources.gpu_attributes] == ["vendor/nvidia/model/t4"]
@@ -89,7 +91,11 @@ def test_b4_a_card_that_falls_ill_under_full_use_leaves_nothing_free_and_wraps_n
     for count in (8, 7, 0):
         free = Ledger(US).free(Inventory(nodes=(healthy(count),), pods=pods))
         assert free.nodes[0].cards == ()
-        found = decide(make_order(gpus=("vendor/nvidia/model/a100",)), RECORD, snapshot=free, rules=RULES, audits={})
+        found = decide(
+            DecisionInputs(
+                make_order(gpus=("vendor/nvidia/model/a100",)), RECORD, snapshot=free, rules=RULES, audits={}
+            )
+        )
         assert isinstance(found, Declined)
 
 
@@ -134,7 +140,7 @@ def test_c5_a_node_that_shrinks_below_its_use_has_nothing_free_and_the_others_st
     nodes = (Node("n0", Capacity(1000, GI, GI, 2)), Node("n1", room(4000)))
     free = Ledger(US).free(Inventory(nodes=nodes, pods=pods))
     assert (free.nodes[0].room.cpu_milli, free.nodes[0].room.memory_bytes, free.nodes[0].room.pods) == (0, 0, 0)
-    found = decide(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={})
+    found = decide(DecisionInputs(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={}))
     assert isinstance(found, Bid)
     assert found.reservation.nodes == {1: ("n1",)}
 
@@ -164,7 +170,7 @@ async def test_c5_a_node_with_more_pods_than_room_is_warned_of_once_with_what_it
 @pytest.mark.parametrize(("cpu", "count", "fits"), [(4000, 1, False), (3000, 2, True), (3000, 3, False)])
 def test_c8_only_what_fits_node_by_node_is_bid_on(cpu: int, count: int, fits: bool) -> None:
     free = Ledger(US).free(make_inventory(cpu=3000, nodes=2))
-    found = decide(make_order(cpu=cpu, count=count), RECORD, snapshot=free, rules=RULES, audits={})
+    found = decide(DecisionInputs(make_order(cpu=cpu, count=count), RECORD, snapshot=free, rules=RULES, audits={}))
     assert isinstance(found, Bid) == fits
 
 

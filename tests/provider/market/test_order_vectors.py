@@ -17,7 +17,8 @@ import pytest
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.resources import Attribute, Price, Resources, Volume
 from provider.errors import PricingError
-from provider.market.bidding import consider, end_bid
+from provider.market.bid_end import end_bid
+from provider.market.bidding import consider
 from provider.market.loop import on_block
 from provider.market.pricing.quote import Asked, Quote
 from provider.market.reconcile import adopt, full_pass, time_out

@@ -278,7 +278,7 @@ async def test_a_scripts_input_and_output_are_in_the_record_and_its_room_is_give
         assert isinstance(inputs.rules.prices, Quote)
         assert '"denom":"uact","amount":"100.000000000000000000"' in inputs.rules.prices.given
         assert inputs.rules.prices.said == "42\n"
-        again = decide(inputs.order, inputs.record, snapshot=inputs.snapshot, rules=inputs.rules, audits=inputs.audits)
+        again = decide(inputs)
         assert isinstance(again, Bid)
         assert again.price == bid.price
     finally:

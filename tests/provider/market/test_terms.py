@@ -18,7 +18,7 @@ from provider.errors import ChainError, SettingsError
 from provider.inventory.ledger import Ledger
 from provider.market.audits import AuditCache
 from provider.market.bidding import consider
-from provider.market.decision import Bid, Declined, decide
+from provider.market.decision import Bid, DecisionInputs, Declined, decide
 from provider.market.owner_lists import owner_rules, read_owners
 from provider.market.rules import rules_from
 from provider.market.terms import Notice, OwnerRules, Tenant
@@ -34,7 +34,9 @@ ONE, TWO = "akash1" + "q" * 38, "akash1" + "p" * 38
 
 def outcome(order=None, *, rules=RULES, tenant: Tenant | None = None, audits=None):
     return decide(
-        order or make_order(), RECORD, snapshot=FREE, rules=rules, audits=audits or {}, tenant=tenant or Tenant()
+        DecisionInputs(
+            order or make_order(), RECORD, snapshot=FREE, rules=rules, audits=audits or {}, tenant=tenant or Tenant()
+        )
     )
 
 

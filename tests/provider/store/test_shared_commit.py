@@ -10,9 +10,9 @@ import pytest
 
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import decide
-from provider.market.record.decisions import DecisionInputs, OutcomeLog, orders_decided
-from provider.market.record.log import DecisionLog
+from provider.market.decision import DecisionInputs, decide
+from provider.market.record.decisions import orders_decided
+from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.store import open_database
 from provider.store.shared_commit import SharedCommit
 from tests.provider.market.world import RECORD, RULES, make_order
@@ -86,7 +86,7 @@ async def test_outcomes_of_many_bids_are_one_commit_and_the_last_word_of_a_bid_c
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
     orders = [make_order(dseq) for dseq in range(1, 21)]
     log, outcomes = DecisionLog(database), OutcomeLog(database)
-    decision = decide(orders[0], RECORD, snapshot=Snapshot(), rules=RULES, audits={})
+    decision = decide(DecisionInputs(orders[0], RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
     inputs = [DecisionInputs(order, RECORD, Snapshot(), RULES, {}) for order in orders]
     records = await asyncio.gather(*(log.record(each, decision, now=1.0) for each in inputs))
     words = [(record.number, f"sent {record.number}") for record in records] + [(records[0].number, "lease")]

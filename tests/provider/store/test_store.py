@@ -15,9 +15,9 @@ from sqlalchemy import inspect, text
 from lease.ids import OrderId
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import decide
-from provider.market.record.decisions import DecisionInputs, OutcomeLog, load_inputs, orders_decided
-from provider.market.record.log import DecisionLog
+from provider.market.decision import DecisionInputs, decide
+from provider.market.record.decisions import load_inputs, orders_decided
+from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.store import Database, open_database
 from provider.store import database as database_module
 from provider.store.cursors import load_cursor, save_cursor
@@ -73,7 +73,7 @@ async def test_each_chain_has_its_own_height(database: Database) -> None:
 async def test_decisions_come_back_with_what_they_were_made_from(database: Database) -> None:
     order = make_order(2**64 - 1)
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
-    decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
+    decision = decide(DecisionInputs(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
     log = DecisionLog(database)
     numbers = [(await log.record(inputs, decision, now=float(index))).number for index in range(3)]
     await OutcomeLog(database).record(numbers[-1], "lost")
@@ -95,7 +95,7 @@ async def test_a_decision_that_is_not_there_is_told(database: Database) -> None:
 async def test_a_damaged_input_is_told(database: Database) -> None:
     order = make_order()
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
-    decision = decide(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={})
+    decision = decide(DecisionInputs(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
     number = (await DecisionLog(database).record(inputs, decision, now=1.0)).number
     async with database.writing() as connection:
         await connection.execute(text("UPDATE decision_inputs SET body = x'00'"))
