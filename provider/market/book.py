@@ -14,8 +14,8 @@ from lease.resources import Price
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Snapshot
 from provider.market.audits import AuditCache
-from provider.market.pricing.failures import Unpriced
-from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.market.pricing.outage import PricingOutage
+from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.market.terms import OwnerRules, Rules, Tenant
 from provider.protocols import Bus, Chain, Clock
@@ -59,7 +59,7 @@ class Hold:
 class Quoted:
     """What a strategy said, and what it was asked under which `mark`: the same question is not asked again."""
 
-    asked: Asked
+    asked: PriceRequest
     mark: object
     quote: Quote
 
@@ -88,7 +88,7 @@ class Book:
     tried: dict[str, dict[OrderId, float]] = field(default_factory=dict)
     free: tuple[Snapshot | None, int] = (None, 0)
     """What was free when last looked, and how often it had changed."""
-    unpriced: Unpriced = field(default_factory=Unpriced)
+    pricing_outage: PricingOutage = field(default_factory=PricingOutage)
     overused: Mapping[str, str] = field(default_factory=dict)
     """Nodes with more pods than room, as they were told of."""
 

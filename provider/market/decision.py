@@ -6,19 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import TypeAlias
 
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Price
-from provider.errors import PricingError
 from provider.inventory.matcher import place
 from provider.inventory.needs import leased_ips
 from provider.inventory.reservation import Reservation, Shortage
 from provider.inventory.snapshot import Snapshot
 from provider.market.eligibility import Check, eligibility
-from provider.market.pricing.quote import Quote
-from provider.market.pricing.scale import PriceLine, ScalePrices, maximum_price, price_lines, scale_price
+from provider.market.pricing.bid_price import bid_price
 from provider.market.terms import Audits, Rules, Tenant
 from provider.protocols.chain import Order, ProviderRecord
 
@@ -32,10 +29,7 @@ __all__ = [
     "Tenant",
     "checked_decision",
     "decide",
-    "lines_of",
 ]
-
-_PLACES = Decimal("1e-18")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
     if any(not check.passed for check in checks if check.name in ("wallet", "tenant", "size", "group")):
         return Declined(_reasons(checks)), checks
     found = place(order.id, order.spec, snapshot=snapshot, overcommit=rules.overcommit)
-    price, why = _price(order, rules)
+    price, why = bid_price(order, rules.prices, notice_premium=rules.notice.premium)
     checks += [
         Check("room", found.reasons if isinstance(found, Shortage) else ()),
         Check("leased IPs", tuple(_address_reasons(order.spec, snapshot))),
@@ -110,37 +104,3 @@ def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:
     wanted = leased_ips(spec)
     if wanted > snapshot.free_addresses:
         yield f"{wanted} leased IPs are asked for, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"
-
-
-def lines_of(spec: GroupSpec, prices: ScalePrices | Quote) -> tuple[PriceLine, ...]:
-    """The price line by line; none where the strategy tells a sum only. Raises `PricingError` as `price_lines`."""
-    return prices.lines if isinstance(prices, Quote) else price_lines(spec, prices)
-
-
-def _price(order: Order, rules: Rules) -> tuple[Price | None, tuple[str, ...]]:
-    """Equal to the maximum is allowed (bidding.md §1.5). Neither a price nor a reason: nobody was asked."""
-    prices, spec = rules.prices, order.spec
-    try:
-        price = prices.price if isinstance(prices, Quote) else scale_price(spec, prices)
-    except PricingError as error:
-        return None, (str(error),)
-    if price is None:
-        return None, ((prices.problem,) if isinstance(prices, Quote) and prices.problem else ())
-    most = maximum_price(spec)
-    if price.denom != most.denom:
-        return None, (f"our price is in {price.denom}, the order's in {most.denom}",)
-    price = _with_premium(price, order, rules.notice.premium)
-    if price.amount > most.amount:
-        return None, (
-            f"our price {price.amount:f}{price.denom} is above the order's maximum {most.amount:f}{most.denom}",
-        )
-    return price, ()
-
-
-def _with_premium(price: Price, order: Order, premium: Decimal) -> Price:
-    """An order that asks for notice pays for it; whole at 18 decimals, as all prices are."""
-    if order.reclamation_ns is None or not premium:
-        return price
-    with localcontext(prec=120):
-        amount = (price.amount * (100 + premium) / 100).quantize(_PLACES, rounding=ROUND_HALF_UP)
-    return Price(price.denom, amount.normalize())

@@ -8,10 +8,10 @@ from typing import Any
 
 from provider.errors import PricingError
 from provider.inventory.shortage import lacking
-from provider.market.decision import Bid, Decision, DecisionInputs, checked_decision, lines_of
+from provider.market.decision import Bid, Decision, DecisionInputs, checked_decision
 from provider.market.eligibility import Check
-from provider.market.pricing.quote import Quote
-from provider.market.pricing.scale import PriceLine, maximum_price
+from provider.market.pricing.bid_price import bid_price_lines
+from provider.market.pricing.quote import PriceLine, Quote, maximum_price
 
 __all__ = ["Explanation", "explain", "explanation_json"]
 
@@ -41,7 +41,7 @@ def explain(inputs: DecisionInputs) -> Explanation:
     decision, checks = checked_decision(inputs)
     quote = rules.prices if isinstance(rules.prices, Quote) else Quote("scale", unit="per block")
     try:
-        lines = lines_of(order.spec, rules.prices)
+        lines = bid_price_lines(order.spec, rules.prices)
     except PricingError:
         lines = ()
     valid = all(check.passed for check in checks if check.name in ("size", "group"))

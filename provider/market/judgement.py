@@ -15,9 +15,10 @@ import structlog
 
 from lease.ids import OrderId
 from provider.market.book import Declination, Hold, Market
-from provider.market.decision import Bid, Decision, DecisionInputs, Declined, decide, lines_of
+from provider.market.decision import Bid, Decision, DecisionInputs, Declined, decide
 from provider.market.inputs import current_inputs, current_record
-from provider.market.pricing.scale import maximum_price
+from provider.market.pricing.bid_price import bid_price_lines
+from provider.market.pricing.quote import maximum_price
 from provider.market.quotation import ask_strategy, decide_at_maximum, known_quote, price_request, with_quote
 from provider.market.record.decisions import short_reasons
 from provider.market.record.log import Recorded
@@ -145,7 +146,7 @@ def _log_bid(inputs: DecisionInputs, bid: Bid, number: int) -> None:
     """One line: the price with its parts, and the node of every replica."""
     spec = inputs.order.spec
     most = maximum_price(spec)
-    lines = [line for line in lines_of(spec, inputs.rules.prices) if line.amount]
+    lines = [line for line in bid_price_lines(spec, inputs.rules.prices) if line.amount]
     parts = [f"{line.quantity.normalize():f} {line.what} × {line.scale:f}" for line in lines]
     _log.info(
         "market.decided",

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from provider.market.book import Market, Quoted
 from provider.market.decision import Bid, Decision, DecisionInputs, decide
-from provider.market.pricing.quote import Asked, Quote
-from provider.market.pricing.scale import maximum_price
+from provider.market.pricing.quote import PriceRequest, Quote, maximum_price
 from provider.protocols.chain import Order
 
 __all__ = ["ask_strategy", "decide_at_maximum", "known_quote", "price_request", "with_quote"]
@@ -22,12 +21,12 @@ def decide_at_maximum(inputs: DecisionInputs) -> Decision:
     return decide(replace(inputs, rules=replace(rules, prices=most, notice=notice)))
 
 
-def price_request(order: Order, fits: Bid) -> Asked:
+def price_request(order: Order, fits: Bid) -> PriceRequest:
     """The question to the strategy about an order that `fits`."""
-    return Asked(order.id, order.spec, fits.offer, maximum_price(order.spec))
+    return PriceRequest(order.id, order.spec, fits.offer, maximum_price(order.spec))
 
 
-def known_quote(market: Market, request: Asked) -> Quote | None:
+def known_quote(market: Market, request: PriceRequest) -> Quote | None:
     """The strategy's last answer to the same request, if the strategy has not changed since; else None."""
     known = market.book.quoted.get(request.order)
     if known is None or known.mark != market.pricing_mark() or known.asked != request:
@@ -35,13 +34,13 @@ def known_quote(market: Market, request: Asked) -> Quote | None:
     return known.quote
 
 
-async def ask_strategy(market: Market, request: Asked) -> Quote:
+async def ask_strategy(market: Market, request: PriceRequest) -> Quote:
     """The strategy's answer, which `known_quote` returns from then on."""
     assert market.pricing is not None  # noqa: S101  # the caller looked
     mark = market.pricing_mark()
     quote = await market.pricing(request)
     market.book.quoted[request.order] = Quoted(request, mark, quote)
-    market.book.unpriced.heard(request.order, quote, now=market.clock.now())
+    market.book.pricing_outage.note(request.order, quote, now=market.clock.now())
     return quote
 
 

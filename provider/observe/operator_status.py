@@ -118,11 +118,11 @@ def _sums(deposits: Iterable[Iterable[Price]]) -> dict[str, str]:
 
 
 def _pricing(market: Market) -> dict[str, Any]:
-    unpriced = market.book.unpriced
-    if not unpriced.orders:
+    outage = market.book.pricing_outage
+    if not outage.orders:
         return {"unpriced": 0}
-    seconds = _since(unpriced.since, market.clock.now())
-    return {"unpriced": len(unpriced.orders), "failing": unpriced.failing, "seconds": seconds, "words": unpriced.words}
+    seconds = _since(outage.since, market.clock.now())
+    return {"unpriced": len(outage.orders), "failing": outage.failing, "seconds": seconds, "words": outage.problem}
 
 
 async def _fees(sources: StatusSources) -> dict[str, Any]:

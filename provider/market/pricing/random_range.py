@@ -8,8 +8,7 @@ from decimal import Decimal, localcontext
 
 from lease.groups import GroupSpec
 from lease.resources import Price
-from provider.market.pricing.quote import Asked, Pricing, Quote
-from provider.market.pricing.scale import maximum_price
+from provider.market.pricing.quote import PriceRequest, Pricing, Quote, maximum_price
 
 __all__ = ["random_price", "random_pricing"]
 
@@ -33,7 +32,7 @@ def random_price(spec: GroupSpec, *, below: Callable[[int], int] = secrets.randb
 
 
 def random_pricing() -> Pricing:
-    async def ask(asked: Asked) -> Quote:
+    async def ask(asked: PriceRequest) -> Quote:
         return Quote("randomRange", random_price(asked.spec))
 
     return ask

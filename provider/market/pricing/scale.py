@@ -10,9 +10,10 @@ from lease.groups import GroupSpec
 from lease.resources import Price, Volume
 from provider.errors import PricingError, SettingsError
 from provider.inventory.needs import leased_ips
+from provider.market.pricing.quote import PriceLine
 from provider.settings import Settings
 
-__all__ = ["PriceLine", "ScalePrices", "maximum_price", "price_lines", "scale_price", "scale_prices"]
+__all__ = ["ScalePrices", "price_lines", "scale_price", "scale_prices"]
 
 _MIB = Decimal(2**20)
 _DIVISION = Decimal("1e-16")
@@ -32,20 +33,6 @@ class ScalePrices:
     ip: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceLine:
-    """One part of a price: `quantity` of `what` at `scale` each."""
-
-    what: str
-    quantity: Decimal
-    scale: Decimal
-
-    @property
-    def amount(self) -> Decimal:
-        with localcontext(prec=120):
-            return self.quantity * self.scale
-
-
 def scale_prices(settings: Settings) -> ScalePrices:
     """Raises `SettingsError` when nothing would ever cost anything (bidding.md §2.1)."""
     prices = ScalePrices(
@@ -62,13 +49,6 @@ def scale_prices(settings: Settings) -> ScalePrices:
             "AP_BID_PRICE_STORAGE_SCALE, AP_BID_PRICE_ENDPOINT_SCALE, AP_BID_PRICE_IP_SCALE (per block, above 0)"
         )
     return prices
-
-
-def maximum_price(spec: GroupSpec) -> Price:
-    """What the tenant pays at most: Σ unit price × count, in the first unit's denom (chain.md §4.2)."""
-    with localcontext(prec=120):
-        total = sum((unit.price.amount * unit.count for unit in spec.units), Decimal(0))
-    return Price(spec.units[0].price.denom if spec.units else "", total)
 
 
 def price_lines(spec: GroupSpec, prices: ScalePrices) -> tuple[PriceLine, ...]:

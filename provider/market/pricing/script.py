@@ -11,8 +11,7 @@ from decimal import Decimal
 
 from lease.resources import Price
 from provider.errors import PricingError, SettingsError
-from provider.market.pricing.masking import masked, secrets_of
-from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.pricing.script_input import script_input
 from provider.market.pricing.script_leftovers import Leftovers
 from provider.market.pricing.script_run import Ended, run_program
@@ -23,7 +22,12 @@ __all__ = ["parse_amount", "script_environment", "script_pricing", "secret_varia
 _DECIMAL = re.compile(r"[+-]?(\d+)(?:\.(\d{1,18}))?", re.ASCII)
 _LARGEST = 2**256
 _RECORDED = 1000
-"""Characters of a script's output that are kept and told."""
+"""Characters of a script's output that are recorded and logged."""
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|MNEMONIC|CREDENTIAL|PRIVATE", re.IGNORECASE)
+_USER = re.compile(r"(?<=://)[^\s/@]{1,200}(?=@)")
+_SHORTEST_SECRET = 6
+"""A shorter value would be found within prices and ordinary text."""
+_MASK = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,16 @@ def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricin
         raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_TIMEOUT is 0: the runtime limit must be above 0")
     script = _Script(path, timeout_s, asyncio.Semaphore(process_limit))
 
-    async def ask(asked: Asked) -> Quote:
+    async def ask(asked: PriceRequest) -> Quote:
         return await _ask(script, asked)
 
     return ask
 
 
-async def _ask(script: _Script, asked: Asked) -> Quote:
+async def _ask(script: _Script, asked: PriceRequest) -> Quote:
     given, denom = script_input(asked.units, asked.most), asked.most.denom
     environment = script_environment(os.environ, owner=asked.order.owner, denom=denom)
-    secrets = secrets_of(environment)
+    secrets = _secrets_of(environment)
     said = ""
     try:
         async with script.slots:
@@ -68,10 +72,10 @@ async def _ask(script: _Script, asked: Asked) -> Quote:
                 timeout_s=script.timeout_s,
                 leftovers=script.leftovers,
             )
-        said = masked(ended.stdout.decode("utf-8", "replace"), secrets)[:_RECORDED]
+        said = _masked(ended.stdout.decode("utf-8", "replace"), secrets)[:_RECORDED]
         amount = parse_amount(_answer(ended))
     except PricingError as error:
-        return Quote("shellScript", problem=masked(str(error), secrets), given=given, said=said)
+        return Quote("shellScript", problem=_masked(str(error), secrets), given=given, said=said)
     return Quote("shellScript", Price(denom, amount), given=given, said=said)
 
 
@@ -83,7 +87,7 @@ def script_environment(environment: Mapping[str, str], *, owner: str, denom: str
 
 
 def _secret_url(name: str, value: str) -> bool:
-    return name.startswith(("AP_", "AKASH_", "LESSOR_")) and masked(value, ()) != value
+    return name.startswith(("AP_", "AKASH_", "LESSOR_")) and _masked(value, ()) != value
 
 
 def secret_variables() -> frozenset[str]:
@@ -120,3 +124,20 @@ def parse_amount(text: str) -> Decimal:
     if amount <= 0:
         raise PricingError(f"the price script printed {shown}; a bid of nothing or less is not made")
     return amount
+
+
+def _secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables with the name of a secret, the longest first."""
+    found = {
+        value
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _masked(text: str, secrets: tuple[str, ...]) -> str:
+    """`text` without these values and without the user part of URLs, since the output is recorded and logged."""
+    for secret in secrets:
+        text = text.replace(secret, _MASK)
+    return _USER.sub(_MASK, text)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from provider.errors import PricingError, SettingsError
-from provider.market.pricing.quote import Asked, Pricing, Quote
+from provider.errors import SettingsError
+from provider.market.pricing.akt_rate import Rates, file_source
+from provider.market.pricing.quote import Pricing
 from provider.market.pricing.random_range import random_pricing
-from provider.market.pricing.rates import Rates, file_source
-from provider.market.pricing.scale import PriceLine
 from provider.market.pricing.script import script_pricing
-from provider.market.pricing.table import PriceTable, load_price_table
-from provider.market.pricing.table_bids import convert, table_lines
+from provider.market.pricing.table import table_pricing, watched_table
 from provider.settings import Settings
-from provider.watched_file import file_mark, watched
+from provider.watched_file import file_mark
 
-__all__ = ["pricing_from", "pricing_mark", "table_pricing", "watched_table"]
+__all__ = ["pricing_from", "pricing_mark"]
 
 
 def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | None:
@@ -45,26 +43,3 @@ def pricing_mark(settings: Settings) -> Callable[[], object]:
     if settings.bid_price_strategy != "shellScript":
         return object
     return lambda: file_mark(Path(settings.price_script))
-
-
-def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
-    async def ask(asked: Asked) -> Quote:
-        lines: tuple[PriceLine, ...] = ()
-        current = table()
-        unit = f"USD/{current.per}"
-        try:
-            lines = table_lines(asked.units, current, owner=asked.order.owner)
-            price = convert(lines, asked.most.denom, table=current, rates=rates)
-        except PricingError as error:
-            return Quote("table", problem=str(error), lines=lines, unit=unit)
-        return Quote("table", price, lines=lines, unit=unit)
-
-    return ask
-
-
-def watched_table(path: Path) -> Callable[[], PriceTable]:
-    """The table of the file as it is now. A change that cannot be read is logged once and the last good table stays.
-
-    Raises `SettingsError` when it cannot be read to begin with.
-    """
-    return watched(path, lambda: load_price_table(path), what="price_table")

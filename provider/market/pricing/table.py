@@ -1,161 +1,149 @@
-"""The price table: a YAML file with what everything costs in USD, read with the place of every mistake.
-
-per: month              # or block
-cpu: 1.60               # a thread
-memory: 0.80            # a GiB, as storage
-storage: {ephemeral: 0.02, beta3: 0.04, default: 0, ram: 0}
-endpoint: 0.05
-ip: 5
-gpu: {a100: 700, a100.80Gi: 800, a100.80Gi.sxm: 900, "*": highest}
-owners: {akash1…: 0.9}  # times this
-minimum: 1
-precision: 6            # decimals of a bid
-"""
+"""A bid by the price table: the numbers of the generic price script, without the script (bidding.md §2.4)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from pathlib import Path
 
-import yaml
+from lease.gpus import GpuRequest, parse_gpu_requests
+from lease.groups import ResourceUnit
+from lease.resources import EndpointKind, Price
+from provider.errors import PricingError
+from provider.market.pricing.akt_rate import Rates
+from provider.market.pricing.quote import PriceLine, PriceRequest, Pricing, Quote
+from provider.market.pricing.table_file import HIGHEST, PriceTable, load_price_table
+from provider.watched_file import watched
 
-from provider.errors import SettingsError
+__all__ = ["DOLLARS", "table_pricing", "watched_table"]
 
-__all__ = ["HIGHEST", "PriceTable", "load_price_table", "parse_price_table"]
+_BLOCKS_PER_MONTH = 429909
+"""Blocks of 6.117 s in a month of 30.437 days, as the script counts."""
+DOLLARS = frozenset(
+    {
+        "uact",
+        "ibc/12C6A0C374171B595A0A9E18B83FA09D295FB1F2D8C6DAA3AC28683471752D84",
+        "ibc/170C677610AC31DF0904FFE09CD3B5C657492170E7E52372E48756B71E56F2F1",
+    }
+)
+"""Denoms of which a million are one USD: ACT, and USDC of Axelar on the sandbox and on mainnet."""
+_GIB = Decimal(2**30)
+_MILLION = 10**6
 
-HIGHEST = Decimal(-1)
-"""What `highest` reads as: an unnamed card costs as the dearest named one, at least 100 (bidding.md §2.4)."""
-_BYTES = 128 << 10
-_DEEPEST = 16
-_NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?|[+-]?\.\d{1,40}", re.ASCII)
-_TENANT = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
-_LARGEST = Decimal(10) ** 12
-_AMOUNTS = frozenset({"cpu", "memory", "endpoint", "ip", "minimum"})
-_MAPS = frozenset({"storage", "gpu", "owners"})
-_KEYS = _AMOUNTS | _MAPS | {"per", "precision"}
+
+def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
+    async def ask(asked: PriceRequest) -> Quote:
+        lines: tuple[PriceLine, ...] = ()
+        current = table()
+        unit = f"USD/{current.per}"
+        try:
+            lines = _table_lines(asked.units, current, owner=asked.order.owner)
+            price = _convert(lines, asked.most.denom, table=current, rates=rates)
+        except PricingError as error:
+            return Quote("table", problem=str(error), lines=lines, unit=unit)
+        return Quote("table", price, lines=lines, unit=unit)
+
+    return ask
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTable:
-    """USD a month, or a block: a CPU thread, a GiB of memory or of a storage class, an endpoint, a leased IP, a card by
-    `model[.ram][.interface]`. A class or card that is not named has no price. `owners`: tenant → factor.
+def watched_table(path: Path) -> Callable[[], PriceTable]:
+    """The table of the file as it is now. A change that cannot be read is logged once and the last good table stays.
+
+    Raises `SettingsError` when it cannot be read to begin with.
     """
-
-    cpu: Decimal = Decimal(0)
-    memory: Decimal = Decimal(0)
-    storage: Mapping[str, Decimal] = field(default_factory=dict)
-    endpoint: Decimal = Decimal(0)
-    ip: Decimal = Decimal(0)
-    gpu: Mapping[str, Decimal] = field(default_factory=dict)
-    owners: Mapping[str, Decimal] = field(default_factory=dict)
-    minimum: Decimal = Decimal(0)
-    per: str = "month"
-    precision: int = 6
+    return watched(path, lambda: load_price_table(path), what="price_table")
 
 
-def load_price_table(path: Path) -> PriceTable:
-    """Raises `SettingsError` with file, line and column of the first mistake."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(f"LESSOR_PRICE_TABLE={path}: {error.strerror}") from error
-    if len(data) > _BYTES:
-        raise SettingsError(f"LESSOR_PRICE_TABLE={path}: larger than 128 KiB")
-    try:
-        return parse_price_table(data.decode("utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"LESSOR_PRICE_TABLE={path}: not UTF-8 at byte {error.start}") from error
+def _table_lines(units: tuple[ResourceUnit, ...], table: PriceTable, *, owner: str) -> tuple[PriceLine, ...]:
+    """The parts of the price in USD per the table's period. Endpoints and IPs count once a unit, not a replica, as in
+    the script. Raises `PricingError` for a storage class or a card that has no price.
+    """
+    cpu = sum(unit.resources.cpu_milli * unit.count for unit in units)
+    memory = sum(unit.resources.memory_bytes * unit.count for unit in units)
+    endpoints = sum(len(unit.resources.endpoints or ()) for unit in units)
+    with localcontext(prec=120):
+        lines = [
+            PriceLine("CPU", Decimal(cpu) / 1000, table.cpu),
+            PriceLine("GiB memory", _gib(memory), table.memory),
+            *_storage_lines(units, table),
+            PriceLine("endpoints", Decimal(endpoints), table.endpoint),
+            PriceLine("leased IPs", Decimal(sum(map(_leased, units))), table.ip),
+            *_gpu_lines(units, table),
+        ]
+        total = sum((line.amount for line in lines), Decimal(0))
+        factor = table.owners.get(owner, Decimal(1))
+        if factor != 1:
+            lines.append(PriceLine("of the sum, for this tenant", total, factor - 1))
+            total *= factor
+        if total < table.minimum:
+            lines.append(PriceLine("up to the minimum", Decimal(1), table.minimum - total))
+    return tuple(lines)
 
 
-def parse_price_table(text: str, name: str) -> PriceTable:
-    """`name` is what errors call the file."""
-    try:
-        _not_too_deep(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise SettingsError(f"{name}{place}: not YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{name}: not YAML: {str(error)[:200]}") from error
-    if root is None:
-        raise SettingsError(f"{name}:1:1: the price table is empty")
-    reader = _Reader(name)
-    values = {key: reader.value(key, node, at) for key, (at, node) in reader.mapping(root).items()}
-    table = PriceTable(**values)  # type: ignore[arg-type]
-    parts = (table.cpu, table.memory, table.endpoint, table.ip, table.minimum)
-    if not any((*parts, *table.storage.values(), *table.gpu.values())):
-        raise SettingsError(f"{name}:1:1: nothing in it costs anything")
-    return table
+def _convert(lines: Iterable[PriceLine], denom: str, *, table: PriceTable, rates: Rates) -> Price:
+    """The sum as a price per block. Raises `PricingError` for another denom than AKT and USD, without a fresh rate
+    where one is needed, and when nothing is left after rounding.
+    """
+    if denom != "uakt" and denom not in DOLLARS:
+        raise PricingError(f"the price table knows uakt, uact and USDC, not {denom[:100]}")
+    with localcontext(prec=120):
+        usd = sum((line.amount for line in lines), Decimal(0))
+        if denom == "uakt":
+            usd /= rates.usd_per_akt()
+        if table.per == "month":
+            usd /= _BLOCKS_PER_MONTH
+        amount = (usd * _MILLION).quantize(Decimal(1).scaleb(-table.precision), rounding=ROUND_HALF_EVEN)
+    if amount <= 0:
+        raise PricingError(f"the price is {amount:f}; a bid of nothing is not made")
+    return Price(denom, amount)
 
 
-def _not_too_deep(text: str) -> None:
-    """Reading a nest of a million brackets node by node would end the program, or keep it for seconds."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem=f"more than {_DEEPEST} levels", problem_mark=event.start_mark)  # type: ignore[arg-type]
+def _storage_lines(units: tuple[ResourceUnit, ...], table: PriceTable) -> list[PriceLine]:
+    """By the class attribute, persistent or not, else ephemeral: so RAM volumes are of class ram."""
+    sizes: dict[str, int] = {}
+    for unit in units:
+        for volume in unit.resources.storage or ():
+            name = volume.storage_class or "ephemeral"
+            sizes[name] = sizes.get(name, 0) + volume.size_bytes * unit.count
+    for name in sizes:
+        if name not in table.storage:
+            raise PricingError(f"storage class {name} has no price in the price table (0 makes it free)")
+    return [PriceLine(f"GiB storage {name}", _gib(size), table.storage[name]) for name, size in sizes.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    name: str
+def _gpu_lines(units: tuple[ResourceUnit, ...], table: PriceTable) -> list[PriceLine]:
+    lines = []
+    for unit in units:
+        if unit.resources.gpu_units:
+            key = _card(unit)
+            lines.append(PriceLine(f"GPU {key}", Decimal(unit.resources.gpu_units * unit.count), _of_card(key, table)))
+    return lines
 
-    def refuse(self, node: yaml.Node, problem: str) -> SettingsError:
-        mark = node.start_mark
-        return SettingsError(f"{self.name}:{mark.line + 1}:{mark.column + 1}: {problem}")
 
-    def mapping(self, node: yaml.Node) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Key → (its node, the value's); no key twice."""
-        if not isinstance(node, yaml.MappingNode):
-            raise self.refuse(node, "names with values are expected here")
-        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or not key.value:
-                raise self.refuse(key, "a name is expected here")
-            if key.value in found:
-                raise self.refuse(key, f"{key.value[:80]} stands twice")
-            found[key.value] = (key, value)
-        return found
+def _card(unit: ResourceUnit) -> str:
+    """`model[.ram][.interface]` of the last NVIDIA card that is stated, else of the last one of AMD."""
+    requests = parse_gpu_requests(unit.resources.gpu_attributes) or ()
+    found: dict[str, GpuRequest] = {request.vendor: request for request in requests}
+    card = found.get("nvidia") or found.get("amd")
+    if card is None:
+        raise PricingError(f"unit {unit.resources.id}: GPUs without a card that could be priced")
+    return ".".join(part for part in (card.model, card.memory_size, card.interface) if part)
 
-    def value(self, key: str, node: yaml.Node, at: yaml.Node) -> object:
-        if key not in _KEYS:
-            raise self.refuse(at, f"{key[:80]} is no part of a price table; there are {', '.join(sorted(_KEYS))}")
-        if key in _MAPS:
-            return {name: self._item(key, name, item, at) for name, (at, item) in self.mapping(node).items()}
-        if key in _AMOUNTS:
-            return self.amount(node)
-        text = self.text(node)
-        if key == "per":
-            if text not in ("month", "block"):
-                raise self.refuse(node, f"{text[:80]!r} is neither month nor block")
-            return text
-        if text not in {str(number) for number in range(19)}:
-            raise self.refuse(node, f"{text[:80]!r} is no number of decimals from 0 to 18")
-        return int(text)
 
-    def _item(self, key: str, name: str, node: yaml.Node, at: yaml.Node) -> Decimal:
-        if key == "owners" and not _TENANT.fullmatch(name):
-            raise self.refuse(at, f"{name[:80]!r} is not an akash address (akash1…)")
-        if key == "gpu" and name == "*" and self.text(node) == "highest":
-            return HIGHEST
-        return self.amount(node)
+def _of_card(key: str, table: PriceTable) -> Decimal:
+    """The whole name, then without its last part, then the model, then `*` (bidding.md §2.4)."""
+    for name in (key, key.rpartition(".")[0] or key, key.partition(".")[0], "*"):
+        if name in table.gpu:
+            price = table.gpu[name]
+            return max(Decimal(100), *table.gpu.values()) if price == HIGHEST else price
+    raise PricingError(f"GPU {key} has no price in the price table")
 
-    def text(self, node: yaml.Node) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            raise self.refuse(node, "one value is expected here")
-        return str(node.value).strip()
 
-    def amount(self, node: yaml.Node) -> Decimal:
-        text = self.text(node)
-        if not _NUMBER.fullmatch(text):
-            raise self.refuse(node, f"{text[:80]!r} is not a decimal number")
-        number = Decimal(text)
-        if not 0 <= number <= _LARGEST or number.as_tuple().exponent < -24:  # type: ignore[operator]
-            raise self.refuse(node, f"{text[:80]!r} must be from 0 to 10^12 with at most 24 decimals")
-        return number
+def _gib(size: int) -> Decimal:
+    """Exact; the script cuts after 12 decimals, which shows in no bid of a realistic price."""
+    return Decimal(size) / _GIB
+
+
+def _leased(unit: ResourceUnit) -> int:
+    endpoints = unit.resources.endpoints or ()
+    return len({item.sequence_number for item in endpoints if item.kind is EndpointKind.LEASED_IP})

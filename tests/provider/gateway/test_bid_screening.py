@@ -35,7 +35,7 @@ from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
 from provider.local_socket import NobodyAnswers
 from provider.market.bidding import consider
-from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.question_socket import answer, ask_market, serve_questions
 from provider.market.screening import Screening
 from provider.settings import Settings
@@ -250,9 +250,9 @@ async def test_the_answer_is_what_the_market_does_with_the_order(world: World) -
 
 
 async def test_a_script_is_asked_for_a_screening_only_where_there_is_room(world: World) -> None:
-    asked: list[Asked] = []
+    asked: list[PriceRequest] = []
 
-    async def pricing(question: Asked) -> Quote:
+    async def pricing(question: PriceRequest) -> Quote:
         asked.append(question)
         return Quote("shellScript", replace(question.most, amount=Decimal(3)))
 

@@ -13,7 +13,7 @@ from provider.bus import CHAIN_BLOCK
 from provider.chain import events
 from provider.errors import ChainError, FeesHeldBack
 from provider.market.loop import run_market
-from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.quote import PriceRequest, Quote
 from provider.protocols.chain import Bid, BidState, Event, Head, Message, TxResult
 from provider.store import open_database
 from tests.provider.market.test_loop import fail
@@ -243,7 +243,7 @@ async def test_an_order_that_always_fails_does_not_have_all_others_compared_ever
 async def test_a_defect_about_one_order_ends_nothing_and_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def divides(asked: Asked) -> Quote:
+    async def divides(asked: PriceRequest) -> Quote:
         if asked.order == order_id(7):
             raise ZeroDivisionError("by nothing")
         return Quote("made", asked.most)

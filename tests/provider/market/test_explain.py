@@ -25,7 +25,7 @@ from provider.market.bidding import bid_message, consider
 from provider.market.decision import Bid, DecisionInputs, Declined
 from provider.market.explanation import explain
 from provider.market.inputs import declined_unchanged
-from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.record.capacity import changes, from_entries, full
 from provider.market.record.decisions import load_inputs, recent_decisions, short_reasons
 from provider.market.record.log import DecisionLog, Recorded
@@ -94,7 +94,7 @@ async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
     inventory = [make_inventory(nodes=3)]
 
-    async def pricing(asked: Asked) -> Quote:
+    async def pricing(asked: PriceRequest) -> Quote:
         price = replace(asked.most, amount=Decimal(chance.choice([1, 40, 400])))
         return Quote("shellScript", price, given="given", said=f"{price.amount}")
 
@@ -248,7 +248,7 @@ async def test_a_script_is_not_asked_again_about_an_order_until_something_change
     questions: list[str] = []
     mark = [1]
 
-    async def pricing(asked: Asked) -> Quote:
+    async def pricing(asked: PriceRequest) -> Quote:
         questions.append(str(asked.order.dseq))
         return Quote("shellScript", problem="the price script ended with status 1")
 
@@ -269,7 +269,7 @@ async def test_a_script_is_not_asked_again_about_an_order_until_something_change
 async def test_no_bid_leaves_for_any_order_a_pricing_rule_refuses(tmp_path: Path) -> None:
     """500 orders in bursts and from before the start: 0 transactions, 500 records (field problem A1)."""
 
-    async def refuse(asked: Asked) -> Quote:
+    async def refuse(asked: PriceRequest) -> Quote:
         return Quote("shellScript", problem="filtered")
 
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")

@@ -20,7 +20,7 @@ from provider.errors import PricingError
 from provider.market.bid_end import end_bid
 from provider.market.bidding import consider
 from provider.market.loop import on_block
-from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.reconcile import adopt, full_pass, time_out
 from provider.protocols.chain import Bid, BidState, Order, OrderState
 from provider.store import open_database
@@ -42,7 +42,7 @@ async def handler(
         chain.bid_states[bid.id] = bid
     world = make_world(database, chain=chain)
 
-    async def pricing(asked: Asked) -> Quote:
+    async def pricing(asked: PriceRequest) -> Quote:
         return Quote("fixed", problem=problem) if problem else Quote("fixed", Price("uact", Decimal(price)))
 
     market = replace(world.market, pricing=pricing, rules=replace(RULES, prices=Quote("fixed")), **more)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ async def test_vector_20_an_order_that_closes_gives_its_room_back(tmp_path: Path
     async with handler(tmp_path) as world:
         thinking, done = asyncio.Event(), asyncio.Event()
 
-        async def slow(asked: Asked) -> Quote:
+        async def slow(asked: PriceRequest) -> Quote:
             thinking.set()
             await done.wait()
             return Quote("fixed", asked.most)
@@ -196,7 +196,7 @@ async def test_vector_29_an_order_that_does_not_ask_for_the_filters_attribute_is
 async def test_a_strategy_that_breaks_promises_nothing(tmp_path: Path) -> None:
     async with handler(tmp_path) as world:
 
-        async def broken(asked: Asked) -> Quote:
+        async def broken(asked: PriceRequest) -> Quote:
             raise PricingError("bug")
 
         await consider(replace(world.market, pricing=broken), ORDER)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.errors import PricingError, SettingsError
-from provider.market.pricing.scale import ScalePrices, maximum_price, price_lines, scale_price, scale_prices
+from provider.market.pricing.quote import maximum_price
+from provider.market.pricing.scale import ScalePrices, price_lines, scale_price, scale_prices
 from provider.settings import Settings
 
 MIB = Decimal(2**20)

@@ -18,9 +18,8 @@ from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.ids import OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.errors import PricingError, SettingsError
-from provider.market.pricing.quote import Asked, Quote
+from provider.market.pricing.quote import PriceRequest, Quote, maximum_price
 from provider.market.pricing.random_range import random_price
-from provider.market.pricing.scale import maximum_price
 from provider.market.pricing.script import parse_amount, script_environment, script_pricing
 from provider.market.pricing.script_input import script_input
 from tests.provider.market.test_pricing import group
@@ -29,9 +28,9 @@ OWNER = "akash1tenant"
 MOST = Price("uact", Decimal(1000))
 
 
-def asked(spec: GroupSpec | None = None) -> Asked:
+def asked(spec: GroupSpec | None = None) -> PriceRequest:
     spec = spec or group()
-    return Asked(OrderId(OWNER, 7, 1, 1), spec, spec.units, maximum_price(spec))
+    return PriceRequest(OrderId(OWNER, 7, 1, 1), spec, spec.units, maximum_price(spec))
 
 
 def script(folder: Path, text: str, *, mode: int = 0o755) -> str:

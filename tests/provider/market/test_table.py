@@ -15,12 +15,11 @@ from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources,
 from provider.errors import PricingError, SettingsError
 from provider.market.bidding import consider
 from provider.market.decision import Bid, Declined, decide
-from provider.market.pricing.quote import Asked, Quote
-from provider.market.pricing.rates import Rate, Rates, file_source
-from provider.market.pricing.scale import maximum_price
-from provider.market.pricing.strategy import pricing_from, table_pricing, watched_table
-from provider.market.pricing.table import load_price_table, parse_price_table
-from provider.market.pricing.table_bids import DOLLARS
+from provider.market.pricing.akt_rate import Rate, Rates, file_source
+from provider.market.pricing.quote import PriceRequest, Quote, maximum_price
+from provider.market.pricing.strategy import pricing_from
+from provider.market.pricing.table import DOLLARS, table_pricing, watched_table
+from provider.market.pricing.table_file import load_price_table, parse_price_table
 from provider.market.record.decisions import load_inputs
 from provider.settings import Settings
 from provider.store import open_database
@@ -58,7 +57,7 @@ def rates(usd: str = "0.5", *, age: float = 0.0) -> Rates:
 
 async def price(wanted: GroupSpec, text: str = DEFAULTS, *, known: Rates | None = None, owner: str = OWNER) -> Quote:
     table = parse_price_table(text, "prices.yaml")
-    asked = Asked(OrderId(owner, 7, 1, 1), wanted, wanted.units, maximum_price(wanted))
+    asked = PriceRequest(OrderId(owner, 7, 1, 1), wanted, wanted.units, maximum_price(wanted))
     return await table_pricing(lambda: table, known or rates())(asked)
 
 

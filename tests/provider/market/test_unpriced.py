@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 
 from lease.resources import Price
 from provider.market.bidding import consider
-from provider.market.pricing.failures import FAILING, Unpriced
-from provider.market.pricing.quote import Asked, Quote
-from provider.market.pricing.rates import Rates, file_source
+from provider.market.pricing.akt_rate import Rates, file_source
+from provider.market.pricing.outage import FAILING, PricingOutage
+from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.pricing.script import script_pricing
-from provider.market.pricing.strategy import table_pricing
-from provider.market.pricing.table import parse_price_table
+from provider.market.pricing.table import table_pricing
+from provider.market.pricing.table_file import parse_price_table
 from provider.store import open_database
 from tests.provider.market.world import World, make_order, make_world, order_id
 
@@ -28,45 +28,45 @@ def events(logs: list) -> list[str]:
 
 
 def test_so_many_orders_in_a_row_without_a_price_are_told_of_once_and_so_is_their_end() -> None:
-    unpriced = Unpriced()
+    outage = PricingOutage()
     with capture_logs() as logs:
         for number in range(FAILING - 1):
-            unpriced.heard(order_id(number), NONE, now=100.0 + number)
-        assert (len(unpriced.orders), unpriced.failing, events(logs)) == (FAILING - 1, False, [])
+            outage.note(order_id(number), NONE, now=100.0 + number)
+        assert (len(outage.orders), outage.failing, events(logs)) == (FAILING - 1, False, [])
         for number in range(FAILING, FAILING + 5):
-            unpriced.heard(order_id(number), NONE, now=500.0)
-        assert (unpriced.failing, unpriced.since, unpriced.words) == (True, 100.0, NONE.problem)
-        unpriced.heard(order_id(99), PRICE, now=600.0)
-        unpriced.heard(order_id(98), PRICE, now=600.0)
+            outage.note(order_id(number), NONE, now=500.0)
+        assert (outage.failing, outage.since, outage.problem) == (True, 100.0, NONE.problem)
+        outage.note(order_id(99), PRICE, now=600.0)
+        outage.note(order_id(98), PRICE, now=600.0)
     assert events(logs) == ["market.pricing_failing", "market.pricing_works"]
     (failing, works) = (line for line in logs if line["event"].startswith("market.pricing"))
     assert (failing["log_level"], failing["orders"], failing["problem"]) == ("error", FAILING, NONE.problem)
     assert works["orders"] == FAILING + 4
-    assert (len(unpriced.orders), unpriced.failing) == (0, False)
+    assert (len(outage.orders), outage.failing) == (0, False)
 
 
 def test_the_row_begins_anew_after_every_price() -> None:
-    unpriced = Unpriced()
+    outage = PricingOutage()
     for number in range(3 * FAILING):
-        unpriced.heard(order_id(number), PRICE if number % (FAILING - 1) == 0 else NONE, now=float(number))
-        assert not unpriced.failing
-    assert unpriced.since == 2 * (FAILING - 1) + FAILING  # of the first after the last price
+        outage.note(order_id(number), PRICE if number % (FAILING - 1) == 0 else NONE, now=float(number))
+        assert not outage.failing
+    assert outage.since == 2 * (FAILING - 1) + FAILING  # of the first after the last price
 
 
 def test_one_order_that_is_asked_about_every_minute_is_no_failure() -> None:
-    unpriced = Unpriced()
+    outage = PricingOutage()
     for minute in range(1000):
-        unpriced.heard(order_id(7), NONE, now=60.0 * minute)
-    assert (len(unpriced.orders), unpriced.failing) == (1, False)
+        outage.note(order_id(7), NONE, now=60.0 * minute)
+    assert (len(outage.orders), outage.failing) == (1, False)
 
 
 def test_neither_many_orders_nor_long_or_wild_words_fill_the_memory_or_another_line() -> None:
-    unpriced = Unpriced()
+    outage = PricingOutage()
     for number in range(3000):
-        unpriced.heard(order_id(number), Quote("x", problem="\x1b[31m\nlessor: all is well " * 1000), now=0.0)
-    assert len(unpriced.orders) == 1000
-    assert len(unpriced.words) < 500
-    assert unpriced.words.isprintable()
+        outage.note(order_id(number), Quote("x", problem="\x1b[31m\nlessor: all is well " * 1000), now=0.0)
+    assert len(outage.orders) == 1000
+    assert len(outage.problem) < 500
+    assert outage.problem.isprintable()
 
 
 async def world_with(folder: Path, pricing: object) -> World:
@@ -90,14 +90,14 @@ async def test_a2_debug_text_of_a_script_is_counted_order_by_order_and_its_secre
     script.chmod(0o755)
     world = await world_with(tmp_path, script_pricing(str(script), process_limit=2, timeout_s=10))
     await ask_of(world, 1, 2, 3)
-    unpriced = world.market.book.unpriced
-    assert len(unpriced.orders) == 3
-    assert unpriced.since == world.clock.now()
-    assert "debug: ***" in unpriced.words
-    assert "s3cr3t" not in unpriced.words
+    outage = world.market.book.pricing_outage
+    assert len(outage.orders) == 3
+    assert outage.since == world.clock.now()
+    assert "debug: ***" in outage.problem
+    assert "s3cr3t" not in outage.problem
     script.write_text("#!/bin/sh\necho 12\n")
     await ask_of(world, 4)
-    assert not unpriced.orders
+    assert not outage.orders
     assert world.chain.sent_kinds() == ["MsgCreateBid"]
     await world.database.close()
 
@@ -117,18 +117,18 @@ async def test_a_rate_that_cannot_be_read_is_a_failure_of_the_table(
     order = make_order(1, cpu=10, denom="uakt")
     world.chain.orders[order.id] = order
     await consider(world.market, order)
-    unpriced = world.market.book.unpriced
-    assert (len(unpriced.orders), words in unpriced.words) == (1 if words else 0, True)
+    outage = world.market.book.pricing_outage
+    assert (len(outage.orders), words in outage.problem) == (1 if words else 0, True)
     await world.database.close()
 
 
 async def test_an_order_that_is_declined_before_anybody_is_asked_says_nothing_of_the_strategy(tmp_path: Path) -> None:
-    async def never(asked: Asked) -> Quote:
+    async def never(asked: PriceRequest) -> Quote:
         raise AssertionError(asked)
 
     world = await world_with(tmp_path, never)
     too_large = make_order(1, cpu=10**6)
     world.chain.orders[too_large.id] = too_large
     await consider(world.market, too_large)
-    assert not world.market.book.unpriced.orders
+    assert not world.market.book.pricing_outage.orders
     await world.database.close()

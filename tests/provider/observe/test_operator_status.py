@@ -134,7 +134,7 @@ async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_w
     market = daemon.world.market
     for number in range(orders):
         quote = Quote("shellScript", problem="the price script printed 'debug'")
-        market.book.unpriced.heard(order_id(number), quote, now=market.clock.now() - 100 + number)
+        market.book.pricing_outage.note(order_id(number), quote, now=market.clock.now() - 100 + number)
     told = await operator_status(daemon.observed)
     assert json.loads(json.dumps(told)) == told
     (line,) = (text for name, text in status_lines(told) if name == "pricing")
