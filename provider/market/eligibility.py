@@ -7,18 +7,24 @@ from dataclasses import dataclass
 
 from lease.attributes import has_capabilities, subset
 from lease.groups import GroupSpec, ResourceUnit
-from lease.resources import Attribute
+from lease.resources import Attribute, Resources
 from lease.validation import group_problems
-from provider.market.size import size_reasons
 from provider.market.terms import Audits, Notice, OwnerRules, Rules, Tenant
 from provider.protocols.chain import Order, OrderState, ProviderRecord
 
-__all__ = ["MAX_AUDITORS", "Check", "auditors_of", "eligibility", "owner_reasons"]
+__all__ = ["MAX_AUDITORS", "MOST_PARTS", "MOST_TEXT", "MOST_UNITS", "Check", "auditors_of", "eligibility"]
 
 _MAX_VOLUMES = 4
 """Storage entries a unit may have (bidding.md §1.4, row 5)."""
 MAX_AUDITORS = 32
 """Auditors of one order that are asked for; each costs a query, and who writes the order names as many as he likes."""
+MOST_UNITS = 100
+"""The chain takes whatever fits into a transaction. Comparing ten thousand units or patterns with every node would keep
+all other orders waiting, for a cent of fee. Five times what the chain once meant to allow (chain.md §4.3)."""
+MOST_PARTS = 2000
+"""Attributes, auditors, volumes and endpoints in all."""
+MOST_TEXT = 32 * 1024
+"""Characters of all attributes and auditors."""
 _SHOWN = 80
 
 
@@ -41,8 +47,8 @@ def eligibility(order: Order, record: ProviderRecord, *, rules: Rules, audits: A
     first = [
         _check("wallet", (rules.paused,) if rules.paused else ()),
         _check("order", _order_reasons(order, record)),
-        _check("tenant", owner_reasons(order.id.owner, rules.owners, tenant)),
-        _check("size", size_reasons(spec)),
+        _check("tenant", _owner_reasons(order.id.owner, rules.owners, tenant)),
+        _check("size", _size_reasons(spec)),
     ]
     if not first[-1].passed:
         return first
@@ -65,7 +71,7 @@ def auditors_of(spec: GroupSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(signed_by.all_of or ()), *(signed_by.any_of or ()))))
 
 
-def owner_reasons(owner: str, rules: OwnerRules, tenant: Tenant) -> Iterator[str]:
+def _owner_reasons(owner: str, rules: OwnerRules, tenant: Tenant) -> Iterator[str]:
     """The lists and the limits of one tenant; asked before anything else is, since it costs nothing."""
     if owner in rules.denied:
         yield "the tenant is on the list of those who are not served"
@@ -89,6 +95,33 @@ def _order_reasons(order: Order, record: ProviderRecord) -> Iterator[str]:
         yield f"the order is {order.state.name.lower()}"
     if order.id.owner == record.owner:
         yield "the tenant is this provider's own account"
+
+
+def _size_reasons(spec: GroupSpec) -> Iterator[str]:
+    """Why the order is not looked at any further; nothing for one of a sensible size."""
+    if len(spec.units) > MOST_UNITS:
+        yield f"the order has {len(spec.units)} units, at most {MOST_UNITS} are served"
+        return
+    signed_by, required = spec.requirements.signed_by, spec.requirements.attributes or ()
+    auditors = (*(signed_by.all_of or ()), *(signed_by.any_of or ()))
+    resources = [unit.resources for unit in spec.units]
+    attributes = (*required, *(item for one in resources for item in _attributes(one)))
+    parts = len(attributes) + len(auditors) + sum(map(_things, resources))
+    if parts > MOST_PARTS:
+        yield f"the order has {parts} attributes, auditors, volumes and endpoints, at most {MOST_PARTS} are looked at"
+    text = sum(len(item.key) + len(item.value) for item in attributes) + sum(map(len, auditors))
+    if text > MOST_TEXT:
+        yield f"the order's attributes and auditors have {text} characters, at most {MOST_TEXT} are looked at"
+
+
+def _attributes(item: Resources) -> Iterator[Attribute]:
+    yield from (*item.cpu_attributes, *item.memory_attributes, *item.gpu_attributes)
+    for volume in item.storage or ():
+        yield from volume.attributes
+
+
+def _things(item: Resources) -> int:
+    return len(item.storage or ()) + len(item.endpoints or ())
 
 
 def _missing(wanted: tuple[Attribute, ...], offered: tuple[Attribute, ...]) -> Iterator[str]:

@@ -65,7 +65,7 @@ capacity_log = Table(
     Column("full", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""What was free: a full picture each hour, changes after it (`provider.market.record.capacity`)."""
+"""The free capacity: a full entry each hour, changes after it (`provider.market.record.capacity_log`)."""
 
 decisions = Table(
     "decisions",

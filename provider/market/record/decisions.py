@@ -1,4 +1,4 @@
-"""Decisions with references to what they were made from. Only the log here can say that a bid has its record."""
+"""The row of a decision in the store, and the queries for decisions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Bid, Decision, DecisionInputs
 from provider.market.pricing.quote import Quote
-from provider.market.record.capacity import from_entries
-from provider.market.record.inputs import read_input
+from provider.market.record.capacity_log import snapshot_at
+from provider.market.record.input_store import read_input
 from provider.market.terms import Rules, Tenant
 from provider.protocols.chain import Order, OrderState
 from provider.store.database import Database
-from provider.store.tables import capacity_log, decisions
+from provider.store.tables import decisions
 
 __all__ = [
     "StoredDecision",
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _REASONS, _REASON = 8, 240
-"""So many reasons are kept, of so many characters; all of them are told when the decision is made again."""
+"""The row keeps so many reasons of so many characters. Making the decision again gives all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """`verdict` is bid or declined; `price` None when declined; `reasons` in short; `outcome` what became of the bid,
-    empty while unknown.
+    """`verdict` is bid or declined. `price` is None when declined. `reasons` are the first ones, cut. `outcome` says
+    what became of the bid, and is empty while that is unknown.
     """
 
     id: int
@@ -52,7 +52,7 @@ class StoredDecision:
 
 
 def short_reasons(decision: Decision) -> tuple[str, ...]:
-    """The first reasons, each cut; a last one says how many more there are."""
+    """The first reasons, each cut; the last one says how many more there are."""
     reasons = () if isinstance(decision, Bid) else decision.reasons
     kept = tuple(reason if len(reason) <= _REASON else reason[: _REASON - 1] + "…" for reason in reasons[:_REASONS])
     more = len(reasons) - len(kept)
@@ -60,7 +60,7 @@ def short_reasons(decision: Decision) -> tuple[str, ...]:
 
 
 def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> dict[str, Any]:
-    """The row but for its references."""
+    """The row without its references to the other tables."""
     order = inputs.order
     facts = {"state": int(order.state), "created": order.created_at, "reclamation": order.reclamation_ns}
     return {
@@ -93,7 +93,7 @@ async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredD
 async def recent_decisions(
     database: Database, *, limit: int, verdict: str = "", owner: str = "", dseq: int | None = None
 ) -> Sequence[StoredDecision]:
-    """The newest first; those of one verdict, owner or dseq where given."""
+    """At most `limit` decisions, newest first; only those of `verdict`, `owner` and `dseq` where these are given."""
     query = select(decisions).order_by(decisions.c.id.desc()).limit(limit)
     for column, wanted in (("verdict", verdict), ("owner", owner), ("dseq", "" if dseq is None else str(dseq))):
         if wanted:
@@ -103,7 +103,7 @@ async def recent_decisions(
 
 
 async def load_inputs(database: Database, decision: int) -> DecisionInputs:
-    """What a decision was made from. Raises `StoreError` when there is none of that number, or it cannot be read."""
+    """The inputs of the decision with this number. Raises `StoreError` when there is none, or when it cannot be read."""
     async with database.reading() as connection:
         row = (await connection.execute(select(decisions).where(decisions.c.id == decision))).mappings().one_or_none()
         if row is None:
@@ -111,7 +111,7 @@ async def load_inputs(database: Database, decision: int) -> DecisionInputs:
         kinds = ("spec", "record", "rules", "audits")
         parts = {kind: await read_input(connection, kind, row[f"{kind}_input"]) for kind in kinds}
         quote = await read_input(connection, "quote", row["quote_input"]) if row["quote_input"] else None
-        snapshot = await _free_at(connection, row["capacity"])
+        snapshot = await snapshot_at(connection, row["capacity"])
     return _inputs(row, parts, quote, snapshot)
 
 
@@ -121,15 +121,6 @@ def _inputs(row: Any, parts: dict[str, Any], quote: Quote | None, snapshot: Snap
     order = Order(order_id, OrderState(facts["state"]), parts["spec"], facts["created"], facts["reclamation"])
     rules: Rules = parts["rules"] if quote is None else replace(parts["rules"], prices=quote)
     return DecisionInputs(order, parts["record"], snapshot, rules, parts["audits"], Tenant(*facts["tenant"]))
-
-
-async def _free_at(connection: Any, entry: int) -> Snapshot:
-    begin = select(capacity_log.c.id).where(capacity_log.c.id <= entry, capacity_log.c.full)
-    first = (await connection.execute(begin.order_by(capacity_log.c.id.desc()).limit(1))).scalar_one_or_none()
-    if first is None:
-        raise StoreError("what was free at the time of the decision is not kept any more")
-    rows = select(capacity_log.c.body).where(capacity_log.c.id.between(first, entry)).order_by(capacity_log.c.id)
-    return from_entries([bytes(body) for body in (await connection.execute(rows)).scalars()])
 
 
 def _stored(row: Any) -> StoredDecision:

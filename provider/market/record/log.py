@@ -1,4 +1,4 @@
-"""The writer of decisions: what was free as a log of changes, the other inputs once, all of a moment in one commit."""
+"""Writes decisions and what becomes of their bids. Decisions of one moment share a commit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from sqlalchemy import bindparam, delete, func, insert, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.ids import OrderId
-from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Decision, DecisionInputs
 from provider.market.pricing.quote import Quote
-from provider.market.record import capacity as entries
+from provider.market.record.capacity_log import CapacityLog
 from provider.market.record.decisions import decision_row
-from provider.market.record.inputs import InputStore
+from provider.market.record.input_store import InputStore
 from provider.market.terms import Rules
 from provider.store.database import Database
 from provider.store.shared_commit import SharedCommit
@@ -23,7 +22,6 @@ from provider.store.tables import capacity_log, decision_inputs, decisions
 
 __all__ = ["DecisionLog", "OutcomeLog", "Recorded"]
 
-_HOUR_S = 3600.0
 _OUTCOME = 600
 """Characters of an outcome that are kept."""
 _SEAL = object()
@@ -51,52 +49,47 @@ class _Pending:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """The last entry about what is free, and when the last full one was made."""
-
-    snapshot: Snapshot
-    entry: int
-    full_at: float
-
-
 class DecisionLog:
-    """One a process. Decisions that are made while others are being written share the next commit."""
+    """The writer of decisions; a process has one. Decisions that are made while others are being written share the next
+    commit.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._inputs = InputStore()
-        self._position: _Position | None = None
+        self._capacity = CapacityLog()
         self._next: tuple[int, int] | None = None
         self._base: tuple[Rules, Rules] | None = None
         self._shared = SharedCommit(self._write)
 
     async def record(self, inputs: DecisionInputs, decision: Decision, *, now: float) -> Recorded:
-        """Store it. Raises `StoreError`, and then nothing is stored."""
+        """Store the decision. Raises `StoreError`, and then nothing is stored."""
         return await self._shared.add(_Pending(inputs, decision, now))
 
     async def _write(self, batch: Sequence[_Pending]) -> Sequence[Recorded]:
-        """All in one transaction. When it fails, what was free is written in full the next time."""
+        """One transaction for the whole batch. After a failure the next entry of the capacity is a full one."""
         try:
             async with self._database.writing() as connection:
                 numbers = await self._insert(connection, batch)
         except BaseException:
-            self._position = self._next = None
+            self._next = None
+            self._capacity.forget()
             self._inputs.forget()
             raise
         pairs = zip(numbers, batch, strict=True)
         return [Recorded(number, item.inputs.order.id, item.decision, seal=_SEAL) for number, item in pairs]
 
     async def _insert(self, connection: AsyncConnection, batch: Sequence[_Pending]) -> list[int]:
-        """One statement a table, however many decisions: statements are what a commit costs. Nobody else inserts here,
-        so their numbers are counted on.
+        """One statement a table for the whole batch, since the cost of a commit is its statements. No other process
+        inserts into these tables, so the numbers are counted here.
         """
         number, entry = self._next or await _next_numbers(connection)
         rows: list[dict[str, Any]] = []
         made: list[dict[str, Any]] = []
         for item in batch:
             row = await self._row(connection, item)
-            rows.append({**row, "id": number + len(rows), "capacity": self._capacity(item, made, entry)})
+            free = self._capacity.entry(item.inputs.snapshot, now=item.now, rows=made, first=entry)
+            rows.append({**row, "id": number + len(rows), "capacity": free})
         if made:
             await connection.execute(insert(capacity_log), made)
         await connection.execute(insert(decisions), rows)
@@ -115,7 +108,7 @@ class DecisionLog:
         return row
 
     def _split(self, rules: Rules) -> tuple[Rules, Quote | None]:
-        """What was said of this order apart from what is the same for all of them."""
+        """The quote for this order, apart from the rules that are the same for all orders."""
         if not isinstance(rules.prices, Quote):
             return rules, None
         base = replace(rules, prices=Quote(rules.prices.strategy))
@@ -123,23 +116,9 @@ class DecisionLog:
             self._base = (base, base)
         return self._base[1], rules.prices
 
-    def _capacity(self, item: _Pending, made: list[dict[str, Any]], first: int) -> int:
-        """The number of the entry that says what was free; a new one goes to `made`, whose numbers start at `first`."""
-        last, snapshot, now = self._position, item.inputs.snapshot, item.now
-        if last is not None and last.snapshot is snapshot:
-            return last.entry
-        body = None if last is None or now - last.full_at >= _HOUR_S else entries.changes(last.snapshot, snapshot)
-        if last is not None and body == b"":
-            self._position = replace(last, snapshot=snapshot)
-            return last.entry
-        entry, whole = first + len(made), body is None
-        made.append({"id": entry, "at": now, "full": whole, "body": entries.full(snapshot) if body is None else body})
-        self._position = _Position(snapshot, entry, now if last is None or whole else last.full_at)
-        return entry
-
     async def prune(self, *, now: float, keep: int, age_s: float) -> int:
-        """Remove what is older than `age_s` and all but the newest `keep` decisions, with the inputs that nothing looks
-        at any more. Returns how many decisions went.
+        """Remove decisions older than `age_s` and all but the newest `keep`, with the inputs and the capacity that no
+        other decision refers to. Returns the number of decisions removed.
         """
         async with self._shared.turn, self._database.writing() as connection:
             newest = (await connection.execute(select(func.max(decisions.c.id)))).scalar_one_or_none() or 0
@@ -148,32 +127,32 @@ class DecisionLog:
             if gone:
                 await _sweep(connection)
                 self._inputs.forget()
-                self._position = None
+                self._capacity.forget()
         return gone
 
 
 class OutcomeLog:
-    """What became of bids, stored with their decisions: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
+    """Writes what became of a bid into the row of its decision: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._shared = SharedCommit(self._write)
 
     async def record(self, decision: int, outcome: str) -> None:
-        """Bids of one block end together, when the next block's orders are decided: they share a commit. Raises
-        `StoreError`.
+        """Bids that end in the same block share a commit, since the orders of the next block are decided at that
+        moment. Raises `StoreError`.
         """
-        await self._shared.add({"number": decision, "words": outcome[:_OUTCOME]})
+        await self._shared.add({"number": decision, "text": outcome[:_OUTCOME]})
 
     async def _write(self, batch: Sequence[dict[str, Any]]) -> Sequence[None]:
-        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("words"))
+        row = update(decisions).where(decisions.c.id == bindparam("number")).values(outcome=bindparam("text"))
         async with self._database.writing() as connection:
             await connection.execute(row, list(batch))
         return [None] * len(batch)
 
 
 async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:
-    """Of the next decision, and of the next entry about what is free."""
+    """The numbers of the next decision and of the next entry of the capacity."""
     newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
     found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
     return found[0] + 1, found[1] + 1

@@ -15,8 +15,7 @@ from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import Bid, DecisionInputs, Declined, decide
-from provider.market.order_filter import load_order_filter
-from provider.market.rules import rules_from
+from provider.market.rules import load_order_filter, rules_from
 from provider.protocols.chain import OrderState
 from provider.settings import Settings
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, make_inventory, make_order

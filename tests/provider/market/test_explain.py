@@ -26,7 +26,7 @@ from provider.market.decision import Bid, DecisionInputs, Declined
 from provider.market.explanation import explain
 from provider.market.inputs import declined_unchanged
 from provider.market.pricing.quote import PriceRequest, Quote
-from provider.market.record.capacity import changes, from_entries, full
+from provider.market.record.capacity_log import change_entry, full_entry, snapshot_from
 from provider.market.record.decisions import load_inputs, recent_decisions, short_reasons
 from provider.market.record.log import DecisionLog, Recorded
 from provider.market.terms import OwnerRules, Tenant
@@ -139,21 +139,21 @@ def test_what_was_free_comes_back_exactly_from_a_full_picture_and_its_changes() 
         inventory = changed(chance, inventory)
         world = Ledger(US).free(inventory)
         snapshots.append(world)
-    entries, positions = [full(snapshots[0])], [0]
+    entries, positions = [full_entry(snapshots[0])], [0]
     for before, after in itertools.pairwise(snapshots):
-        body = changes(before, after)
+        body = change_entry(before, after)
         assert body is not None
         if body:
             entries.append(body)
         positions.append(len(entries) - 1)
     for at, snapshot in zip(positions, snapshots, strict=True):
-        assert from_entries(entries[: at + 1]) == snapshot
+        assert snapshot_from(entries[: at + 1]) == snapshot
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00", b"x\x9c\x03\x00", full(Ledger(US).free(make_inventory()))[:-5]])
+@pytest.mark.parametrize("body", [b"", b"\x00", b"x\x9c\x03\x00", full_entry(Ledger(US).free(make_inventory()))[:-5]])
 def test_a_damaged_picture_is_told(body: bytes) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
-        from_entries([body])
+        snapshot_from([body])
 
 
 async def test_a_bid_message_is_made_of_a_record_and_of_nothing_else(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from provider.inventory.matcher import place
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
 from provider.market.decision import DecisionInputs, Declined, checked_decision
+from provider.market.eligibility import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.market.explanation import explain
-from provider.market.size import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from tests.provider.market.world import GI, MI, RECORD, RULES, make_order, order_id
 
 _DISK = (Volume("default", 5 * MI),)

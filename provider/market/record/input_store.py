@@ -1,4 +1,4 @@
-"""What decisions were made from, kept once each by its content: groups, rules, records and scripts' words repeat."""
+"""The inputs of decisions, each different value stored once: groups, rules, records and quotes repeat."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _Last:
 
 
 class InputStore:
-    """Knows the numbers of what it has stored lately, so that what repeats costs no query."""
+    """Stores inputs. It remembers the numbers of recent ones, so that an input that repeats costs no query."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
         self._last: dict[str, _Last] = {}
 
     def forget(self) -> None:
-        """After a transaction that failed, or rows that were removed."""
+        """Query again: after a transaction that failed, or rows that were removed."""
         self._numbers.clear()
 
     async def keep(self, connection: AsyncConnection, kind: str, value: object) -> int:
@@ -74,7 +74,7 @@ async def _number(connection: AsyncConnection, kind: str, item: _Last) -> int:
 
 
 async def read_input(connection: AsyncConnection, kind: str, number: int) -> Any:
-    """Raises `StoreError` when it is gone or cannot be read."""
+    """The input with this number. Raises `StoreError` when it is not kept any more or cannot be read."""
     query = select(decision_inputs.c.body).where(decision_inputs.c.id == number)
     body = (await connection.execute(query)).scalar_one_or_none()
     try:
