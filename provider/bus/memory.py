@@ -8,9 +8,8 @@
 * `funds.escrow`: mapping of `LeaseId` to `provider.funds.escrow.LeaseFunds`, every lease, retained
 
 A subscriber that does not read loses nothing silently: when its queue is full the queue is emptied and one `Overflow`
-put in
-its place. Who receives it looks at everything instead of at single events (docs/architecture.md §2: events only say
-where to look).
+put in its place. Who receives it looks at everything instead of at single events (docs/architecture.md §2: events only
+say where to look).
 """
 
 from __future__ import annotations

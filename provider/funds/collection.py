@@ -35,8 +35,8 @@ class Collecting:
     under_way: set[LeaseId] = field(default_factory=set)
 
     async def withdraw(self, item: Withdrawal) -> None:
-        """Send one and remember how it went. Never raises for what goes wrong with it: the others and the daemon go
-        on. A refusal is for the lease loop to look into: often the lease has ended.
+        """Send one and remember how it went. Never raises for what goes wrong with it: the others and the daemon go on.
+        A refusal is for the lease loop to look into: often the lease has ended.
         """
         self.under_way.add(item.lease)
         try:

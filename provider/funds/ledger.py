@@ -57,8 +57,8 @@ class Money:
             self.withdrawn[lease] = self.withdrawn.get(lease, Withdrawn(now)).no_later_than(now)
 
     def missing(self, seen: Iterable[LeaseFunds], *, now: float) -> Sequence[LeaseId]:
-        """Some of the leases we knew that a full list no longer has, each every ten minutes: a node may know nothing
-        of them, as after a change of chain.
+        """Some of the leases we knew that a full list no longer has, each every ten minutes: a node may know nothing of
+        them, as after a change of chain.
         """
         listed = {item.payment.lease for item in seen}
         gone = sorted(lease for lease, money in self._seen.items() if not money.ended and lease not in listed)

@@ -184,8 +184,8 @@ class FundsWatch:
         return lease_funds(found.payment, None, height=found.lease.closed_on)
 
     async def _judge_wallet_or_not(self) -> None:
-        """At each look, and between two of them as bids take their deposits. An address the node knows nothing of
-        must not keep money from being collected.
+        """At each look, and between two of them as bids take their deposits. An address the node knows nothing of must
+        not keep money from being collected.
         """
         try:
             await self._judge_wallet()

@@ -62,8 +62,8 @@ def place(
     overcommit: Overcommit,
     prefer: Sequence[tuple[str, str]] = (),
 ) -> Reservation | Shortage:
-    """A reservation that fits `snapshot`, or why there is none. `prefer`: (vendor, model) tried first, for leases
-    that run.
+    """A reservation that fits `snapshot`, or why there is none. `prefer`: (vendor, model) tried first, for leases that
+    run.
     """
     needs = needs_of(spec, overcommit)
     replicas = sum(need.count for need in needs)

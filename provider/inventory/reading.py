@@ -1,5 +1,5 @@
-"""Nodes, pods and claims as the API server has them → inventory data. What cannot be read counts as nothing free,
-never as room.
+"""Nodes, pods and claims as the API server has them → inventory data. What cannot be read counts as nothing free, never
+as room.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MANY_PODS = 110
 def node(obj: Mapping[str, Any]) -> Node | None:
     """A node with its allocatable, or None when no tenant's pod can go there.
 
-    That is: not labelled `akash.network=true` (every pod's affinity asks for it), not ready, cordoned, or tainted
-    (pods tolerate nothing).
+    That is: not labelled `akash.network=true` (every pod's affinity asks for it), not ready, cordoned, or tainted (pods
+    tolerate nothing).
     """
     labels = obj.get("metadata", {}).get("labels") or {}
     if labels.get("akash.network") != "true" or not _takes_pods(obj):

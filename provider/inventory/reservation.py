@@ -16,9 +16,9 @@ __all__ = ["Replica", "Reservation", "Shortage"]
 @dataclass(frozen=True, slots=True)
 class Replica:
     """One pod to be. `requests` are what its pod will ask of Kubernetes; `ram_bytes` its RAM volumes, of which the
-    scheduler
-    knows nothing, so they stay promised while the pod runs. `node` is empty when there was no room (a lease taken
-    over)."""
+    scheduler knows nothing, so they stay promised while the pod runs. `node` is empty when there was no room (a lease
+    taken over).
+    """
 
     resource_id: int
     node: str
@@ -33,10 +33,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """`placements`: resource id → the card its pods are pinned to, None without GPU. `offer`: the units as
-    committed, with the chosen card in place of the patterns, for the bid (bidding.md §1.5). `volumes`: storage class
-    → bytes of all replicas.
-    `leased_ips`: distinct leased-IP endpoints of the group."""
+    """`placements`: resource id → the card its pods are pinned to, None without GPU. `offer`: the units as committed,
+    with the chosen card in place of the patterns, for the bid (bidding.md §1.5). `volumes`: storage class → bytes of
+    all replicas. `leased_ips`: distinct leased-IP endpoints of the group.
+    """
 
     order: OrderId
     group_spec: GroupSpec

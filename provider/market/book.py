@@ -67,8 +67,8 @@ class Quoted:
 @dataclass(slots=True)
 class Book:
     """`busy`: being decided or sent. `over`: ended while a bid was on its way. `closing`: timed out, and told so to the
-    chain. `height`: the highest that was seen. `declined`, `quoted`, `held`: of open
-    orders. `tried`: when we bid, for an hour, less what became a lease. `record_at`: when the record was read.
+    chain. `height`: the highest that was seen. `declined`, `quoted`, `held`: of open orders. `tried`: when we bid, for
+    an hour, less what became a lease. `record_at`: when the record was read.
     """
 
     record: ProviderRecord | None = None
@@ -114,11 +114,11 @@ class Book:
 
 @dataclass(frozen=True)
 class Market:
-    """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0:
-    no timeout), `bid_blocks` how many heights later a bid that was sent may still come into a block. `pricing` is
-    asked for each order that fits; without one the scales of `rules` are the price. While `pricing_mark` says the
-    same, so would the strategy to the same question; by default it never does. `owners` gives the newest lists; without
-    it those of `rules` hold. `paused` says why no bid is made now, empty when they are.
+    """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0: no
+    timeout), `bid_blocks` how many heights later a bid that was sent may still come into a block. `pricing` is asked
+    for each order that fits; without one the scales of `rules` are the price. While `pricing_mark` says the same, so
+    would the strategy to the same question; by default it never does. `owners` gives the newest lists; without it those
+    of `rules` hold. `paused` says why no bid is made now, empty when they are.
     """
 
     provider: str

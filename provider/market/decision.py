@@ -48,8 +48,8 @@ class DecisionInputs:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """Bid `price` per block for the whole group with `offer`, and hold `reservation`. `reclamation_s`: the notice
-    that is offered, 0 for none.
+    """Bid `price` per block for the whole group with `offer`, and hold `reservation`. `reclamation_s`: the notice that
+    is offered, 0 for none.
     """
 
     price: Price

@@ -20,7 +20,8 @@ MAX_AUDITORS = 32
 """Auditors of one order that are asked for; each costs a query, and who writes the order names as many as he likes."""
 MOST_UNITS = 100
 """The chain takes whatever fits into a transaction. Comparing ten thousand units or patterns with every node would keep
-all other orders waiting, for a cent of fee. Five times what the chain once meant to allow (chain.md §4.3)."""
+all other orders waiting, for a cent of fee. Five times what the chain once meant to allow (chain.md §4.3).
+"""
 MOST_PARTS = 2000
 """Attributes, auditors, volumes and endpoints in all."""
 MOST_TEXT = 32 * 1024

@@ -146,8 +146,8 @@ async def _let_go(market: Market, *, leases: Iterable[Lease], bids: Iterable[Bid
 
 
 async def _let_go_one(market: Market, order: OrderId) -> None:
-    """Only a word of the chain releases a lease's promise; that it does not know a bid counts once the bid had time
-    to arrive.
+    """Only a word of the chain releases a lease's promise; that it does not know a bid counts once the bid had time to
+    arrive.
     """
     lease_id = order.bid_by(market.provider)
     answer = await market.chain.lease(lease_id)

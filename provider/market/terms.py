@@ -54,9 +54,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator set, as far as deciding needs it. `order_filter`: an order must ask for these (bidding.md
-    §1.4, row 2). `prices`: scales, or what another strategy has said of this very order. `denoms`: those that are
-    bid in; empty: every one. `paused`: why nothing is bid on at the moment, empty when bids are made.
+    """What the operator set, as far as deciding needs it. `order_filter`: an order must ask for these (bidding.md §1.4,
+    row 2). `prices`: scales, or what another strategy has said of this very order. `denoms`: those that are bid in;
+    empty: every one. `paused`: why nothing is bid on at the moment, empty when bids are made.
     """
 
     prices: ScalePrices | Quote
