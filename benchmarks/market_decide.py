@@ -32,7 +32,7 @@ from lease.resources import Attribute, Price, Resources, Volume
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, Node
-from provider.market.decision import Bid, Decision, DecisionInputs, Rules, decide
+from provider.market.decision import BidDecision, Decision, DecisionInputs, Rules, decide
 from provider.market.pricing.scale import ScalePrices
 from provider.market.record.log import DecisionLog
 from provider.protocols.chain import Order, OrderState, ProviderRecord
@@ -114,7 +114,7 @@ def _mix_rate(inventory: Inventory, *, passes: int = 4) -> float:
         for at, order in enumerate(_MIX.values()):
             mine = replace(order, id=replace(order.id, dseq=1 + number * len(_MIX) + at))
             found = _decided(ledger.free(inventory), mine)
-            if isinstance(found, Bid):
+            if isinstance(found, BidDecision):
                 ledger.promise(found.reservation)
         best = max(best, len(_MIX) / (time.process_time() - start))
     return best
@@ -199,7 +199,7 @@ def _varied(dseq: int) -> Order:
 async def _kept(log: DecisionLog, ledger: Ledger, inventory: Inventory, dseq: int) -> None:
     order, free = _varied(dseq), ledger.free(inventory)
     found = decide(DecisionInputs(order, _RECORD, snapshot=free, rules=_RULES, audits={}))
-    if isinstance(found, Bid):
+    if isinstance(found, BidDecision):
         ledger.promise(found.reservation)
     await log.record(DecisionInputs(order, _RECORD, free, _RULES, {}), found, now=dseq * 18.0)
 

@@ -12,7 +12,9 @@ __all__ = ["Capacity", "Card", "Overcommit"]
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """CPU in milli-cores, memory and ephemeral storage in bytes, and places for pods (a kubelet takes 110 by default)."""
+    """CPU in milli-cores, memory and ephemeral storage in bytes, and places for pods (a kubelet takes 110 by
+    default).
+    """
 
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -94,7 +96,9 @@ class Overcommit:
         return _committed(rented, self.memory)
 
     def storage_bytes(self, rented: int) -> int:
-        """Ephemeral disk and RAM volumes; a persistent claim always takes its full size (kubernetes-objects.md §2.5.2)."""
+        """Ephemeral disk and RAM volumes; a persistent claim always takes its full size (kubernetes-objects.md
+        §2.5.2).
+        """
         return _committed(rented, self.storage)
 
 

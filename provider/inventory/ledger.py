@@ -94,7 +94,9 @@ def _without_room(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Re
 
 
 def free_snapshot(inventory: Inventory, promises: Iterable[Reservation], *, provider: str) -> Snapshot:
-    """What is left of `inventory` after its pods, claims and addresses, and after what is promised and not there yet."""
+    """What is left of `inventory` after its pods, claims and addresses, and after what is promised and not there
+    yet.
+    """
     return _charged(inventory, promises, provider=provider).snapshot()
 
 

@@ -12,7 +12,7 @@ import structlog
 from provider.inventory.capacity import Capacity
 from provider.inventory.snapshot import Inventory, Node
 
-__all__ = ["overused", "tell_overused"]
+__all__ = ["log_overused", "overused"]
 
 _log = structlog.get_logger(__name__)
 _MIB = 2**20
@@ -31,7 +31,7 @@ def overused(inventory: Inventory) -> Mapping[str, str]:
     return {node.name: words for node in inventory.nodes if (words := ", ".join(_lacks(node, used[node.name])))}
 
 
-def tell_overused(inventory: Inventory, told: Mapping[str, str]) -> Mapping[str, str]:
+def log_overused(inventory: Inventory, told: Mapping[str, str]) -> Mapping[str, str]:
     """Log what is new against what was `told`, a node once until it is well again. Returns what is to be told next."""
     found = overused(inventory)
     for node in found.keys() - told.keys():

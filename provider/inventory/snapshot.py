@@ -60,7 +60,9 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is free: allocatable − scheduled − promised, never negative. The one input about capacity that deciding has."""
+    """What is free: allocatable − scheduled − promised, never negative. The one input about capacity that
+    deciding has.
+    """
 
     nodes: tuple[Node, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)

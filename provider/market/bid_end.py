@@ -32,7 +32,7 @@ async def end_bid(market: Market, order: OrderId, why: str, *, until_closed: boo
     A bid that is being decided or sent ends when that is done. An error is logged, and a full pass tries again.
     """
     if order in market.book.busy:
-        market.book.over.add(order)
+        market.book.ended.add(order)
         return
     try:
         placed = await close_bid(market, order, why, until_closed=until_closed)
@@ -41,7 +41,7 @@ async def end_bid(market: Market, order: OrderId, why: str, *, until_closed: boo
     except (ChainError, StoreError) as error:
         _log.warning("market.bid_not_closed", order=str(order), problem=str(error))
         if not isinstance(error, FeesHeldBack):  # fees that are held back can wait for any full pass
-            market.look_again.set()
+            market.full_pass_due.set()
 
 
 async def close_bid(market: Market, order: OrderId, why: str, *, until_closed: bool = False) -> Placed | None:
@@ -53,7 +53,7 @@ async def close_bid(market: Market, order: OrderId, why: str, *, until_closed: b
     bid_id = order.bid_by(market.provider)
     found = await market.chain.bid(bid_id)
     if found is not None and found.state is BidState.ACTIVE:
-        market.look_again.set()
+        market.full_pass_due.set()
         return None
     is_open = found is not None and found.state is BidState.OPEN
     placed = market.book.placed.get(order) if is_open and until_closed else forget(market, order)
@@ -67,7 +67,7 @@ async def close_bid(market: Market, order: OrderId, why: str, *, until_closed: b
         if again is not None and again.state is BidState.OPEN:
             raise
         if again is not None and again.state is BidState.ACTIVE:
-            market.look_again.set()
+            market.full_pass_due.set()
             return None
         _log.debug("market.bid_was_closed_already", order=str(order), log=refusal.log)
     forget(market, order)

@@ -16,7 +16,7 @@ from provider.chain import messages
 from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.market.bid_end import close_bid, forget
 from provider.market.book import Hold, Market, Placed
-from provider.market.decision import Bid
+from provider.market.decision import BidDecision
 from provider.market.inputs import declined_unchanged
 from provider.market.judgement import Judgement, judge
 from provider.market.limits import full_reason
@@ -73,7 +73,7 @@ async def consider(market: Market, item: OrderId | Order) -> None:
         book.held[order] = Hold(market.clock.now() + _LONGEST_HOLD_S)
     finally:
         book.busy.discard(order)
-        book.over.discard(order)
+        book.ended.discard(order)
 
 
 def _held_back(market: Market, order: OrderId) -> bool:
@@ -86,7 +86,7 @@ def _postpone(market: Market, order: OrderId) -> None:
     times = _times_held(market, order) + 1
     market.book.held[order] = Hold(market.clock.now() + _doubled(_SHORT_HOLD_S, times, most=_FIRST_HOLD_S), times)
     if times <= _SOON_AGAIN:
-        market.look_again.set()
+        market.full_pass_due.set()
 
 
 def _times_held(market: Market, order: OrderId) -> int:
@@ -103,7 +103,7 @@ async def _bid(market: Market, judgement: Judgement) -> None:
     recorded = judgement.recorded
     if full := full_reason(judgement.bids, market.book.params):
         await _leave_full_order(market, recorded, full)
-    elif recorded.order in market.book.over:
+    elif recorded.order in market.book.ended:
         market.ledger.release(recorded.order)
         await market.outcomes.record(recorded.number, "not sent: the order ended first")
     else:
@@ -125,7 +125,7 @@ async def _send(market: Market, recorded: Recorded) -> None:
     order, book, now = recorded.order, market.book, market.clock.now()
     message = bid_message(recorded, provider=market.provider, deposit=market.deposit)
     book.placed[order] = Placed(since=now, decision=recorded.number)
-    book.tried.setdefault(order.owner, {})[order] = now
+    book.bid_at.setdefault(order.owner, {})[order] = now
     try:
         result = await market.chain.broadcast([message])
     except NotSent as problem:
@@ -144,7 +144,7 @@ def bid_message(recorded: Recorded, *, provider: str, deposit: Coin) -> Message:
     """The message of the bid that was decided (bidding.md §1.5). No other place makes one. Raises `TypeError` for
     anything but the record of a decision to bid.
     """
-    if not isinstance(recorded, Recorded) or not isinstance(recorded.decision, Bid):
+    if not isinstance(recorded, Recorded) or not isinstance(recorded.decision, BidDecision):
         raise TypeError("a bid needs the record of a decision to bid")
     bid = recorded.decision
     return messages.create_bid(
@@ -161,7 +161,7 @@ async def _sent(market: Market, recorded: Recorded, result: TxResult) -> None:
     BIDS.labels("open", "sent").inc()
     _log.info("market.bid", order=str(order), height=result.height, hash=result.hash, fee=result.fee)
     await market.outcomes.record(recorded.number, f"sent {result.hash} at {result.height}")
-    if order in market.book.over:
+    if order in market.book.ended:
         await close_bid(market, order, "the order ended while the bid was on its way")
 
 
@@ -178,7 +178,7 @@ async def _not_sent(market: Market, recorded: Recorded, problem: NotSent) -> Non
         book.held[order] = Hold(min(problem.again_at, now + _LONGEST_HOLD_S), times)
     else:
         book.held[order] = Hold(now + _doubled(_SHORT_HOLD_S, times, most=_LONGEST_HOLD_S), times)
-        market.look_again.set()
+        market.full_pass_due.set()
     await market.outcomes.record(recorded.number, f"not sent: {str(problem)[:500]}")
 
 
@@ -196,5 +196,5 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     never = refusal.codespace == "market" and refusal.code in _NEVER
     market.book.held[order] = Hold(inf if never else now + _doubled(_FIRST_HOLD_S, times, most=_LONGEST_HOLD_S), times)
     if (refusal.codespace, refusal.code) == _EXISTS:
-        market.look_again.set()  # an unknown bid of this provider: the full pass adopts it with its reservation
+        market.full_pass_due.set()  # an unknown bid of this provider: the full pass adopts it with its reservation
     await market.outcomes.record(recorded.number, f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}")

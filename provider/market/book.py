@@ -17,7 +17,7 @@ from provider.market.audits import AuditCache
 from provider.market.pricing.outage import PricingOutage
 from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.record.log import DecisionLog, OutcomeLog
-from provider.market.terms import OwnerRules, Rules, Tenant
+from provider.market.terms import OwnerRules, Rules, TenantHoldings
 from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import MarketParams, ProviderRecord
 from provider.store import Database
@@ -79,13 +79,13 @@ class Book:
     """Of own bids that the last full pass found open, less those that ended since."""
     leased: set[OrderId] = field(default_factory=set)
     busy: set[OrderId] = field(default_factory=set)
-    over: set[OrderId] = field(default_factory=set)
+    ended: set[OrderId] = field(default_factory=set)
     closing: set[OrderId] = field(default_factory=set)
     height: int = 0
     declined: dict[OrderId, Declination] = field(default_factory=dict)
     quoted: dict[OrderId, Quoted] = field(default_factory=dict)
     held: dict[OrderId, Hold] = field(default_factory=dict)
-    tried: dict[str, dict[OrderId, float]] = field(default_factory=dict)
+    bid_at: dict[str, dict[OrderId, float]] = field(default_factory=dict)
     free: tuple[Snapshot | None, int] = (None, 0)
     """What was free when last looked, and how often it had changed."""
     pricing_outage: PricingOutage = field(default_factory=PricingOutage)
@@ -106,10 +106,10 @@ class Book:
         for memory in (self.declined, self.quoted, self.held):
             for order in memory.keys() - orders:
                 del memory[order]
-        for owner, times in list(self.tried.items()):
-            self.tried[owner] = {order: at for order, at in times.items() if now - at < _HOUR}
-            if not self.tried[owner]:
-                del self.tried[owner]
+        for owner, times in list(self.bid_at.items()):
+            self.bid_at[owner] = {order: at for order, at in times.items() if now - at < _HOUR}
+            if not self.bid_at[owner]:
+                del self.bid_at[owner]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Market:
     decisions_kept: int = 100_000
     decisions_age: float = 14 * 86400.0
     book: Book = field(default_factory=Book)
-    look_again: asyncio.Event = field(default_factory=asyncio.Event)
+    full_pass_due: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to have the whole state compared soon: something was missed or failed."""
 
     @cached_property
@@ -159,11 +159,11 @@ class Market:
 
         return AuditCache(ask, self.clock.now, self.attributes_age)  # type: ignore[arg-type]
 
-    def tenant(self, order: OrderId) -> Tenant:
+    def tenant_holdings(self, order: OrderId) -> TenantHoldings:
         """What this order's tenant holds of us beside it, at this moment. A promise is a bid before it is sent."""
         owner, book = order.owner, self.book
         promised = [one for one in self.ledger.orders() if one.owner == owner and one != order]
         leases = sum(one in book.leased for one in promised)
         since = self.clock.now() - _HOUR
-        lately = sum(at > since for one, at in book.tried.get(owner, {}).items() if one not in book.leased)
-        return Tenant(len(promised) - leases, leases, lately)
+        lately = sum(at > since for one, at in book.bid_at.get(owner, {}).items() if one not in book.leased)
+        return TenantHoldings(len(promised) - leases, leases, lately)

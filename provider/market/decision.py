@@ -16,17 +16,17 @@ from provider.inventory.reservation import Reservation, Shortage
 from provider.inventory.snapshot import Snapshot
 from provider.market.eligibility import Check, eligibility
 from provider.market.pricing.bid_price import bid_price
-from provider.market.terms import Audits, Rules, Tenant
+from provider.market.terms import Audits, Rules, TenantHoldings
 from provider.protocols.chain import Order, ProviderRecord
 
 __all__ = [
     "Audits",
-    "Bid",
+    "BidDecision",
     "Decision",
     "DecisionInputs",
     "Declined",
     "Rules",
-    "Tenant",
+    "TenantHoldings",
     "checked_decision",
     "decide",
 ]
@@ -43,11 +43,11 @@ class DecisionInputs:
     snapshot: Snapshot
     rules: Rules
     audits: Audits
-    tenant: Tenant = field(default_factory=Tenant)
+    tenant: TenantHoldings = field(default_factory=TenantHoldings)
 
 
 @dataclass(frozen=True, slots=True)
-class Bid:
+class BidDecision:
     """Bid `price` per block for the whole group with `offer`, and hold `reservation`. `reclamation_s`: the notice that
     is offered, 0 for none.
     """
@@ -65,7 +65,7 @@ class Declined:
     reasons: tuple[str, ...]
 
 
-Decision: TypeAlias = Bid | Declined
+Decision: TypeAlias = BidDecision | Declined
 
 
 def decide(inputs: DecisionInputs) -> Decision:
@@ -93,7 +93,7 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
         reasons = ("no strategy was asked for a price",)
     if reasons or price is None or isinstance(found, Shortage):
         return Declined(reasons), checks
-    return Bid(price, found.offer, found, rules.notice.window_s), checks
+    return BidDecision(price, found.offer, found, rules.notice.window_s), checks
 
 
 def _reasons(checks: list[Check]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from lease.attributes import has_capabilities, subset
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Attribute, Resources
 from lease.validation import group_problems
-from provider.market.terms import Audits, Notice, OwnerRules, Rules, Tenant
+from provider.market.terms import Audits, Notice, OwnerRules, Rules, TenantHoldings
 from provider.protocols.chain import Order, OrderState, ProviderRecord
 
 __all__ = ["MAX_AUDITORS", "MOST_PARTS", "MOST_TEXT", "MOST_UNITS", "Check", "auditors_of", "eligibility"]
@@ -41,7 +41,9 @@ class Check:
         return not self.reasons
 
 
-def eligibility(order: Order, record: ProviderRecord, *, rules: Rules, audits: Audits, tenant: Tenant) -> list[Check]:
+def eligibility(
+    order: Order, record: ProviderRecord, *, rules: Rules, audits: Audits, tenant: TenantHoldings
+) -> list[Check]:
     """All of them, whatever fails: an operator wants to see every reason. Of an order that is too large the first."""
     spec, wanted = order.spec, order.spec.requirements.attributes or ()
     units = spec.units
@@ -72,7 +74,7 @@ def auditors_of(spec: GroupSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(signed_by.all_of or ()), *(signed_by.any_of or ()))))
 
 
-def _owner_reasons(owner: str, rules: OwnerRules, tenant: Tenant) -> Iterator[str]:
+def _owner_reasons(owner: str, rules: OwnerRules, tenant: TenantHoldings) -> Iterator[str]:
     """The lists and the limits of one tenant; asked before anything else is, since it costs nothing."""
     if owner in rules.denied:
         yield "the tenant is on the list of those who are not served"

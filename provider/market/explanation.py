@@ -8,7 +8,7 @@ from typing import Any
 
 from provider.errors import PricingError
 from provider.inventory.shortage import lacking
-from provider.market.decision import Bid, Decision, DecisionInputs, checked_decision
+from provider.market.decision import BidDecision, Decision, DecisionInputs, checked_decision
 from provider.market.eligibility import Check
 from provider.market.pricing.bid_price import bid_price_lines
 from provider.market.pricing.quote import PriceLine, Quote, maximum_price
@@ -31,8 +31,8 @@ class Explanation:
     said: str = ""
 
     @property
-    def bid(self) -> Bid | None:
-        return self.decision if isinstance(self.decision, Bid) else None
+    def bid(self) -> BidDecision | None:
+        return self.decision if isinstance(self.decision, BidDecision) else None
 
 
 def explain(inputs: DecisionInputs) -> Explanation:
@@ -59,7 +59,7 @@ def explanation_json(inputs: DecisionInputs, found: Explanation) -> dict[str, An
         "verdict": "declined" if bid is None else "bid",
         "price": None if bid is None else {"amount": f"{bid.price.amount.normalize():f}", "denom": bid.price.denom},
         "maximum": {"amount": f"{most.amount.normalize():f}", "denom": most.denom},
-        "reasons": [] if isinstance(found.decision, Bid) else list(found.decision.reasons),
+        "reasons": [] if isinstance(found.decision, BidDecision) else list(found.decision.reasons),
         "checks": [
             {"name": check.name, "passed": check.passed, "reasons": list(check.reasons)} for check in found.checks
         ],
@@ -73,7 +73,7 @@ def explanation_json(inputs: DecisionInputs, found: Explanation) -> dict[str, An
     }
 
 
-def _cards(bid: Bid) -> dict[str, str]:
+def _cards(bid: BidDecision) -> dict[str, str]:
     """Unit → the card its replicas are pinned to."""
     return {
         str(unit): " ".join(part for part in (card.vendor, card.model, card.memory_size, card.interface) if part)

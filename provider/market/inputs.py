@@ -32,7 +32,7 @@ async def current_inputs(market: Market, order: Order, record: ProviderRecord) -
     the free capacity was read.
     """
     audits = await _audits(market, order)
-    free, tenant = _free_now(market)[0], market.tenant(order.id)
+    free, tenant = _free_now(market)[0], market.tenant_holdings(order.id)
     return DecisionInputs(order, record, free, _current_rules(market), audits, tenant), _mark(market, order.id)
 
 
@@ -75,4 +75,4 @@ def _mark(market: Market, order: OrderId) -> object:
     owners = market.owners() if market.owners is not None else None
     priced = market.pricing_mark() if market.pricing is not None else None
     chain = (market.book.record, market.book.params, market.audits.changes)
-    return (_free_now(market)[1], chain, owners, priced, market.tenant(order), bool(market.paused()))
+    return (_free_now(market)[1], chain, owners, priced, market.tenant_holdings(order), bool(market.paused()))

@@ -15,7 +15,7 @@ import structlog
 
 from lease.ids import OrderId
 from provider.market.book import Declination, Hold, Market
-from provider.market.decision import Bid, Decision, DecisionInputs, Declined, decide
+from provider.market.decision import BidDecision, Decision, DecisionInputs, Declined, decide
 from provider.market.inputs import current_inputs, current_record
 from provider.market.pricing.bid_price import bid_price_lines
 from provider.market.pricing.quote import maximum_price
@@ -48,13 +48,13 @@ async def judge(market: Market, item: OrderId | Order) -> Judgement | None:
     order = item if isinstance(item, Order) else await market.chain.order(item)
     record = await current_record(market)
     if order is None:
-        market.look_again.set()  # the node that sent the event is ahead of the node that answered
+        market.full_pass_due.set()  # the node that sent the event is ahead of the node that answered
         return None
     if order.state is not OrderState.OPEN or record is None:
         return None
     inputs, mark = await current_inputs(market, order, record)
     inputs, decision = await _decide_and_reserve(market, inputs)
-    if isinstance(decision, Bid):
+    if isinstance(decision, BidDecision):
         return await _record_bid(market, item, inputs=inputs, bid=decision)
     await _record_declined(market, inputs, declined=decision, mark=mark)
     return None
@@ -86,12 +86,14 @@ async def _decide_and_reserve(market: Market, inputs: DecisionInputs) -> tuple[D
 
 
 def _reserved(market: Market, decision: Decision) -> Decision:
-    if isinstance(decision, Bid):
+    if isinstance(decision, BidDecision):
         market.ledger.promise(decision.reservation)
     return decision
 
 
-async def _record_bid(market: Market, item: OrderId | Order, *, inputs: DecisionInputs, bid: Bid) -> Judgement | None:
+async def _record_bid(
+    market: Market, item: OrderId | Order, *, inputs: DecisionInputs, bid: BidDecision
+) -> Judgement | None:
     order = inputs.order.id
     try:
         bids = await _bids(market, item)
@@ -123,7 +125,7 @@ def _leave_own_bid(market: Market, order: OrderId, state: BidState) -> None:
     market.book.held[order] = Hold(inf)
     market.ledger.release(order)
     if state in (BidState.OPEN, BidState.ACTIVE):
-        market.look_again.set()
+        market.full_pass_due.set()
 
 
 async def _record_declined(market: Market, inputs: DecisionInputs, *, declined: Declined, mark: object) -> None:
@@ -142,7 +144,7 @@ async def _record_declined(market: Market, inputs: DecisionInputs, *, declined: 
     _log.info("market.declined", order=str(order), reasons=list(short_reasons(declined)))
 
 
-def _log_bid(inputs: DecisionInputs, bid: Bid, number: int) -> None:
+def _log_bid(inputs: DecisionInputs, bid: BidDecision, number: int) -> None:
     """One line: the price with its parts, and the node of every replica."""
     spec = inputs.order.spec
     most = maximum_price(spec)

@@ -17,7 +17,7 @@ from provider.errors import ChainError, StoreError
 from provider.market.bid_end import end_bid
 from provider.market.bidding import consider
 from provider.market.book import Market
-from provider.market.reconcile import adopt, adopt_lease, full_pass, look_at_orders, time_out
+from provider.market.reconcile import adopt, adopt_lease, consider_open_orders, full_pass, time_out
 from provider.protocols import Subscription
 from provider.protocols.chain import Block, Event
 
@@ -52,20 +52,20 @@ async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> Non
             _log.warning("market.events_lost", count=value.dropped)
             market.book.record = None
             market.audits.forget()
-            market.look_again.set()
+            market.full_pass_due.set()
 
 
 async def _passes(market: Market) -> None:
-    await _until_done(market, look_at_orders)
+    await _until_done(market, consider_open_orders)
     while True:
         timer = asyncio.ensure_future(market.clock.sleep(market.interval))
-        waiter = asyncio.ensure_future(market.look_again.wait())
+        waiter = asyncio.ensure_future(market.full_pass_due.wait())
         try:
             await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
             waiter.cancel()
-        if market.look_again.is_set():
+        if market.full_pass_due.is_set():
             await market.clock.sleep(_RETRY_SECONDS)
         await _until_done(market, full_pass)
 
@@ -73,7 +73,7 @@ async def _passes(market: Market) -> None:
 async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]]) -> None:
     """Again when it fails, and when it says False: the node speaks of the past."""
     while True:
-        market.look_again.clear()
+        market.full_pass_due.clear()
         try:
             if await work(market) is not False:
                 return
@@ -109,7 +109,7 @@ def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
     if block.missed_from:
         _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
         market.book.record = None
-        market.look_again.set()
+        market.full_pass_due.set()
         market.audits.forget()
     for event in block.events:
         _on_event(market, event, spawn=spawn)
@@ -133,10 +133,10 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
                 _end(market, lambda order: order == bid.order, "our bid was closed", spawn=spawn)
         case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
             market.book.record = None
-            market.look_again.set()
+            market.full_pass_due.set()
         case events.AUDITOR_CREATED | events.AUDITOR_DELETED if event.fields.get("owner") == market.provider:
             market.audits.forget(str(event.fields.get("auditor", "")))
-            market.look_again.set()
+            market.full_pass_due.set()
         case _:
             _on_end(market, event, spawn=spawn)
 
@@ -172,13 +172,13 @@ async def _won(market: Market, order: OrderId) -> None:
     try:
         answer = await market.chain.lease(order.bid_by(market.provider))
         if answer.lease is None or answer.lease.state.ended:
-            market.look_again.set()
+            market.full_pass_due.set()
             return
         await adopt_lease(market, answer.lease)
         _log.info("market.lease_won", order=str(order))
     except (ChainError, StoreError) as error:
         _log.warning("market.lease_unread", order=str(order), problem=str(error))
-        market.look_again.set()
+        market.full_pass_due.set()
 
 
 def _end(market: Market, concerns: Callable[[OrderId], bool], why: str, *, spawn: _Spawn) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from provider.market.book import Market, Quoted
-from provider.market.decision import Bid, Decision, DecisionInputs, decide
+from provider.market.decision import BidDecision, Decision, DecisionInputs, decide
 from provider.market.pricing.quote import PriceRequest, Quote, maximum_price
 from provider.protocols.chain import Order
 
@@ -21,7 +21,7 @@ def decide_at_maximum(inputs: DecisionInputs) -> Decision:
     return decide(replace(inputs, rules=replace(rules, prices=most, notice=notice)))
 
 
-def price_request(order: Order, fits: Bid) -> PriceRequest:
+def price_request(order: Order, fits: BidDecision) -> PriceRequest:
     """The question to the strategy about an order that `fits`."""
     return PriceRequest(order.id, order.spec, fits.offer, maximum_price(order.spec))
 

@@ -13,7 +13,7 @@ import structlog
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
-from provider.inventory.overuse import tell_overused
+from provider.inventory.overuse import log_overused
 from provider.market.bid_end import end_bid, forget
 from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
@@ -22,7 +22,7 @@ from provider.market.limits import deposit_reason
 from provider.market.record.decisions import orders_decided
 from provider.protocols.chain import Bid, BidState, Lease, LeaseState, OrderState
 
-__all__ = ["adopt", "adopt_lease", "full_pass", "look_at_orders", "time_out"]
+__all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "time_out"]
 
 _log = structlog.get_logger(__name__)
 _BLOCK_SECONDS = 6.0
@@ -37,14 +37,14 @@ async def full_pass(market: Market) -> bool:
     """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`; False when
     the node is catching up.
     """
-    market.book.overused = tell_overused(market.inventory(), market.book.overused)
+    market.book.overused = log_overused(market.inventory(), market.book.overused)
     if not await adopt(market):
         return False
-    await look_at_orders(market)
+    await consider_open_orders(market)
     return True
 
 
-async def look_at_orders(market: Market) -> None:
+async def consider_open_orders(market: Market) -> None:
     """Every open order, and our bids on those that are open no more. Raises `ChainError`."""
     orders = list(await market.chain.open_orders())
     seen = {order.id for order in orders}
@@ -108,7 +108,7 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
             return
         market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
     market.book.leased.add(order)
-    market.book.tried.get(order.owner, {}).pop(order, None)
+    market.book.bid_at.get(order.owner, {}).pop(order, None)
     placed = market.book.placed.pop(order, None)
     market.book.deposits.pop(order, None)
     market.bus.publish(LEASE_CHANGED, lease.id)

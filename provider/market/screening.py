@@ -10,7 +10,7 @@ from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.errors import MarketError
 from provider.market.book import Market
-from provider.market.decision import Bid, DecisionInputs
+from provider.market.decision import BidDecision, DecisionInputs
 from provider.market.explanation import Explanation, explain
 from provider.market.inputs import current_inputs, current_record
 from provider.market.quotation import decide_at_maximum, price_request, with_quote
@@ -52,6 +52,6 @@ class Screening:
         order = Order(order_id, OrderState.OPEN, spec, 0, reclamation_ns)
         inputs, _ = await current_inputs(market, order, record)
         fits = decide_at_maximum(inputs)
-        if market.pricing is not None and isinstance(fits, Bid):
+        if market.pricing is not None and isinstance(fits, BidDecision):
             inputs = with_quote(inputs, await market.pricing(price_request(order, fits)))
         return inputs, explain(inputs)

@@ -12,7 +12,7 @@ from provider.inventory.capacity import Overcommit
 from provider.market.pricing.quote import Quote
 from provider.market.pricing.scale import ScalePrices
 
-__all__ = ["Audits", "Notice", "OwnerRules", "Rules", "Tenant"]
+__all__ = ["Audits", "Notice", "OwnerRules", "Rules", "TenantHoldings"]
 
 Audits: TypeAlias = Mapping[str, tuple[Attribute, ...]]
 """Auditor → what it signed for us."""
@@ -32,7 +32,7 @@ class OwnerRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantHoldings:
     """What one tenant holds of us: bids that are open, leases, and bids of the last hour that became no lease."""
 
     open_bids: int = 0

@@ -17,7 +17,7 @@ from akash.provider.v1 import service_pb2
 from lease.groups import GroupSpec
 from provider.chain import codec
 from provider.errors import ProviderError
-from provider.market.decision import Bid
+from provider.market.decision import BidDecision
 from provider.market.explanation import Explanation
 
 __all__ = ["BidScreening", "BlockedHostnames", "Screen"]
@@ -76,7 +76,7 @@ async def _spec(request: Any, context: Any) -> GroupSpec:
 
 def _response(found: Explanation, names: Sequence[str]) -> Any:
     decision = found.decision
-    if not isinstance(decision, Bid):
+    if not isinstance(decision, BidDecision):
         return service_pb2.BidScreeningResponse(passed=False, reasons=_short((*decision.reasons, *names)))
     offers = [
         market_pb.ResourceOffer(resources=codec.resources_to_pb(unit.resources), count=unit.count)

@@ -14,7 +14,7 @@ from provider.errors import PricingError, SettingsError
 from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.pricing.script_input import script_input
 from provider.market.pricing.script_leftovers import Leftovers
-from provider.market.pricing.script_run import Ended, run_program
+from provider.market.pricing.script_run import ProgramResult, run_program
 from provider.settings import Settings
 
 __all__ = ["parse_amount", "script_environment", "script_pricing", "secret_variables"]
@@ -100,7 +100,7 @@ def _names(field: object) -> tuple[str, ...]:
     return tuple(field.validation_alias.choices)  # type: ignore[attr-defined]
 
 
-def _answer(ended: Ended) -> str:
+def _answer(ended: ProgramResult) -> str:
     if ended.status:
         how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
         words = ended.stderr.decode("utf-8", "replace").strip()[:_RECORDED]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from provider.errors import PricingError
 from provider.market.pricing.script_leftovers import RUN_VARIABLE, Leftovers, end_all, new_run
 
-__all__ = ["OUTPUT_LIMIT", "Ended", "run_program"]
+__all__ = ["OUTPUT_LIMIT", "ProgramResult", "run_program"]
 
 OUTPUT_LIMIT = 64 * 1024
 """Bytes of stdout; a program that prints more is killed. Of stderr the rest is read and dropped."""
@@ -26,7 +26,7 @@ _GRACE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramResult:
     """`status` as of the operating system: below zero the signal that ended it."""
 
     status: int
@@ -36,7 +36,7 @@ class Ended:
 
 async def run_program(
     path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float, leftovers: Leftovers
-) -> Ended:
+) -> ProgramResult:
     """Run it in a session of its own, without arguments and without open files of ours.
 
     Raises `PricingError` when it cannot be started, prints too much or does not end in time; then it is killed with all
@@ -77,7 +77,7 @@ async def _start(path: str, environment: Mapping[str, str], run: str) -> Process
         raise
 
 
-async def _talk(process: Process, stdin: bytes) -> Ended:
+async def _talk(process: Process, stdin: bytes) -> ProgramResult:
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # they are pipes
     out, err = bytearray(), bytearray()
     tasks = [
@@ -101,7 +101,7 @@ async def _talk(process: Process, stdin: bytes) -> Ended:
             task.cancel()
         await asyncio.gather(*tasks, waiter, return_exceptions=True)
         _close(process)
-    return Ended(process.returncode, bytes(out), bytes(err))
+    return ProgramResult(process.returncode, bytes(out), bytes(err))
 
 
 async def _read(stream: asyncio.StreamReader, kept: bytearray, *, refuse: bool) -> None:

@@ -14,11 +14,11 @@ from lease.ids import OrderId
 from lease.resources import Price
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Bid, Decision, DecisionInputs
+from provider.market.decision import BidDecision, Decision, DecisionInputs
 from provider.market.pricing.quote import Quote
 from provider.market.record.capacity_log import snapshot_at
 from provider.market.record.input_store import read_input
-from provider.market.terms import Rules, Tenant
+from provider.market.terms import Rules, TenantHoldings
 from provider.protocols.chain import Order, OrderState
 from provider.store.database import Database
 from provider.store.tables import decisions
@@ -53,7 +53,7 @@ class StoredDecision:
 
 def short_reasons(decision: Decision) -> tuple[str, ...]:
     """The first reasons, each cut; the last one says how many more there are."""
-    reasons = () if isinstance(decision, Bid) else decision.reasons
+    reasons = () if isinstance(decision, BidDecision) else decision.reasons
     kept = tuple(reason if len(reason) <= _REASON else reason[: _REASON - 1] + "…" for reason in reasons[:_REASONS])
     more = len(reasons) - len(kept)
     return (*kept, f"and {more} more reasons") if more else kept
@@ -69,9 +69,9 @@ def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> d
         "gseq": order.id.gseq,
         "oseq": order.id.oseq,
         "decided_at": now,
-        "verdict": "bid" if isinstance(decision, Bid) else "declined",
-        "price": f"{decision.price.amount:f}" if isinstance(decision, Bid) else "",
-        "denom": decision.price.denom if isinstance(decision, Bid) else "",
+        "verdict": "bid" if isinstance(decision, BidDecision) else "declined",
+        "price": f"{decision.price.amount:f}" if isinstance(decision, BidDecision) else "",
+        "denom": decision.price.denom if isinstance(decision, BidDecision) else "",
         "reasons": json.dumps(short_reasons(decision), ensure_ascii=False, separators=(",", ":")),
         "outcome": "",
         "facts": json.dumps({**facts, "tenant": list(asdict(inputs.tenant).values())}, separators=(",", ":")),
@@ -103,7 +103,9 @@ async def recent_decisions(
 
 
 async def load_inputs(database: Database, decision: int) -> DecisionInputs:
-    """The inputs of the decision with this number. Raises `StoreError` when there is none, or when it cannot be read."""
+    """The inputs of the decision with this number. Raises `StoreError` when there is none, or when it cannot be
+    read.
+    """
     async with database.reading() as connection:
         row = (await connection.execute(select(decisions).where(decisions.c.id == decision))).mappings().one_or_none()
         if row is None:
@@ -120,7 +122,7 @@ def _inputs(row: Any, parts: dict[str, Any], quote: Quote | None, snapshot: Snap
     order_id = OrderId(row["owner"], int(row["dseq"]), row["gseq"], row["oseq"])
     order = Order(order_id, OrderState(facts["state"]), parts["spec"], facts["created"], facts["reclamation"])
     rules: Rules = parts["rules"] if quote is None else replace(parts["rules"], prices=quote)
-    return DecisionInputs(order, parts["record"], snapshot, rules, parts["audits"], Tenant(*facts["tenant"]))
+    return DecisionInputs(order, parts["record"], snapshot, rules, parts["audits"], TenantHoldings(*facts["tenant"]))
 
 
 def _stored(row: Any) -> StoredDecision:

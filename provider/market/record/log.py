@@ -132,7 +132,9 @@ class DecisionLog:
 
 
 class OutcomeLog:
-    """Writes what became of a bid into the row of its decision: `sent <hash>`, `refused …`, `lease`, `lost`, `closed`."""
+    """Writes what became of a bid into the row of its decision: `sent <hash>`, `refused …`, `lease`, `lost`,
+    `closed`.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

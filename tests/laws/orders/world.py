@@ -244,7 +244,7 @@ class World:
         if order.bid_by(US) in self.chain.bid_states:
             self.problems.append(f"rule 7: a second bid for order {order.dseq}")
         fresh = self.ledger.reservation(order)
-        if fresh is None and order not in self.market.book.over:
+        if fresh is None and order not in self.market.book.ended:
             self.problems.append(f"rule 4: a bid for order {order.dseq}, and nothing is promised")
         offered = {unit.resources.id: unit.count for unit in message.resources_offer}
         if fresh is not None and offered != {unit.resources.id: unit.count for unit in fresh.offer}:

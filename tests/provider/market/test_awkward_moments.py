@@ -269,4 +269,4 @@ async def test_a_bid_that_became_a_lease_is_no_bid_without_one_when_the_lease_en
         await world.block()
         world.ledger.release(order_id(7))
         await world.later(61)
-        assert world.market.tenant(order_id(9)).bids_lately == 0
+        assert world.market.tenant_holdings(order_id(9)).bids_lately == 0

@@ -14,7 +14,7 @@ from lease.resources import Attribute, Volume
 from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import Bid, DecisionInputs, Declined, decide
+from provider.market.decision import BidDecision, DecisionInputs, Declined, decide
 from provider.market.rules import load_order_filter, rules_from
 from provider.protocols.chain import OrderState
 from provider.settings import Settings
@@ -30,7 +30,7 @@ def outcome(order=None, *, snapshot: Snapshot = FREE, rules=RULES, record=RECORD
 
 def test_an_order_that_fits_is_bid_on_with_what_was_allocated() -> None:
     found = outcome(make_order(volumes=(Volume("data", GI // 2, BETA2),), count=2))
-    assert isinstance(found, Bid)
+    assert isinstance(found, BidDecision)
     assert (found.price.denom, found.price.amount) == ("uact", Decimal(20))
     assert found.reservation.volumes == {"beta2": GI}
     assert [(unit.resources.id, unit.count) for unit in found.offer] == [(1, 2)]
@@ -73,7 +73,7 @@ def test_all_reasons_are_given_not_the_first() -> None:
 
 
 def test_a_price_equal_to_the_maximum_is_bid() -> None:
-    assert isinstance(outcome(make_order(price="10")), Bid)
+    assert isinstance(outcome(make_order(price="10")), BidDecision)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_price_equal_to_the_maximum_is_bid() -> None:
 )
 def test_only_the_orders_side_is_a_pattern(key: str, fits: bool) -> None:
     found = outcome(make_order(attributes=(Attribute(key, "us-west"),)))
-    assert isinstance(found, Bid if fits else Declined)
+    assert isinstance(found, BidDecision if fits else Declined)
 
 
 def test_auditors_must_have_signed_what_is_required() -> None:
     wanted = (Attribute("region", "us-west"),)
     order = make_order(attributes=wanted, signed_by=SignedBy(all_of=("a",), any_of=("b", "c")))
-    assert isinstance(outcome(order, audits={"a": wanted, "c": ATTRIBUTES}), Bid)
+    assert isinstance(outcome(order, audits={"a": wanted, "c": ATTRIBUTES}), BidDecision)
     assert isinstance(outcome(order, audits={"a": wanted}), Declined)
     assert isinstance(outcome(order, audits={"c": wanted}), Declined)
     assert isinstance(outcome(order, audits={"a": (Attribute("region", "eu"),), "b": wanted}), Declined)
@@ -97,7 +97,7 @@ def test_auditors_must_have_signed_what_is_required() -> None:
 def test_an_order_must_ask_for_what_the_configuration_filters_by() -> None:
     rules = replace(RULES, order_filter=(Attribute("region", "us-west"),))
     assert isinstance(outcome(rules=rules), Declined)
-    assert isinstance(outcome(make_order(attributes=(Attribute("region", "us-west"),)), rules=rules), Bid)
+    assert isinstance(outcome(make_order(attributes=(Attribute("region", "us-west"),)), rules=rules), BidDecision)
 
 
 def test_the_same_inputs_give_the_same_decision() -> None:

@@ -22,14 +22,14 @@ from provider.inventory.capacity import Card
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, ScheduledPod
 from provider.market.bidding import bid_message, consider
-from provider.market.decision import Bid, DecisionInputs, Declined
+from provider.market.decision import BidDecision, DecisionInputs, Declined
 from provider.market.explanation import explain
 from provider.market.inputs import declined_unchanged
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.record.capacity_log import change_entry, full_entry, snapshot_from
 from provider.market.record.decisions import load_inputs, recent_decisions, short_reasons
 from provider.market.record.log import DecisionLog, Recorded
-from provider.market.terms import OwnerRules, Tenant
+from provider.market.terms import OwnerRules, TenantHoldings
 from provider.protocols.chain import Event
 from provider.store import open_database
 from provider.store.tables import capacity_log, decision_inputs
@@ -125,7 +125,7 @@ async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path
             assert short_reasons(again.decision) == stored.reasons
             assert (again.bid.price if again.bid else None) == stored.price
             assert [reason for check in again.checks for reason in check.reasons] == list(
-                () if isinstance(again.decision, Bid) else again.decision.reasons
+                () if isinstance(again.decision, BidDecision) else again.decision.reasons
             )
     finally:
         await database.close()
@@ -162,7 +162,7 @@ async def test_a_bid_message_is_made_of_a_record_and_of_nothing_else(tmp_path: P
         await world.block()
         (decision,) = await world.decisions()
         found = explain(await load_inputs(world.database, decision.id)).decision
-        assert isinstance(found, Bid)
+        assert isinstance(found, BidDecision)
         with pytest.raises(TypeError, match="log of decisions"):
             Recorded(decision.id, order_id(7), found, seal=object())
         for nothing in (found, None, decision):
@@ -231,8 +231,8 @@ async def test_old_decisions_go_with_what_only_they_were_made_from(tmp_path: Pat
         for one in kept:
             inputs = await load_inputs(database, one.id)
             assert inputs.snapshot.nodes[0].room.cpu_milli == 1000 * one.order.dseq
-        again = await log.record(replace(inputs, tenant=Tenant(1, 2, 3)), Declined(("no",)), now=1.0)
-        assert (await load_inputs(database, again.number)).tenant == Tenant(1, 2, 3)
+        again = await log.record(replace(inputs, tenant=TenantHoldings(1, 2, 3)), Declined(("no",)), now=1.0)
+        assert (await load_inputs(database, again.number)).tenant == TenantHoldings(1, 2, 3)
         assert await log.prune(now=1e12, keep=100, age_s=1.0) == 8
         assert await recent_decisions(database, limit=100) == []
         async with database.reading() as connection:

@@ -10,8 +10,7 @@ import pytest
 
 from provider.chain import events
 from provider.errors import ChainError, TxRefused
-from provider.market.decision import Bid as BidDecision
-from provider.market.decision import decide
+from provider.market.decision import BidDecision, decide
 from provider.market.record.decisions import load_inputs
 from provider.protocols.chain import Bid, BidState, Event
 from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running

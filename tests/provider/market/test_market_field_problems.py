@@ -18,7 +18,7 @@ from provider.inventory.ledger import Ledger
 from provider.inventory.reading import node as read_node
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod
 from provider.market.bidding import consider
-from provider.market.decision import Bid, DecisionInputs, Declined, decide
+from provider.market.decision import BidDecision, DecisionInputs, Declined, decide
 from provider.market.reconcile import full_pass
 from provider.market.terms import OwnerRules
 from provider.protocols.chain import BidState
@@ -47,7 +47,7 @@ def test_a3_the_card_that_is_free_is_bid_not_the_first_of_the_list() -> None:
     found = decide(
         DecisionInputs(replace(order, spec=one), ANY_GPU, snapshot=Ledger(US).free(inventory), rules=RULES, audits={})
     )
-    assert isinstance(found, Bid)
+    assert isinstance(found, BidDecision)
     assert found.reservation.nodes == {1: ("node1",)}
     assert [item.key for item in found.offer[0].resources.gpu_attributes] == ["vendor/nvidia/model/t4"]
     assert found.reservation.placements[1].model == "t4"  # type: ignore[union-attr]
@@ -141,7 +141,7 @@ def test_c5_a_node_that_shrinks_below_its_use_has_nothing_free_and_the_others_st
     free = Ledger(US).free(Inventory(nodes=nodes, pods=pods))
     assert (free.nodes[0].room.cpu_milli, free.nodes[0].room.memory_bytes, free.nodes[0].room.pods) == (0, 0, 0)
     found = decide(DecisionInputs(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={}))
-    assert isinstance(found, Bid)
+    assert isinstance(found, BidDecision)
     assert found.reservation.nodes == {1: ("n1",)}
 
 
@@ -171,7 +171,7 @@ async def test_c5_a_node_with_more_pods_than_room_is_warned_of_once_with_what_it
 def test_c8_only_what_fits_node_by_node_is_bid_on(cpu: int, count: int, fits: bool) -> None:
     free = Ledger(US).free(make_inventory(cpu=3000, nodes=2))
     found = decide(DecisionInputs(make_order(cpu=cpu, count=count), RECORD, snapshot=free, rules=RULES, audits={}))
-    assert isinstance(found, Bid) == fits
+    assert isinstance(found, BidDecision) == fits
 
 
 async def test_a9_a_deposit_locked_in_a_lost_bid_is_listed_until_it_is_back(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from lease.ids import OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
 from provider.errors import PricingError, SettingsError
 from provider.market.bidding import consider
-from provider.market.decision import Bid, Declined, decide
+from provider.market.decision import BidDecision, Declined, decide
 from provider.market.pricing.akt_rate import Rate, Rates, file_source
 from provider.market.pricing.quote import PriceRequest, Quote, maximum_price
 from provider.market.pricing.strategy import pricing_from
@@ -241,10 +241,10 @@ def test_a_changed_table_is_read_and_a_broken_one_leaves_the_last(tmp_path: Path
 
 
 def test_a_quote_decides_and_nothing_is_guessed_without_one() -> None:
-    def with_quote(quote: Quote) -> Bid | Declined:
+    def with_quote(quote: Quote) -> BidDecision | Declined:
         return outcome(rules=type(RULES)(prices=quote))
 
-    assert isinstance(with_quote(Quote("s", Price("uact", Decimal(100)))), Bid)
+    assert isinstance(with_quote(Quote("s", Price("uact", Decimal(100)))), BidDecision)
     for quote, words in [
         (Quote("s", Price("uact", Decimal("100.01"))), "our price 100.01uact is above the order's maximum 100uact"),
         (Quote("s", Price("uakt", Decimal(1))), "our price is in uakt, the order's in uact"),
@@ -278,7 +278,7 @@ async def test_a_scripts_input_and_output_are_in_the_record_and_its_room_is_give
         assert '"denom":"uact","amount":"100.000000000000000000"' in inputs.rules.prices.given
         assert inputs.rules.prices.said == "42\n"
         again = decide(inputs)
-        assert isinstance(again, Bid)
+        assert isinstance(again, BidDecision)
         assert again.price == bid.price
     finally:
         await database.close()

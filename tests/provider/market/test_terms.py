@@ -18,10 +18,10 @@ from provider.errors import ChainError, SettingsError
 from provider.inventory.ledger import Ledger
 from provider.market.audits import AuditCache
 from provider.market.bidding import consider
-from provider.market.decision import Bid, DecisionInputs, Declined, decide
+from provider.market.decision import BidDecision, DecisionInputs, Declined, decide
 from provider.market.owner_lists import owner_rules, read_owners
 from provider.market.rules import rules_from
-from provider.market.terms import Notice, OwnerRules, Tenant
+from provider.market.terms import Notice, OwnerRules, TenantHoldings
 from provider.protocols.chain import Event, MarketParams
 from provider.settings import Settings
 from tests.provider.market.world import RECORD, RULES, TENANT, US, World, make_inventory, make_order, order_id, running
@@ -32,31 +32,30 @@ HOUR = 3600 * SECOND
 ONE, TWO = "akash1" + "q" * 38, "akash1" + "p" * 38
 
 
-def outcome(order=None, *, rules=RULES, tenant: Tenant | None = None, audits=None):
+def outcome(order=None, *, rules=RULES, tenant: TenantHoldings | None = None, audits=None):
+    tenant = tenant or TenantHoldings()
     return decide(
-        DecisionInputs(
-            order or make_order(), RECORD, snapshot=FREE, rules=rules, audits=audits or {}, tenant=tenant or Tenant()
-        )
+        DecisionInputs(order or make_order(), RECORD, snapshot=FREE, rules=rules, audits=audits or {}, tenant=tenant)
     )
 
 
 @pytest.mark.parametrize(
     ("owners", "tenant", "words"),
     [
-        (OwnerRules(denied=frozenset({TENANT})), Tenant(), "on the list of those who are not served"),
-        (OwnerRules(allowed=frozenset({ONE})), Tenant(), "not on the list of those who are served"),
-        (OwnerRules(allowed=frozenset()), Tenant(), "not on the list"),
-        (OwnerRules(allowed=frozenset({TENANT}), denied=frozenset({TENANT})), Tenant(), "are not served"),
-        (OwnerRules(open_bids=2), Tenant(open_bids=2), "has 2 open bids, the limit is 2"),
-        (OwnerRules(leases=1), Tenant(leases=3), "has 3 leases, the limit is 1"),
-        (OwnerRules(bids_an_hour=9), Tenant(bids_lately=9), "9 bids of the last hour that became no lease"),
-        (OwnerRules(allowed=frozenset({TENANT}), open_bids=2), Tenant(open_bids=1), ""),
-        (OwnerRules(), Tenant(99, 99, 99), ""),
+        (OwnerRules(denied=frozenset({TENANT})), TenantHoldings(), "on the list of those who are not served"),
+        (OwnerRules(allowed=frozenset({ONE})), TenantHoldings(), "not on the list of those who are served"),
+        (OwnerRules(allowed=frozenset()), TenantHoldings(), "not on the list"),
+        (OwnerRules(allowed=frozenset({TENANT}), denied=frozenset({TENANT})), TenantHoldings(), "are not served"),
+        (OwnerRules(open_bids=2), TenantHoldings(open_bids=2), "has 2 open bids, the limit is 2"),
+        (OwnerRules(leases=1), TenantHoldings(leases=3), "has 3 leases, the limit is 1"),
+        (OwnerRules(bids_an_hour=9), TenantHoldings(bids_lately=9), "9 bids of the last hour that became no lease"),
+        (OwnerRules(allowed=frozenset({TENANT}), open_bids=2), TenantHoldings(open_bids=1), ""),
+        (OwnerRules(), TenantHoldings(99, 99, 99), ""),
     ],
 )
-def test_a_tenant_is_served_as_the_operator_says(owners: OwnerRules, tenant: Tenant, words: str) -> None:
+def test_a_tenant_is_served_as_the_operator_says(owners: OwnerRules, tenant: TenantHoldings, words: str) -> None:
     found = outcome(rules=replace(RULES, owners=owners), tenant=tenant)
-    assert isinstance(found, Declined if words else Bid)
+    assert isinstance(found, Declined if words else BidDecision)
     if isinstance(found, Declined):
         assert words in " | ".join(found.reasons)
         assert not [reason for reason in found.reasons if "room" in reason or "price" in reason]
@@ -83,15 +82,15 @@ def test_a_reclamation_window_is_offered_as_the_chain_and_the_order_take_it(wind
         assert isinstance(found, Declined)
         assert words in " | ".join(found.reasons)
     else:
-        assert isinstance(found, Bid)
+        assert isinstance(found, BidDecision)
         assert found.reclamation_s == window_s
 
 
 def test_an_order_that_asks_for_notice_pays_the_premium() -> None:
     rules = replace(RULES, notice=Notice(86400, premium=Decimal("12.5")))
     plain, asked = outcome(rules=rules), outcome(replace(make_order(), reclamation_ns=HOUR), rules=rules)
-    assert isinstance(plain, Bid)
-    assert isinstance(asked, Bid)
+    assert isinstance(plain, BidDecision)
+    assert isinstance(asked, BidDecision)
     assert (plain.price.amount, asked.price.amount) == (10, Decimal("11.25"))
     short = outcome(replace(make_order(price="11"), reclamation_ns=HOUR), rules=rules)
     assert isinstance(short, Declined)
@@ -100,7 +99,7 @@ def test_an_order_that_asks_for_notice_pays_the_premium() -> None:
 
 def test_only_the_denoms_that_are_set_are_bid_in() -> None:
     rules = replace(RULES, denoms=("uact",))
-    assert isinstance(outcome(rules=rules), Bid)
+    assert isinstance(outcome(rules=rules), BidDecision)
     found = outcome(make_order(denom="uakt"), rules=rules)
     assert isinstance(found, Declined)
     assert "the order pays in uakt, this provider bids in uact" in found.reasons[0]
@@ -175,7 +174,7 @@ async def test_one_tenant_gets_no_more_bids_at_a_time_than_the_limit(tmp_path: P
 
 
 def tried(world: World) -> int:
-    return world.market.tenant(order_id(99)).bids_lately
+    return world.market.tenant_holdings(order_id(99)).bids_lately
 
 
 async def test_bids_that_became_no_lease_count_for_an_hour(tmp_path: Path) -> None:
@@ -190,7 +189,7 @@ async def test_bids_that_became_no_lease_count_for_an_hour(tmp_path: Path) -> No
         assert tried(world) == 1
         await world.later(3601)
         assert tried(world) == 0
-        assert world.market.book.tried == {}
+        assert world.market.book.bid_at == {}
 
 
 async def test_the_bid_carries_the_window_and_its_bounds_are_the_chains(tmp_path: Path) -> None:
