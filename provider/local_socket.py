@@ -35,7 +35,7 @@ async def serve_socket(
         server = await asyncio.start_unix_server(_handler(answer, seconds), path, limit=longest)
         path.chmod(0o600)
     except OSError as error:
-        _log.error("socket.not_listening", path=str(path), problem=str(error))
+        _log.error("local_socket.not_listening", path=str(path), problem=str(error))
         return
     async with server:
         try:

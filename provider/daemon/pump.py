@@ -33,7 +33,7 @@ async def start_height(chain: Chain, database: Database, *, clock: Clock) -> tup
             saved = await load_cursor(database, head.chain_id)
             return head.chain_id, head.height if saved is None else saved
         except (ChainError, StoreError) as error:
-            _log.warning("chain.unreachable", problem=str(error), again_in_seconds=_RETRY_S)
+            _log.warning("chain.unreachable", problem=str(error), next_try_s=_RETRY_S)
             await clock.sleep(_RETRY_S)
 
 

@@ -93,7 +93,7 @@ class ManifestIntake:
         for record in records:
             await write_manifest(self._cluster, record, namespace=self._config.manifest_namespace)
             self._bus.publish(MANIFEST_ACCEPTED, record.lease)
-            _log.info("manifest accepted", lease=str(record.lease))
+            _log.info("gateway.manifest_accepted", lease=str(record.lease))
 
     async def _placed(self, lease: LeaseId) -> dict[int, GpuPlacement]:
         """As reserved; without a reservation (a lost disk, say) as the last accepted manifest has it."""

@@ -146,7 +146,7 @@ class KubeCluster:
                 if error.status:
                     seen.version = ""
                 pause = min(max(2 * pause, 0.2), _LONGEST_PAUSE_S)
-                _log.warning("watch interrupted", kind=kind.plural, error=str(error), again_in_seconds=pause)
+                _log.warning("kube.watch_interrupted", kind=kind.plural, problem=str(error), next_try_s=pause)
                 await asyncio.sleep(pause)
 
     async def _list(self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None) -> tuple[_Objects, str]:

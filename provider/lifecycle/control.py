@@ -103,7 +103,7 @@ async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, 
         return {"ok": True, "text": text, "leases": [str(each) for each in released]}
     if lease is None:
         return {"ok": False, "text": f"{word} needs a lease"}
-    _log.warning("control.word", word=word.value, lease=str(lease))
+    _log.warning("lifecycle.operator_request", request=word.value, lease=str(lease))
     if word is Word.CLOSE:
         problem = loop.close(lease)
         said = await _unwritten(loop)
@@ -129,7 +129,7 @@ def _standing(loop: Operated) -> dict[str, Any]:
 
 
 async def _restore(loop: Operated, wish: Wish) -> dict[str, Any]:
-    _log.warning("control.word", word=Word.RESTORE.value, lease=str(wish.lease), into=str(wish.into))
+    _log.warning("lifecycle.operator_request", request=Word.RESTORE.value, lease=str(wish.lease), into=str(wish.into))
     return {"ok": True, "text": await loop.restore(wish)}
 
 

@@ -211,7 +211,7 @@ class LeaseLoop:
         if not found.problems:
             self._reconciler.waits.only(found.leases)
         if found.problems or found.unknown_stacks:
-            _log.warning("leases not all found", problems=found.problems, unknown_stacks=found.unknown_stacks)
+            _log.warning("lifecycle.leases_incomplete", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems
 
     async def _remove_unused_pools(self) -> None:
@@ -221,10 +221,10 @@ class LeaseLoop:
         try:
             removed = await self._parts.claims.remove_unused_pools()
         except ClusterError as error:
-            _log.warning("pools not looked through", error=str(error))
+            _log.warning("lifecycle.pools_unreadable", problem=str(error))
             return
         if removed:
-            _log.info("pools that were left", removed=removed)
+            _log.info("lifecycle.unused_pools_removed", removed=removed)
 
     async def _survey(self) -> None:
         """What happened to a lease while the lists were read makes its part of them old."""

@@ -105,7 +105,7 @@ class Reconciler:
             outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
         except Exception as error:
             # a defect of ours in one lease must not stop the others; it is loud, and the lease is left as it is
-            _log.exception("reconcile failed", lease=str(lease))
+            _log.exception("lifecycle.reconcile_failed", lease=str(lease))
             outcome = Outcome(self._phase(lease), f"unexpected {type(error).__name__}: {error}", retry=True)
         outcome = self._note(lease, outcome)
         self._slow.saw(lease, outcome, now=self._clock.monotonic())
@@ -207,7 +207,7 @@ class Reconciler:
         except ChainError as error:
             waits = f"the provider gives this lease up and the chain does not know yet: {outcome.reason}; {error}"
             return replace(outcome, reason=waits, retry=True)
-        _log.warning(f"lease.{reason.name.lower()}", lease=str(lease), reason=outcome.reason)
+        _log.warning(f"lifecycle.{reason.name.lower()}", lease=str(lease), reason=outcome.reason)
         self._unstable.forget(lease)
         self.waits.asked(lease, now=self._clock.monotonic())
         return replace(outcome, reason=f"the provider gives this lease up: {outcome.reason}")
@@ -216,7 +216,7 @@ class Reconciler:
         braking = bool(self.brake.held)
         if not self.brake.may_remove(lease, now=self._clock.monotonic()):
             if not braking:
-                _log.error("lease.brake", problem=self.brake.why())
+                _log.error("lifecycle.brake_holds", problem=self.brake.why())
             return Outcome(self._phase(lease), f"nothing is removed: {judgement.reason}; {self.brake.why()}")
         await self.memory.remember()
         outcome = await end(self._parts, lease, self.quarantine)

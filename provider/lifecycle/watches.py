@@ -102,7 +102,7 @@ class Watcher:
                 self._quiet = event.type == "ADDED" and self._known(event)
                 self._heed(kind, event)
             except (KeyError, TypeError, ValueError, AttributeError):
-                _log.exception("unreadable object in a watch", kind=kind.kind)
+                _log.exception("lifecycle.object_unreadable", kind=kind.kind)
 
     def _heed(self, kind: Kind, event: WatchEvent) -> None:
         if kind in _RECORDS:

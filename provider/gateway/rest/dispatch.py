@@ -42,7 +42,9 @@ class Dispatcher:
             response.headers.setdefault("Server", "lessor")
             elapsed_ms = round((time.monotonic() - started) * 1000, 1)
             path = request.raw_path.partition("?")[0][:200]
-            _log.info("request", method=request.method, path=path, status=response.status, elapsed_ms=elapsed_ms)
+            _log.info(
+                "gateway.request", method=request.method, path=path, status=response.status, elapsed_ms=elapsed_ms
+            )
         return response
 
     async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -51,13 +53,13 @@ class Dispatcher:
         except GatewayError as error:
             return refusal(error)
         except ClusterError as error:
-            _log.warning("cluster failed", error=str(error))
+            _log.warning("gateway.cluster_failed", problem=str(error))
             return refusal(_cluster_refusal(error))
         except ChainError as error:
-            _log.warning("chain failed", error=str(error))
+            _log.warning("gateway.chain_failed", problem=str(error))
             return text_error(500, "the chain cannot be read at the moment; try again later")
         except Exception as error:
-            _log.error("request failed", error=type(error).__name__, where=_frames(error))
+            _log.error("gateway.request_failed", error=type(error).__name__, where=_frames(error))
             return text_error(500, "internal error")
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:

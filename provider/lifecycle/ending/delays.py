@@ -29,4 +29,4 @@ class SlowEnds:
         since = self._since.setdefault(lease, now)
         if now - since >= _LIMIT_S and lease not in self._told:
             self._told.add(lease)
-            _log.error("lease.slow_end", lease=str(lease), minutes=round((now - since) / 60), reason=outcome.reason)
+            _log.error("lifecycle.slow_end", lease=str(lease), minutes=round((now - since) / 60), reason=outcome.reason)

@@ -42,7 +42,7 @@ async def remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool)
 
 
 async def _remove(cluster: Cluster, spec: LeaseSpec, kind: Kind, name: str) -> None:
-    _log.warning("lease.stray_removed", lease=str(spec.lease), kind=kind.kind, name=name)
+    _log.warning("lifecycle.stray_removed", lease=str(spec.lease), kind=kind.kind, name=name)
     await cluster.delete(kind, name, namespace=spec.namespace)
 
 

@@ -73,7 +73,7 @@ async def test_a_log_line_has_a_request_id_and_never_a_token_or_a_query(world: W
         await world.get("/lease/1/1/1/status", token)
     shown = json.dumps(lines)
     assert len(lines) == 4
-    assert [line["status"] for line in lines if line["event"] == "request"] == [404, 401, 503]
+    assert [line["status"] for line in lines if line["event"] == "gateway.request"] == [404, 401, 503]
     assert len({line["request"] for line in lines}) == 3
     assert "hunter2" not in shown
     assert token.split(".")[1] not in shown
@@ -90,7 +90,7 @@ async def test_a_fault_of_ours_is_a_500_without_a_word_about_us(world: World) ->
         answer = await world.get("/lease/1/1/1/status", TENANT.token())
     assert (answer.status, answer.text) == (500, "internal error\n")
     assert "/srv" not in json.dumps(lines)
-    failed = next(line for line in lines if line["event"] == "request failed")
+    failed = next(line for line in lines if line["event"] == "gateway.request_failed")
     assert failed["error"] == "RuntimeError"
     assert failed["where"][-1].startswith("fails:")
 

@@ -108,7 +108,7 @@ async def test_a_lease_without_a_manifest_is_given_up_once_when_its_time_is_over
     assert (await world.after(LIMIT - 1)).phase is Phase.WAITING_FOR_MANIFEST and world.said == []
     with capture_logs() as logs:
         outcome = await world.after(1)
-    assert world.said == [CLOSE] and [log["event"] for log in logs] == ["lease.manifest_timeout"]
+    assert world.said == [CLOSE] and [log["event"] for log in logs] == ["lifecycle.manifest_timeout"]
     assert "gives this lease up: no manifest has come within 300 s" in outcome.reason
     await world.after(1)
     assert world.said == [CLOSE], "the node may be behind"

@@ -140,5 +140,5 @@ def test_an_end_that_takes_ten_minutes_is_an_error_in_the_log_once() -> None:
         slow.saw(L, Outcome(Phase.CLOSED), now=5001.0)
         slow.saw(L, ending, now=5002.0)
     (told,) = logs
-    assert (told["event"], told["log_level"], told["minutes"]) == ("lease.slow_end", "error", 10)
+    assert (told["event"], told["log_level"], told["minutes"]) == ("lifecycle.slow_end", "error", 10)
     assert "finalizer x" in told["reason"]
