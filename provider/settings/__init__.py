@@ -1,9 +1,9 @@
 """The one settings model. Environment names are the Go provider's (`AP_…`, bidding.md §6) where it has the setting,
 else `LESSOR_…`.
 
-An empty value counts as not set, as there. What is wrong is reported by variable, value and what is allowed; a
-secret's value is not. The fields stand in one module a room, so that each stays readable; in code there is one flat,
-frozen model. Its bases stand last to first, since pydantic collects their fields in the reverse of that order.
+An empty value counts as not set, as in the Go provider. An error names the variable, the value (but no secret) and what
+is allowed. Each part of the provider has a module of fields; in code there is one flat, frozen model. The bases of the
+model are listed last to first, since pydantic collects their fields in the reverse of that order.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Settings(
 
     @property
     def database_url(self) -> str:
-        """With the password in it: open it, never tell it."""
+        """The database's URL with its password: for opening the database, never for logs."""
         return self.store_url.get_secret_value() or f"sqlite+aiosqlite:///{self.home / 'lessor.db'}"
 
     @property
@@ -110,7 +110,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def unknown_variables(environment: Iterable[str]) -> dict[str, str]:
-    """Variables that look like settings and are none, each with the setting that was probably meant (or nothing)."""
+    """Variables that have a prefix of the settings and are none, each with the most similar setting (or nothing)."""
     known = {name for field in Settings.model_fields.values() for name in _choices(field)}
     strangers = (name for name in environment if name.startswith(_PREFIXES) and name not in known | NOT_SETTINGS.keys())
     return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.85)), "") for name in sorted(strangers)}
