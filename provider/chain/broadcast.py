@@ -28,6 +28,7 @@ from provider.chain.tx.queue import IntentQueue
 from provider.errors import ChainError, NotSent
 from provider.protocols import Clock
 from provider.protocols.chain import Message, TxResult
+from provider.waits import wait_for_event
 
 __all__ = ["Broadcaster"]
 
@@ -120,13 +121,7 @@ class Broadcaster:
         )
 
     async def _wait_for_outcome(self, intent: Intent) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(self._policy.timeout_s))
-        waiter = asyncio.ensure_future(intent.done.wait())
-        try:
-            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            waiter.cancel()
+        await wait_for_event(intent.done, clock=self._clock, seconds=self._policy.timeout_s)
 
     async def _work(self) -> None:
         await self._resume_earlier()

@@ -13,16 +13,19 @@ import structlog
 
 from provider.chain.connection import Connection
 from provider.chain.events import block_from_answer
-from provider.chain.rpc import PartlyRefused, RpcClient, RpcError, jittered
+from provider.chain.rpc import PartlyRefused, RpcClient, RpcError
 from provider.chain.websocket import Headers
 from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
 from provider.protocols.chain import Block, Head
+from provider.waits import GrowingPause, jittered
 
 __all__ = ["follow"]
 
 _log = structlog.get_logger(__name__)
 _MAX_PAUSE_S = 15.0
+_MAX_PAUSE_POLLS = 64
+_RESULTS_PAUSE = GrowingPause(first=0.2)
 _TRIES_BEFORE_GAP = 3
 """A height is announced when its results are saved, but a node behind a load balancer may lag; after this many tries
 the height is a gap.
@@ -115,7 +118,8 @@ class _Follower:
         self._unreadable += isinstance(error, _Unreadable | PartlyRefused)
         event = "chain.wrong" if isinstance(error, WrongChain) else "chain.unreachable"
         _log.warning(event, node=error.address, problem=error.problem, failures=self._failures)
-        return jittered(min(_MAX_PAUSE_S, self._poll_seconds * 2 ** min(self._failures - 1, 6)))
+        longest = min(_MAX_PAUSE_S, self._poll_seconds * _MAX_PAUSE_POLLS)
+        return jittered(GrowingPause(self._poll_seconds, longest).after(self._failures))
 
     def _log_silence(self, tip: int, now: float) -> None:
         """Log once that the chain stands still: no node fails then, and the operator must know."""
@@ -164,7 +168,7 @@ class _Follower:
         """The block at `height`; else, marked as a gap, the first readable block above it or an empty block at
         `height`.
         """
-        for attempt in range(_TRIES_BEFORE_GAP):
+        for attempt in range(1, _TRIES_BEFORE_GAP + 1):
             try:
                 return await self._results(height)
             except RpcError as refusal:
@@ -174,7 +178,7 @@ class _Follower:
                 if lowest := await self._lowest(refusal, height):
                     return await self._after_gap(height, lowest)
                 problem = refusal.text
-            await self._clock.sleep(0.2 * 2**attempt)
+            await self._clock.sleep(_RESULTS_PAUSE.after(attempt))
         _log.error("chain.results_missing", node=self._rpc.address, height=height, problem=problem)
         return Block(height=height, events=(), missed_from=height)
 

@@ -10,13 +10,13 @@ from typing import Any
 from provider.chain.connection import Connection
 from provider.errors import ChainError
 from provider.protocols.chain import Head
+from provider.waits import GrowingPause
 
 __all__ = ["LAG_BLOCKS", "NodeView", "RpcNode", "best", "choose", "parse_head", "unix_seconds"]
 
 LAG_BLOCKS = 3
 """Nodes get a block within a second of each other; a node that lags by more than this many blocks is behind."""
-_FIRST_REST_S = 1.0
-_MAX_REST_S = 60.0
+_REST = GrowingPause(first=1.0, longest=60.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,7 @@ class RpcNode:
         """Rest the node: from one second, doubled at each failure, to a minute; at least `rest` seconds."""
         self.failures += 1
         self.verified, self.problem, self.wrong = False, problem, wrong
-        pause = min(_MAX_REST_S, _FIRST_REST_S * 2 ** min(self.failures - 1, 10))
-        self.rest_until = now + max(pause, rest)
+        self.rest_until = now + max(_REST.after(self.failures), rest)
 
     def view(self, *, used: bool) -> NodeView:
         head = self.head

@@ -5,7 +5,6 @@ falls behind or serves another chain. Errors name the node, the method and the h
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -18,21 +17,17 @@ from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
 from provider.protocols.chain import Head
 from provider.tls import ClientTls
+from provider.waits import GrowingPause, jittered
 
-__all__ = ["AbciAnswer", "PartlyRefused", "QueryError", "RpcClient", "RpcError", "jittered"]
+__all__ = ["AbciAnswer", "PartlyRefused", "QueryError", "RpcClient", "RpcError"]
 
 _log = structlog.get_logger(__name__)
 _ATTEMPTS = 3
 _MAX_ATTEMPTS = 6
-_FIRST_PAUSE_S = 0.2
+_PAUSE = GrowingPause(first=0.4)
 _MAX_PAUSE_S = 5.0
 _MIN_STATUS_S = 2.0
 _T = TypeVar("_T")
-
-
-def jittered(seconds: float) -> float:
-    """A random time from half of `seconds` to all of it, so that clients that failed together do not retry together."""
-    return seconds * random.uniform(0.5, 1)  # noqa: S311
 
 
 class PartlyRefused(ChainError):
@@ -233,5 +228,5 @@ class RpcClient:
         if len(self._nodes) > 1 and self._awake():
             return
         least = error.seconds if isinstance(error, TryLater) and len(self._nodes) == 1 else 0.0
-        pause = max(least, jittered(_FIRST_PAUSE_S * 2**attempt))
+        pause = max(least, jittered(_PAUSE.after(attempt)))
         await self._clock.sleep(min(_MAX_PAUSE_S, pause))

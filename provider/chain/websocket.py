@@ -14,15 +14,16 @@ import structlog
 
 from provider.chain.connection import Connection
 from provider.chain.nodes import unix_seconds
-from provider.chain.rpc import RpcClient, jittered
+from provider.chain.rpc import RpcClient
 from provider.protocols import Clock
+from provider.waits import GrowingPause, jittered, wait_for_event
 
 __all__ = ["Header", "Headers", "header_of"]
 
 _log = structlog.get_logger(__name__)
 _SUBSCRIBE = {"jsonrpc": "2.0", "id": "lessor", "method": "subscribe", "params": {"query": "tm.event='NewBlockHeader'"}}
 _MISSED_BLOCKS = 3
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
+_PAUSE = GrowingPause(first=0.5, longest=30.0)
 _MIN_PING_S, _MAX_PING_S = 1.0, 10.0
 _CONNECT_S = 10.0
 _MIN_SILENCE_S = 1.0
@@ -55,7 +56,7 @@ class Headers:
         self.announced = 0
 
     async def run(self) -> None:
-        pause = _FIRST_PAUSE_S
+        failures = 1
         while True:
             before = self.announced
             self._link = asyncio.create_task(self._listen(), name="chain websocket connection")
@@ -63,18 +64,12 @@ class Headers:
                 await asyncio.wait((self._link,))
             finally:
                 self._link.cancel()
-            pause = _FIRST_PAUSE_S if self.announced > before else min(_MAX_PAUSE_S, pause * 2)
-            await self._clock.sleep(jittered(pause))
+            failures = 1 if self.announced > before else failures + 1
+            await self._clock.sleep(jittered(_PAUSE.after(failures)))
 
     async def wait(self, seconds: float) -> None:
         """Wait for an announcement, at most `seconds`; one since the last wait counts."""
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        waiter = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            waiter.cancel()
+        await wait_for_event(self._wake, clock=self._clock, seconds=seconds)
         self._wake.clear()
 
     def check_socket(self, height: int) -> None:

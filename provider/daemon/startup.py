@@ -14,12 +14,12 @@ from provider.protocols import Clock
 from provider.protocols.chain import Head
 from provider.store import Database
 from provider.store.cursors import last_chain
+from provider.waits import GrowingPause
 
 __all__ = ["expected_chain", "insist"]
 
 _log = structlog.get_logger(__name__)
-_FIRST_PAUSE_S = 0.5
-_MAX_PAUSE_S = 15.0
+_PAUSE = GrowingPause(first=0.5, longest=15.0)
 _NODE_S = 5.0
 _T = TypeVar("_T")
 
@@ -29,16 +29,17 @@ async def insist(ask: Callable[[], Awaitable[_T]], *, clock: Clock, event: str) 
 
     `WrongChain` and errors that are neither of the chain nor of the cluster are raised: waiting does not correct them.
     """
-    pause = _FIRST_PAUSE_S
+    failures = 0
     while True:
         try:
             return await ask()
         except WrongChain:
             raise
         except (ChainError, ClusterError) as error:
+            failures += 1
+            pause = _PAUSE.after(failures)
             _log.warning(event, problem=str(error), next_try_s=pause)
             await clock.sleep(pause)
-            pause = min(_MAX_PAUSE_S, pause * 2)
 
 
 async def expected_chain(chain: CometChain, database: Database, *, clock: Clock) -> str:

@@ -14,11 +14,13 @@ from enum import StrEnum
 from lease.ids import DeploymentId, LeaseId
 from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.escrow import LeaseFunds
+from provider.waits import GrowingPause
 
 __all__ = ["FundsRules", "NextLook", "Why", "Withdrawal", "Withdrawn", "next_look", "withdrawals"]
 
 _REST_SECONDS = 60.0
 _LONGEST_REST_SECONDS = 3600.0
+_REST = GrowingPause(_REST_SECONDS, _LONGEST_REST_SECONDS)
 _EMPTY_WALLET_SECONDS = 300.0
 """A refusal for want of fees costs a simulation only, and says nothing of the lease."""
 
@@ -61,7 +63,7 @@ class Withdrawn:
 
     def refused(self, now: float) -> Withdrawn:
         """A minute, then twice as long each time, an hour at most (field-problems.md F8)."""
-        rest = min(_REST_SECONDS * 2 ** min(self.fruitless, 10), _LONGEST_REST_SECONDS)
+        rest = _REST.after(self.fruitless + 1)
         return replace(self, rests_until=now + rest, fruitless=self.fruitless + 1)
 
     def failed(self, problem: ChainError, now: float) -> Withdrawn:

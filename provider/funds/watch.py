@@ -26,6 +26,7 @@ from provider.metrics import WALLET
 from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import Block, LeaseState
 from provider.store import Database
+from provider.waits import wait_for_event
 
 __all__ = ["Funds", "FundsWatch"]
 
@@ -134,13 +135,7 @@ class FundsWatch:
 
     async def _until_due(self) -> None:
         clock = self.funds.clock
-        timer = asyncio.ensure_future(clock.sleep(max(self._due.at - clock.now(), 1.0)))
-        waiter = asyncio.ensure_future(self._again.wait())
-        try:
-            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            waiter.cancel()
+        await wait_for_event(self._again, clock=clock, seconds=max(self._due.at - clock.now(), 1.0))
 
     async def _listen(self, blocks: Any) -> None:
         async for value in blocks:

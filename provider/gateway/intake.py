@@ -6,9 +6,7 @@ The Manifest object is the durable record: once a tenant reads 200, the newest a
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import structlog
@@ -28,6 +26,7 @@ from provider.protocols import Bus, Chain, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import BadRecordError, ManifestRecord, read_manifest, write_manifest
+from stacks.common import KeyedLocks
 
 __all__ = ["ManifestIntake", "Placements"]
 
@@ -58,7 +57,7 @@ class ManifestIntake:
         self._bus = bus
         self._placements = placements
         self._build = build
-        self._locks = _Locks()
+        self._locks = KeyedLocks[DeploymentId]()
 
     async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
         """Returns once every live lease of the deployment has its Manifest object; the same again changes nothing.
@@ -140,23 +139,3 @@ def _stored_placements(manifest: dict[str, Any] | None) -> Mapping[int, GpuPlace
         return read_manifest(manifest).placements if manifest else {}
     except BadRecordError:
         return {}
-
-
-class _Locks:
-    """One lock a deployment, kept only while somebody holds or awaits it."""
-
-    def __init__(self) -> None:
-        self._locks: dict[DeploymentId, asyncio.Lock] = {}
-        self._users: Counter[DeploymentId] = Counter()
-
-    @asynccontextmanager
-    async def hold(self, deployment: DeploymentId) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(deployment, asyncio.Lock())
-        self._users[deployment] += 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._users[deployment] -= 1
-            if not self._users[deployment]:
-                del self._users[deployment], self._locks[deployment]

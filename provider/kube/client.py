@@ -24,13 +24,14 @@ from lightkube.core.exceptions import ConfigError
 
 from provider.errors import ClusterError, Conflict, SettingsError
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
+from provider.waits import GrowingPause
 
 __all__ = ["FIELD_MANAGER", "KubeCluster"]
 
 FIELD_MANAGER = "lessor"
 _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
-_LONGEST_PAUSE_S = 10.0
+_PAUSE = GrowingPause(first=0.2, longest=10.0)
 _BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _log = structlog.get_logger(__name__)
 _Objects: TypeAlias = list[dict[str, Any]]
@@ -131,7 +132,7 @@ class KubeCluster:
         `known`: see `protocols.Cluster`.
         """
         seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
-        pause = 0.0
+        failures = 0
         while True:
             try:
                 if not seen.version:
@@ -140,12 +141,13 @@ class KubeCluster:
                         yield event
                     seen.version = version
                 async for event in self._stream(kind, namespace, labels, seen):
-                    pause = 0.0
+                    failures = 0
                     yield seen.note(event)
             except ClusterError as error:
                 if error.status:
                     seen.version = ""
-                pause = min(max(2 * pause, 0.2), _LONGEST_PAUSE_S)
+                failures += 1
+                pause = _PAUSE.after(failures)
                 _log.warning("kube.watch_interrupted", kind=kind.plural, problem=str(error), next_try_s=pause)
                 await asyncio.sleep(pause)
 

@@ -24,6 +24,7 @@ from provider.protocols import Chain, Clock
 from provider.protocols.chain import Block
 from provider.volumes.restore import Wish
 from provider.volumes.words import volume_document
+from provider.waits import wait_for_event
 
 __all__ = ["LeaseLoop"]
 
@@ -243,10 +244,5 @@ class LeaseLoop:
 
     async def _rest(self, seconds: float) -> None:
         """Until the time is over or something asks for everything."""
-        tasks = {asyncio.create_task(self._all.wait()), asyncio.create_task(self._clock.sleep(seconds))}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await wait_for_event(self._all, clock=self._clock, seconds=seconds)
         self._all.clear()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from lease.ids import LeaseId
 from provider.protocols import Clock
+from provider.waits import wait_for_event
 
 __all__ = ["LeaseQueue"]
 
@@ -52,7 +52,7 @@ class LeaseQueue:
                 del self._due[lease]
                 self._busy.add(lease)
                 return lease
-            await self._rest(wait)
+            await wait_for_event(self._changed, clock=self._clock, seconds=wait)
 
     def _next(self) -> tuple[LeaseId | None, float | None]:
         """(the due one, None), (None, seconds until one is) or (None, None) when only a change can help."""
@@ -62,13 +62,3 @@ class LeaseQueue:
         due, lease = min(waiting)
         left = due - self._clock.monotonic()
         return (lease, None) if left <= 0 else (None, left)
-
-    async def _rest(self, seconds: float | None) -> None:
-        tasks: set[asyncio.Task[Any]] = {asyncio.create_task(self._changed.wait())}
-        if seconds is not None:
-            tasks.add(asyncio.create_task(self._clock.sleep(seconds)))
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()

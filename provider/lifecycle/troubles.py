@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from provider.waits import GrowingPause, jittered
 from stacks.common import StackResult, cause_of
 
 __all__ = ["ours", "pause"]
@@ -21,4 +22,4 @@ def ours(result: StackResult) -> bool:
 
 def pause(attempts: int, *, random: Random, longest: float = _LONGEST_PAUSE_S) -> float:
     """Seconds before try `attempts` + 1: 1, 2, 4 … `longest`, each cut by up to a half, so that leases spread."""
-    return min(longest, 2.0 ** min(attempts - 1, 20)) * random.uniform(0.5, 1.0)
+    return jittered(GrowingPause(1.0, longest).after(attempts), random=random)

@@ -24,6 +24,7 @@ from provider.market.record.log import Recorded
 from provider.metrics import BIDS
 from provider.protocols.chain import Message, Order, TxResult
 from provider.units import Coin
+from provider.waits import GrowingPause
 
 __all__ = ["bid_message", "consider", "consider_all"]
 
@@ -31,8 +32,10 @@ _log = structlog.get_logger(__name__)
 _NEVER = frozenset({13, 15, 20, 21, 23, 24})
 """Codes of the market module with which the chain refuses every bid of this provider on the order (chain.md §10)."""
 _EXISTS = ("market", 21)
-_FIRST_HOLD_S, _LONGEST_HOLD_S = 60.0, 3600.0
-_SHORT_HOLD_S = 1.0
+_LONGEST_HOLD_S = 3600.0
+_REFUSED_HOLD = GrowingPause(first=60.0, longest=_LONGEST_HOLD_S)
+_UNSENT_HOLD = GrowingPause(first=1.0, longest=512.0)
+_FAILED_HOLD = GrowingPause(first=1.0, longest=60.0)
 """After nothing was sent: shorter than the pause before a full pass, so that the first full pass tries again."""
 _SOON_AGAIN = 3
 """How often an order that fails brings the full pass forward."""
@@ -84,7 +87,7 @@ def _held_back(market: Market, order: OrderId) -> bool:
 def _postpone(market: Market, order: OrderId) -> None:
     """Soon at first, later each time: an order that always fails must not cause one full pass after another."""
     times = _times_held(market, order) + 1
-    market.book.held[order] = Hold(market.clock.now() + _doubled(_SHORT_HOLD_S, times, most=_FIRST_HOLD_S), times)
+    market.book.held[order] = Hold(market.clock.now() + _FAILED_HOLD.after(times), times)
     if times <= _SOON_AGAIN:
         market.full_pass_due.set()
 
@@ -92,10 +95,6 @@ def _postpone(market: Market, order: OrderId) -> None:
 def _times_held(market: Market, order: OrderId) -> int:
     held = market.book.held.get(order)
     return 0 if held is None else held.times
-
-
-def _doubled(first: float, times: int, *, most: float) -> float:
-    return min(first * 2.0 ** min(times - 1, 9), most)
 
 
 async def _bid(market: Market, judgement: Judgement) -> None:
@@ -177,7 +176,7 @@ async def _not_sent(market: Market, recorded: Recorded, problem: NotSent) -> Non
     if isinstance(problem, FeesHeldBack):
         book.held[order] = Hold(min(problem.again_at, now + _LONGEST_HOLD_S), times)
     else:
-        book.held[order] = Hold(now + _doubled(_SHORT_HOLD_S, times, most=_LONGEST_HOLD_S), times)
+        book.held[order] = Hold(now + _UNSENT_HOLD.after(times), times)
         market.full_pass_due.set()
     await market.outcomes.record(recorded.number, f"not sent: {str(problem)[:500]}")
 
@@ -194,7 +193,7 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     forget(market, order)
     times = _times_held(market, order) + 1
     never = refusal.codespace == "market" and refusal.code in _NEVER
-    market.book.held[order] = Hold(inf if never else now + _doubled(_FIRST_HOLD_S, times, most=_LONGEST_HOLD_S), times)
+    market.book.held[order] = Hold(inf if never else now + _REFUSED_HOLD.after(times), times)
     if (refusal.codespace, refusal.code) == _EXISTS:
         market.full_pass_due.set()  # an unknown bid of this provider: the full pass adopts it with its reservation
     await market.outcomes.record(recorded.number, f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}")

@@ -20,6 +20,7 @@ from provider.market.book import Market
 from provider.market.reconcile import adopt, adopt_lease, consider_open_orders, full_pass, time_out
 from provider.protocols import Subscription
 from provider.protocols.chain import Block, Event
+from provider.waits import wait_for_event
 
 __all__ = ["on_block", "run_market"]
 
@@ -58,13 +59,7 @@ async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> Non
 async def _passes(market: Market) -> None:
     await _until_done(market, consider_open_orders)
     while True:
-        timer = asyncio.ensure_future(market.clock.sleep(market.interval))
-        waiter = asyncio.ensure_future(market.full_pass_due.wait())
-        try:
-            await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            waiter.cancel()
+        await wait_for_event(market.full_pass_due, clock=market.clock, seconds=market.interval)
         if market.full_pass_due.is_set():
             await market.clock.sleep(_RETRY_SECONDS)
         await _until_done(market, full_pass)

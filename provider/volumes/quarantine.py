@@ -22,6 +22,7 @@ from provider.protocols import Clock, Cluster
 from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from provider.units import parse_quantity
 from provider.volumes.marks import KeptVolume, claimed_from, expired, held, let_go, read_kept
+from provider.waits import wait_for_event
 
 __all__ = ["Quarantine", "Step", "next_step"]
 
@@ -189,15 +190,7 @@ class Quarantine:
 
     async def _rest(self) -> None:
         """Until something moved or is due. Without a volume that is kept there is nothing to wait for but news."""
-        changed = asyncio.create_task(self._changed.wait())
-        waits: list[asyncio.Task[Any]] = [changed]
-        if self._known:
-            waits.append(asyncio.create_task(self._clock.sleep(self._pause())))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
+        await wait_for_event(self._changed, clock=self._clock, seconds=self._pause() if self._known else None)
 
     def _pause(self) -> float:
         if any(known.problem or known.over_since is not None for known in self._known.values()):

@@ -16,8 +16,9 @@ from itertools import count
 import grpc.aio
 
 from stacks.broker.errors import AllBusy, BrokerError, PluginLost
-from stacks.broker.plugin import Plugin, memory_bytes
+from stacks.broker.plugin import Plugin
 from stacks.broker.settings import BrokerSettings
+from stacks.common.processes import memory_bytes
 
 __all__ = ["Fleet", "Slot"]
 

@@ -22,8 +22,9 @@ from stacks.broker.death import runs
 from stacks.broker.errors import PluginLost
 from stacks.broker.fields import encode
 from stacks.broker.settings import BrokerSettings, PluginStatus
+from stacks.common.processes import memory_bytes
 
-__all__ = ["MESSAGE_LIMIT", "Metadata", "Plugin", "memory_bytes"]
+__all__ = ["MESSAGE_LIMIT", "Metadata", "Plugin"]
 
 MESSAGE_LIMIT = 400 << 20
 """Bytes; Pulumi's own limit for its gRPC messages."""
@@ -223,14 +224,6 @@ class _Running:
 
     def __exit__(self, *_: object) -> None:
         self._plugin._leave()
-
-
-def memory_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 if it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
 
 
 async def _port(process: Process, seconds: float) -> int:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import grpc.aio
 
 from stacks.broker.fleet import Fleet
-from stacks.broker.plugin import MESSAGE_LIMIT, memory_bytes
+from stacks.broker.plugin import MESSAGE_LIMIT
 from stacks.broker.service import Service
 from stacks.broker.settings import BrokerSettings, BrokerStatus
 from stacks.common.peers import Owners
+from stacks.common.processes import memory_bytes
 
 __all__ = ["Serving", "serving"]
 

@@ -9,9 +9,10 @@ from stacks.common.causes import cause_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import DataInUse, EngineError, WorkerLost
 from stacks.common.files import write_private
+from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.masking import mask, mask_result
 from stacks.common.priority import Priority
-from stacks.common.processes import command_name, survivors
+from stacks.common.processes import command_name, environment, other_pids, parent, survivors
 from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
 from stacks.common.scratch_folders import scratch
 
@@ -21,6 +22,7 @@ __all__ = [
     "EngineConfig",
     "EngineError",
     "FailureCause",
+    "KeyedLocks",
     "Operation",
     "Priority",
     "PropertyChange",
@@ -29,8 +31,11 @@ __all__ = [
     "WorkerLost",
     "cause_of",
     "command_name",
+    "environment",
     "mask",
     "mask_result",
+    "other_pids",
+    "parent",
     "scratch",
     "survivors",
     "write_private",

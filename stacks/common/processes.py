@@ -1,5 +1,6 @@
-"""Processes of an engine, found by a mark in their environment: workers, command lines, plugins.
+"""Processes as /proc shows them, and the processes of an engine: workers, command lines, plugins.
 
+The processes of an engine carry a mark in their environment.
 The command line puts plugins into process groups of their own and an orphaned one goes on for more than 20 s
 (toolchain.md §3, killed runs 5): neither groups nor parents are enough to find what a killed run has left.
 """
@@ -12,10 +13,22 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["DATA_MARK", "STACK_MARK", "alive", "command_name", "end", "survivors"]
+__all__ = [
+    "DATA_MARK",
+    "STACK_MARK",
+    "alive",
+    "command_name",
+    "end",
+    "environment",
+    "memory_bytes",
+    "other_pids",
+    "parent",
+    "survivors",
+]
 
 DATA_MARK = "LESSOR_ENGINE_DATA"
 STACK_MARK = "LESSOR_ENGINE_STACK"
+_ENDED = ("Z", "X")
 
 
 def survivors(data: Path, stack: str | None = None) -> list[int]:
@@ -23,17 +36,27 @@ def survivors(data: Path, stack: str | None = None) -> list[int]:
     marks = {f"{DATA_MARK}={data}".encode()}
     if stack is not None:
         marks.add(f"{STACK_MARK}={stack}".encode())
-    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if pid != os.getpid() and marks <= _environment(pid) and alive(pid)]
+    return [pid for pid in other_pids() if marks <= environment(pid) and alive(pid)]
+
+
+def other_pids() -> list[int]:
+    """Every process id except the calling process's; empty where there is no /proc."""
+    try:
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    except OSError:
+        return []
+    return [pid for pid in pids if pid != os.getpid()]
 
 
 def alive(pid: int) -> bool:
-    """Neither gone nor a zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
+    """Whether the process exists and is no zombie."""
+    return _stat(pid)[0] not in _ENDED
+
+
+def parent(pid: int) -> int:
+    """The id of the parent process; 0 when the process is gone or a zombie."""
+    state, parent_pid = _stat(pid)
+    return 0 if state in _ENDED else int(parent_pid)
 
 
 def command_name(pid: int) -> str:
@@ -64,8 +87,27 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
             continue
 
 
-def _environment(pid: int) -> set[bytes]:
+def environment(pid: int) -> set[bytes]:
+    """`NAME=value` of each variable; empty for zombies, for other users' processes and for those that are gone."""
     try:
         return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    except OSError:  # gone, or another user's
+    except OSError:
         return set()
+
+
+def memory_bytes(pid: int) -> int:
+    """Resident memory of a process, 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _stat(pid: int) -> tuple[str, str]:
+    """State and parent of a process; `X` and 0 when it is gone. The name before them may hold brackets."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return "X", "0"
+    state, parent_pid, *_ = text.rpartition(")")[2].split()
+    return state, parent_pid

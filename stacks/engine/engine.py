@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
@@ -14,6 +14,7 @@ from stacks.common.causes import cause_of
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import EngineError, NeverBegun, WorkerLost
 from stacks.common.files import hold, place_kubeconfig, prepare_home, prepare_key
+from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.priority import Priority
 from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
@@ -61,7 +62,7 @@ class PulumiEngine:
         self._plugin = SharedPlugin(self._config, inherited, told=plugin_told) if shared_plugin else None
         self._opened = OpenedUpdates(self._config, self._pool, sharing=self._sharing, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
-        self._stacks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._stacks = KeyedLocks[str]()
         self._starting = asyncio.Lock()
         self._hold: int | None = None
 
@@ -182,7 +183,7 @@ class PulumiEngine:
         if task.spec is not None:
             self._tenants[task.stack] = task.spec.lease.owner
         asked = _Asked(task, priority, self._tenants.get(task.stack, task.stack), time.monotonic())
-        async with self._only(task.stack):
+        async with self._stacks.hold(task.stack):
             try:
                 await self.start()
                 return await self._from_opened(task) or await self._in_worker(asked)
@@ -254,17 +255,3 @@ class PulumiEngine:
                 await asyncio.to_thread(end, left)
                 if self._plugin is not None:
                     await self._plugin.settled(stack)
-
-    @asynccontextmanager
-    async def _only(self, stack: str) -> AsyncIterator[None]:
-        """Serialise the operations of one stack."""
-        lock, users = self._stacks.get(stack, (asyncio.Lock(), 0))
-        self._stacks[stack] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            _, users = self._stacks[stack]
-            self._stacks[stack] = (lock, users - 1)
-            if users == 1:
-                del self._stacks[stack]

@@ -25,12 +25,13 @@ from provider.chain.tx.simulation import Priced, passing, simulate
 from provider.errors import CatchingUp, ChainError, NotSent, StoreError, TxRefused
 from provider.protocols import Clock
 from provider.protocols.chain import Head, Message
+from provider.waits import GrowingPause
 
 __all__ = ["Outbox"]
 
 _log = structlog.get_logger(__name__)
 _TRIES = 4
-_FULL_PAUSE_S = 0.25
+_FULL_MEMPOOL_PAUSE = GrowingPause(first=0.5)
 _SIMULATED_GAS = 10_000_000
 """Stands in a simulation for the gas limit, so that the simulated bytes are as many as the sent ones."""
 _T = TypeVar("_T")
@@ -137,7 +138,7 @@ class Outbox:
             except RpcError as refusal:
                 if attempt == _TRIES or not mempool_full(refusal):
                     raise NotSent(self._node.address, f"takes no transaction: {refusal.text}") from refusal
-                await self._clock.sleep(_FULL_PAUSE_S * 2**attempt)
+                await self._clock.sleep(_FULL_MEMPOOL_PAUSE.after(attempt))
             except TxRefused as refusal:
                 if attempt == _TRIES or not await self._adapt(refusal, attempt, sent):
                     for intent in priced.intents:
@@ -153,7 +154,7 @@ class Outbox:
             await self.account.repair(refusal, unsure=sent.any_unsure)
             return True
         if mempool_full(refusal):
-            await self._clock.sleep(_FULL_PAUSE_S * 2**attempt)
+            await self._clock.sleep(_FULL_MEMPOOL_PAUSE.after(attempt))
             return True
         return too_late(refusal) or out_of_gas(refusal)
 

@@ -20,11 +20,12 @@ from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import SentTx
 from provider.errors import ChainError
 from provider.protocols import Clock
+from provider.waits import GrowingPause
 
 __all__ = ["PendingTransaction", "PendingTransactions"]
 
 _log = structlog.get_logger(__name__)
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 1.0
+_PAUSE = GrowingPause(first=0.1, longest=1.0, factor=1.5)
 _RESUBMIT_S = 10.0
 _HEAD_S = 1.0
 _MAX_WINDOW_BLOCKS = 1000
@@ -106,12 +107,12 @@ class PendingTransactions:
 
     async def _result(self, pending: PendingTransaction) -> Included | None:
         """Look the transaction up until its end is known; None when it is in no block."""
-        pause, late = _FIRST_PAUSE_S, 0
+        misses, late = 0, 0
         resubmit_at = self._clock.monotonic() + _RESUBMIT_S
         head_at = self._clock.monotonic() + _HEAD_S
         while True:
-            await self._clock.sleep(pause)
-            pause = min(_MAX_PAUSE_S, pause * 1.5)
+            misses += 1
+            await self._clock.sleep(_PAUSE.after(misses))
             try:
                 found = await self._find(pending)
                 if found is not None:

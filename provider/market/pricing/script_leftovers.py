@@ -14,12 +14,12 @@ import os
 import secrets
 import signal
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from stacks.common import environment, other_pids, parent
 
 __all__ = ["RUN_VARIABLE", "Leftovers", "descendants", "end_all", "new_run", "of_run"]
 
 RUN_VARIABLE = "LESSOR_PRICE_RUN"
-_PROC = Path("/proc")
 _ROUNDS = 5
 """A process may start another while it is being looked for."""
 
@@ -64,40 +64,15 @@ def end_all(runs: set[str], root: int | None = None) -> None:
 def of_run(runs: set[str]) -> set[int]:
     """Living processes with one of these names in their environment; none where there is no /proc."""
     wanted = {f"{RUN_VARIABLE}={run}".encode() for run in runs}
-    return {pid for pid in _pids() if wanted & _environment(pid)}
+    return {pid for pid in other_pids() if wanted & environment(pid)}
 
 
 def descendants(root: int) -> set[int]:
     """Children of `root`, their children, and so on; not `root` itself."""
-    parents = {pid: parent for pid in _pids() if (parent := _parent(pid))}
+    parents = {pid: parent_pid for pid in other_pids() if (parent_pid := parent(pid))}
     found: set[int] = set()
     layer = {root}
     while layer:
-        layer = {pid for pid, parent in parents.items() if parent in layer} - found
+        layer = {pid for pid, parent_pid in parents.items() if parent_pid in layer} - found
         found |= layer
     return found
-
-
-def _pids() -> list[int]:
-    try:
-        return [int(one.name) for one in _PROC.iterdir() if one.name.isdigit() and int(one.name) != os.getpid()]
-    except OSError:
-        return []
-
-
-def _environment(pid: int) -> set[bytes]:
-    """Empty for processes of others, for zombies and for those that have gone."""
-    try:
-        return set((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
-    except OSError:
-        return set()
-
-
-def _parent(pid: int) -> int:
-    """0 when it has gone. The name before it may hold anything, brackets too."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-        state, parent = text.rpartition(")")[2].split()[:2]
-        return 0 if state == "Z" else int(parent)
-    except (OSError, ValueError):
-        return 0
