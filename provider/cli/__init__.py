@@ -1,43 +1,49 @@
-"""The `lessor` command: one module a group of commands, each adding itself to the app."""
+"""The `lessor` command."""
 
 from __future__ import annotations
 
-import importlib
-
 import typer
 
+from provider.cli.commands import COMMANDS
+from provider.cli.lazy_group import LazyGroup, lazy_commands, unwrapped
 from provider.cli.version import VersionOption
 
-__all__ = ["main"]
-
-_COMMANDS = (
-    "doctor", "sdl", "render", "diff", "status", "lease", "bid", "keys", "earnings", "pulumi", "settings",
-    "run", "devnet", "demo",
-)  # fmt: skip
-"""Modules of this package with a `register(app)`; imported only when the command line starts, none imports Pulumi."""
-
+__all__ = ["build_app", "main"]
 
 _HELP = """An Akash Network provider in which every lease is a Pulumi stack.
 
-Start with `lessor doctor` (are the tools there?), `lessor demo` (a whole world on this machine) and `lessor sdl check`.
+Start with `lessor doctor` (which tools are on this machine?), `lessor demo` (one lease from its SDL to its end) and
+`lessor sdl check` (is this SDL valid?).
 """
 
 
+class _Lessor(LazyGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: object) -> None:
+        super().__init__(**attributes | {"commands": lazy_commands(COMMANDS)})  # type: ignore[arg-type]
+
+
 def build_app() -> typer.Typer:
-    """The whole command tree."""
-    app = typer.Typer(name="lessor", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
-    app.callback(help=_HELP)(_options)
-    for name in _COMMANDS:
-        importlib.import_module(f"provider.cli.{name}").register(app)
+    """The whole command tree; a command's module is imported when the command runs."""
+    app = typer.Typer(
+        name="lessor",
+        cls=_Lessor,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        help=unwrapped(_HELP),
+    )
+    app.callback()(_options)
     return app
 
 
 def _options(*, version: VersionOption = False) -> None:
-    """The options before the command; the callback of each option does the work."""
+    """Accept the options before the command; the callback of each option does the work."""
 
 
 def main() -> None:
-    """Entry point of the installed command. A file or folder that cannot be used is a line, not a traceback."""
+    """Run the installed command. An unusable file or folder ends it with one line instead of a traceback."""
     try:
         build_app()()
     except OSError as error:

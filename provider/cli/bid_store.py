@@ -1,4 +1,4 @@
-"""What `lessor bid` asks the store."""
+"""The decisions that `lessor bid` reads from the store."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ _MANY = 1000
 
 
 async def recent(*, limit: int, verdict: str, owner: str) -> Sequence[StoredDecision]:
-    """Raises `SettingsError` and `StoreError`, as all of this module."""
+    """The newest `limit` decisions with this verdict and owner; an empty text means any.
+
+    This function and `past` raise `SettingsError` and `StoreError`.
+    """
     async with _opened() as database:
         return await recent_decisions(database, limit=limit, verdict=verdict, owner=owner)
 
 
 async def past(order: str) -> list[dict[str, Any]]:
-    """The newest decision about it, made again from its record; several where the text fits several orders."""
+    """The newest decision about the order, decided again from its record; several where `order` fits several orders."""
     match = _ORDER.fullmatch(order)
     if match is None:
         raise SettingsError(f"{order[:200]!r} is no order: owner/dseq/gseq/oseq, or dseq, dseq/gseq, dseq/gseq/oseq")
@@ -37,7 +40,8 @@ async def past(order: str) -> list[dict[str, Any]]:
         newest = {one.order: one for one in reversed(found) if _fits(one, match)}
         if not newest:
             raise StoreError(
-                f"no decision about {order} is kept: it was not seen, or is older than LESSOR_DECISIONS_AGE"
+                f"no decision about {order} is kept: the provider did not see the order, or decided on it more than "
+                "LESSOR_DECISIONS_AGE ago"
             )
         return [await _explained(database, one) for one in newest.values()]
 

@@ -1,17 +1,18 @@
-"""Decisions and explanations as lines for people."""
+"""Decisions about orders as text for operators and as JSON for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from provider.cli.output import table_lines, utc_time
 from provider.market.record.decisions import StoredDecision
 
 __all__ = ["decision_json", "decision_lines", "explained_lines"]
 
+_COLUMNS = ("TIME", "ORDER", "DECISION")
 _NODES = 200
-"""Lines about nodes; a cluster of thousands is asked for with --json."""
+"""The most lines about nodes; --json has all."""
 
 
 def decision_json(one: StoredDecision) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def decision_json(one: StoredDecision) -> dict[str, Any]:
     price = one.price
     return {
         "decision": one.id,
-        "at": _time(one.decided_at),
+        "at": utc_time(one.decided_at),
         "order": str(one.order),
         "verdict": one.verdict,
         "price": None if price is None else f"{price.amount.normalize():f}{price.denom}",
@@ -29,28 +30,25 @@ def decision_json(one: StoredDecision) -> dict[str, Any]:
 
 
 def decision_lines(found: Sequence[StoredDecision]) -> list[str]:
-    """One line a decision, newest first."""
-    if not found:
-        return ["no decisions are kept"]
-    return [_line(decision_json(one)) for one in found]
+    """A table with a row for each decision, newest first."""
+    return table_lines((_row(decision_json(one)) for one in found), header=_COLUMNS) or ["no decisions are kept"]
 
 
-def _line(one: dict[str, Any]) -> str:
-    start = f"{one['at']}  {one['order']}  "
+def _row(one: dict[str, Any]) -> tuple[str, str, str]:
     if one["verdict"] == "bid":
-        return start + f"bid {one['price']}" + (f": {one['outcome']}" if one["outcome"] else "")
+        return one["at"], one["order"], f"bid {one['price']}" + (f": {one['outcome']}" if one["outcome"] else "")
     more = len(one["reasons"]) - 1
     first = (one["reasons"] or ["?"])[0]
-    return f"{start}declined: {first}" + (f" (and {more} more)" if more > 0 else "")
+    return one["at"], one["order"], f"declined: {first}" + (f" (and {more} more)" if more > 0 else "")
 
 
 def explained_lines(found: dict[str, Any]) -> Iterator[str]:
-    """Verdict, checks, price, nodes."""
+    """The verdict, each check, the price line by line, and each node that does not fit."""
     yield f"group {found['group']}" + (f" of {found['order']}" if "decision" in found else "")
     if "decision" in found:
-        yield f"  decision {found['decision']} of {_time(found['decided_at'])}"
+        yield f"  decision {found['decision']} of {utc_time(found['decided_at'])}"
         if not found["same_verdict"]:
-            yield "  made again by this version it is another one: what follows is today's reasoning"
+            yield "  this version of Lessor decides otherwise; what follows is its own reasoning"
     yield f"  {_verdict(found)}"
     if found.get("outcome"):
         yield f"  became: {found['outcome']}"
@@ -72,17 +70,18 @@ def _verdict(found: dict[str, Any]) -> str:
 def _price_lines(found: dict[str, Any]) -> Iterator[str]:
     if found["lines"]:
         yield f"  price ({found['unit']})"
-    for line in found["lines"]:
-        yield f"    {line['amount']:>24}  {line['quantity']} {line['what']} × {line['each']}"
+    rows = [(line["amount"], f"{line['quantity']} {line['what']} × {line['each']}") for line in found["lines"]]
+    yield from (f"    {line}" for line in table_lines(rows, right={0}))
     if found["script"]:
-        yield from _told("price script read", found["script"]["input"])
-        yield from _told("price script wrote", found["script"]["output"])
+        rows = [*_labelled("price script read", found["script"]["input"])]
+        rows += _labelled("price script wrote", found["script"]["output"])
+        yield from (f"  {line}" for line in table_lines(rows))
 
 
-def _told(what: str, text: str) -> Iterator[str]:
-    first, *others = text.strip().split("\n")
-    yield f"  {what:18}  {first}"
-    yield from (f"  {'':18}  {line}" for line in others)
+def _labelled(label: str, text: str) -> Iterator[tuple[str, str]]:
+    """A row for each line of `text`, the first with the label."""
+    for index, line in enumerate(text.strip().split("\n")):
+        yield "" if index else label, line
 
 
 def _node_lines(found: dict[str, Any]) -> Iterator[str]:
@@ -95,7 +94,3 @@ def _node_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"    {name}: {'; '.join(words)}"
     if len(against) > _NODES:
         yield f"    and {len(against) - _NODES} more nodes (--json has all)"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")

@@ -1,4 +1,4 @@
-"""`lessor bid explain --sdl`: an SDL's groups, asked of the running provider."""
+"""`lessor bid explain --sdl`: what the running provider would decide about an SDL's groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["what_if"]
 
 
 def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
-    """One explanation a group. Raises `SettingsError` for what is no SDL or no price, `NobodyAnswers` without a
-    provider.
+    """One explanation for each group. Raises `SettingsError` when the file is no SDL or `price` is no price, and
+    `NobodyAnswers` when no provider runs.
     """
     document = _read(file)
     groups = tuple(_priced(group, price) for group in document.groups) if price else document.groups
@@ -43,7 +43,7 @@ def _read(file: Path) -> Sdl:
 
 
 def _priced(group: GroupSpec, text: str) -> GroupSpec:
-    """As if each unit said it; without a denom the unit's own."""
+    """The group with this maximum price for each unit; an amount without a denom keeps the unit's denom."""
     try:
         coin = parse_coin(text) if not text.replace(".", "", 1).isdigit() else None
         amount = Decimal(text) if coin is None else coin.amount

@@ -28,7 +28,7 @@ def demo(
     denom: Annotated[str, typer.Option(help="Rewrite the SDL's prices to this denom, for example uact.")] = "",
     data: Annotated[Path, typer.Option(help="Folder for everything; what an earlier demo left is removed.")] = _DATA,
 ) -> None:
-    """Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease through its whole life.
+    """Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease from start to end.
 
     Everything listens on loopback only and stops with this command. Needs a checkout; missing tools are built first.
     """

@@ -35,7 +35,10 @@ def up(
     nodes: Annotated[int, typer.Option(min=1, max=100, help="Simulated nodes; the last one has GPUs.")] = 3,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when it is ready; stop it with `down`.")] = False,
 ) -> None:
-    """Start it; builds missing tools first. Without --detach it runs until Ctrl-C, and ends with this command."""
+    """Start the control plane; missing tools are built first.
+
+    Without --detach it runs until Ctrl-C, and ends with this command.
+    """
     from devnet.controlplane import ControlPlane, default_nodes  # noqa: PLC0415  only this command needs them
     from devnet.errors import DevnetError  # noqa: PLC0415
     from devnet.tools import CONTROL_PLANE, ensure_tools, voice  # noqa: PLC0415
@@ -56,7 +59,10 @@ def up(
 
 
 def down(data: _Data = _DEFAULT) -> None:
-    """Stop what runs in this folder and wait for its end; nothing running is fine."""
+    """Stop the control plane and wait for its end.
+
+    It is no error when none runs in this folder.
+    """
     from devnet.controlplane import stop_supervisor  # noqa: PLC0415
 
     stopped = stop_supervisor(data.absolute())
@@ -64,7 +70,10 @@ def down(data: _Data = _DEFAULT) -> None:
 
 
 def status(data: _Data = _DEFAULT) -> None:
-    """Print the state as JSON. Exit code 1 unless it is ready."""
+    """Print the state of the control plane as JSON.
+
+    Exit code 1: it is not ready.
+    """
     from devnet.controlplane import read_state  # noqa: PLC0415
 
     found = read_state(data.absolute())

@@ -1,4 +1,4 @@
-"""`lessor diff`: what another manifest would change for a lease that runs."""
+"""`lessor diff`: what another manifest would change for a running lease."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ from lease.manifest import Manifest
 from lease.printable import printable
 from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
+from provider.cli.output import failure, warn
+from provider.cli.trial import preview_beside
+from provider.daemon.backends import engine_config
+from provider.daemon.lease_specs import cluster_facts, spec_maker
 from provider.errors import ProviderError
+from provider.kube.client import KubeCluster
 from provider.settings import Settings, load_settings
+from stacks.engine import EngineError
 
-__all__ = ["register"]
+__all__ = ["diff"]
 
 _LARGEST = 8 * 1024 * 1024
 _FAILED, _CHANGED = 1, 2
@@ -35,14 +41,9 @@ _COLOURS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("diff")(diff)
-
-
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """`refused`: why the provider would not apply it."""
+    """`refused`: the changes that the provider would not apply."""
 
     changes: Sequence[ShownChange]
     note: str
@@ -50,27 +51,22 @@ class _Difference:
 
 
 def diff(
-    file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - for standard input.")],
+    file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - reads standard input.")],
     *,
-    lease: Annotated[str, typer.Option(help="OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, as in the provider's log.")],
+    lease: Annotated[str, typer.Option(help="The lease: OWNER/DSEQ/GSEQ/OSEQ/PROVIDER.")],
     objects: Annotated[
-        bool, typer.Option("--objects", help="Only compare the objects; neither Pulumi nor the stack is needed.")
+        bool, typer.Option("--objects", help="Compare only the objects; needs neither Pulumi nor the stack.")
     ] = False,
-    exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 2 when something would change, else with 0.")
-    ] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 2 when something would change.")] = False,
 ) -> None:
-    """Show what would change for a running lease if its tenant sent FILE, as Pulumi previews it.
+    """Show what another manifest would change for a running lease.
 
-    Run it where the provider runs, with the same settings (AP_HOME, KUBECONFIG, …). Nothing is written, nothing is
-    locked, and a running provider does not notice: the preview works on a copy of the stack's state. Values of the
-    environment and of credentials are hidden.
+    FILE is the manifest that the tenant might send. Pulumi previews it. Run the command where the provider runs, with
+    the same settings (AP_HOME, KUBECONFIG, …). It writes nothing and locks nothing, since the preview works on a copy
+    of the stack's state. Environment values and credentials are hidden.
 
-    Exit code: 0 no change, 1 an error or a version the provider would refuse; with --exit-code 2 for changes,
-    without it 0.
+    Exit code 1: an error, or the provider would refuse the manifest; 2: changes, with --exit-code; otherwise 0.
     """
-    from stacks.engine import EngineError  # noqa: PLC0415  other commands start without the engine's parts
-
     try:
         found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), parse_lease(lease), objects))
     except SdlInvalid as error:
@@ -98,8 +94,7 @@ def _read(file: str) -> bytes:
 
 
 def _failed(problem: str) -> typer.Exit:
-    typer.secho(f"lessor: {printable(problem.strip().replace(chr(10), '; '))}", err=True, fg=typer.colors.RED)
-    return typer.Exit(_FAILED)
+    return failure(problem.strip().replace("\n", "; "), code=_FAILED)
 
 
 def _first_of(invalid: SdlInvalid) -> str:
@@ -120,10 +115,7 @@ async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) ->
 
 
 async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:
-    """From the provider's cluster, with its own rules."""
-    from provider.daemon.lease_specs import cluster_facts, spec_maker  # noqa: PLC0415
-    from provider.kube.client import KubeCluster  # noqa: PLC0415
-
+    """Both versions, from the provider's cluster and by its own rules."""
     cluster = KubeCluster(settings.kubeconfig)
     try:
         facts = await cluster_facts(settings, cluster)
@@ -133,9 +125,6 @@ async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> V
 
 
 async def _previewed(versions: Versions, settings: Settings) -> list[ShownChange]:
-    from provider.cli.trial import preview_beside  # noqa: PLC0415
-    from provider.daemon.backends import engine_config  # noqa: PLC0415
-
     trial = await preview_beside(engine_config(settings), versions.wanted)
     if not trial.result.ok:
         raise NoDiff(f"the preview failed: {trial.result.error}")
@@ -148,7 +137,7 @@ def _show(found: _Difference) -> None:
         typer.secho(line, fg=_COLOURS.get(op))
     typer.echo(_summary(found.changes))
     if found.note:
-        typer.secho(f"note: {printable(found.note)}", err=True, fg=typer.colors.YELLOW)
+        warn(f"note: {found.note}")
     for refusal in found.refused:
         typer.secho(f"refused: {printable(str(refusal))}", err=True, fg=typer.colors.RED)
 

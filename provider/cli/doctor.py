@@ -26,7 +26,10 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of objects, one a tool.")] = False,
 ) -> None:
-    """Show every tool: where it was found, which version, and what to do. Exit code 1 when one is missing."""
+    """Show every tool, where it was found, and how to get a missing one.
+
+    Exit code 1: a tool is missing.
+    """
     from devnet.errors import DevnetError  # noqa: PLC0415  other commands start without the devnet
     from devnet.tools import ensure_tools, survey, voice  # noqa: PLC0415
 

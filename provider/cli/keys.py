@@ -1,48 +1,40 @@
-"""`lessor keys`: whose provider this is. Addresses and balances only; what signs is never shown.
+"""`lessor keys`: the provider's address and balance. The key itself is never shown.
 
-Exit code 2: wrong settings. A node that does not answer costs the balance, not the answer.
+Exit code 2: wrong settings. When no node answers, only the balance is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from lease.printable import printable
+from provider.chain.comet import CometChain
+from provider.chain.keys import key_source, load_key
+from provider.cli.output import JsonOption, failure, print_result, table_lines
 from provider.errors import ChainError, SettingsError
+from provider.protocols.clock import SystemClock
 from provider.settings import Settings, load_settings
 
-__all__ = ["register"]
+__all__ = ["key_facts", "keys"]
 
-_WRONG_SETTINGS = 2
 _PATH = "m/44'/118'/0'/0/"
 
 
-def register(app: typer.Typer) -> None:
-    """Add `keys`."""
-    app.command()(keys)
+def keys(*, as_json: JsonOption = False) -> None:
+    """Show the provider's address, where its key comes from, and its balance.
 
-
-def keys(*, as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
-    """The provider's address, where its key comes from, and what the account holds, if a node answers (AP_NODE)."""
+    The balance needs a node of the chain (AP_NODE). The key itself is never shown.
+    """
     try:
-        document = asyncio.run(_told(load_settings()))
+        document = asyncio.run(key_facts(load_settings()))
     except SettingsError as error:
-        typer.secho(f"lessor: {printable(str(error))}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(_WRONG_SETTINGS) from None
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-        return
-    for name, value in document.items():
-        typer.echo(f"{name:<12} {_text(value)}")
+        raise failure(error) from None
+    lines = table_lines((name, _text(value)) for name, value in document.items())
+    print_result(document, lines, as_json=as_json)
 
 
-async def _told(settings: Settings) -> dict[str, Any]:
-    from provider.chain.keys import key_source, load_key  # noqa: PLC0415  other commands start without cosmpy
-
+async def key_facts(settings: Settings) -> dict[str, Any]:
+    """The JSON document of the command: address, source of the key, balance by denom or why it is not known."""
     key, source = load_key(settings), key_source(settings)
     document: dict[str, Any] = {"address": key.address, "key": source}
     if "MNEMONIC" in source:
@@ -53,9 +45,6 @@ async def _told(settings: Settings) -> dict[str, Any]:
 
 
 async def _held(settings: Settings, address: str) -> dict[str, Any]:
-    from provider.chain.comet import CometChain  # noqa: PLC0415
-    from provider.protocols.clock import SystemClock  # noqa: PLC0415
-
     async with CometChain(settings, clock=SystemClock()) as chain:
         try:
             head = await chain.head()
@@ -68,4 +57,4 @@ async def _held(settings: Settings, address: str) -> dict[str, Any]:
 def _text(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{amount}{denom}" for denom, amount in value.items()) or "nothing: send it some uakt for fees"
-    return printable(str(value))
+    return str(value)

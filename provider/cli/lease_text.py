@@ -1,19 +1,20 @@
-"""Leases and runs as an operator reads them, and as programs do."""
+"""Leases and runs as text for operators and as JSON for programs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from lease.ids import LeaseId, namespace_name
+from provider.cli.output import table_lines, utc_time
 from provider.lifecycle.state import LeaseStatus
 from provider.runs.log import RunOutcome, StoredRun
 from stacks.common import Operation, StackResult
 
 __all__ = [
+    "attention_lines",
     "brake_lines",
     "history_lines",
     "lease_json",
@@ -21,7 +22,6 @@ __all__ = [
     "run_json",
     "show_json",
     "show_lines",
-    "standing_lines",
 ]
 
 _HASH = 12
@@ -31,42 +31,36 @@ _COLUMNS = ("LEASE", "OWNER", "NAMESPACE", "SINCE", "STATE")
 
 
 def list_lines(statuses: Sequence[LeaseStatus]) -> list[str]:
-    """A table; the reason stands behind the state, as long as it is."""
-    rows = [_COLUMNS, *(_row(status) for status in statuses)]
-    if not statuses:
-        return ["no lease is known"]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
-    return [
-        "  ".join((*(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)), row[-1])) for row in rows
-    ]
+    """A table with a row for each lease; the last column holds the state and the whole reason for it."""
+    return table_lines(map(_row, statuses), header=_COLUMNS) or ["no lease is known"]
 
 
 def brake_lines(held: Collection[LeaseId]) -> list[str]:
-    """What the teardown brake holds, and the words for it; nothing when it holds nothing."""
+    """The leases that the teardown brake holds and the command that releases them; empty when it holds none."""
     if not held:
         return []
     names = ", ".join(_short(lease) for lease in sorted(held))
     return [f"teardown brake: {len(held)} closed leases wait for `lessor lease release-brake` ({names})"]
 
 
-def standing_lines(standing: Mapping[str, Any]) -> list[str]:
-    """What waits for an operator's word, and the word."""
-    suspects = [f"looks closed  {lease}: {reason}" for lease, reason in standing["suspects"].items()]
-    braked = [f"brake         {lease}: `lessor lease release-brake` lets it go" for lease in standing["braked"]]
-    stacks = [f"stack         {stack}: no lease is known for it" for stack in standing["unknown_stacks"]]
-    return [*suspects, *braked, *stacks] or ["nothing waits for a word"]
+def attention_lines(found: Mapping[str, Any]) -> list[str]:
+    """What needs an operator's decision: leases that look closed, leases that the brake holds, unknown stacks."""
+    suspects = [("looks closed", f"{lease}: {reason}") for lease, reason in found["suspects"].items()]
+    braked = [("brake", f"{lease}: `lessor lease release-brake` deletes it") for lease in found["braked"]]
+    stacks = [("stack", f"{stack}: no lease is known for it") for stack in found["unknown_stacks"]]
+    return table_lines([*suspects, *braked, *stacks]) or ["nothing needs a decision"]
 
 
 def show_lines(status: LeaseStatus, runs: Sequence[StoredRun]) -> list[str]:
-    """State, what runs by its hashes, and sums over the runs that are kept."""
+    """The state, the hashes of what runs, and the number of kept runs by outcome."""
     running = _running(runs)
     outcomes = Counter(run.outcome.value for run in runs)
     facts = {
         "lease": str(status.lease),
         "namespace": namespace_name(status.lease),
-        "state": f"{status.phase.value}, since {_time(status.since)}",
+        "state": f"{status.phase.value}, since {utc_time(status.since)}",
         "reason": status.reason,
-        "tries": f"{status.attempts} in a row ended in trouble of the provider's own" if status.attempts else "",
+        "tries": f"{status.attempts} in a row failed for reasons of the provider's own" if status.attempts else "",
         "running": f"spec {running.spec_hash[:_HASH]}, manifest {running.manifest_hash[:_HASH] or '?'}"
         if running
         else "",
@@ -74,7 +68,7 @@ def show_lines(status: LeaseStatus, runs: Sequence[StoredRun]) -> list[str]:
         "error": runs[0].error if runs else "",
         "runs": ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())),
     }
-    return [f"{name:<10} {value}" for name, value in facts.items() if value]
+    return table_lines((name, value) for name, value in facts.items() if value)
 
 
 def history_lines(runs: Sequence[StoredRun]) -> list[str]:
@@ -87,7 +81,7 @@ def lease_json(status: LeaseStatus) -> dict[str, Any]:
         "namespace": namespace_name(status.lease),
         "state": status.phase.value,
         "reason": status.reason,
-        "since": _time(status.since),
+        "since": utc_time(status.since),
         "attempts": status.attempts,
     }
 
@@ -104,15 +98,15 @@ def show_json(status: LeaseStatus, runs: Sequence[StoredRun]) -> dict[str, Any]:
 
 
 def run_json(run: StoredRun) -> dict[str, Any]:
-    """`result` is what the engine said, masked; null while it runs, or when the store's key is missing."""
+    """`result` is the engine's result, masked; null while the run goes on, or when the store's key is missing."""
     return {
         "id": run.id,
         "operation": run.operation.value,
         "asked_by": run.reason.value,
         "spec_hash": run.spec_hash,
         "manifest_hash": run.manifest_hash,
-        "started_at": _time(run.started_at),
-        "ended_at": None if run.ended_at is None else _time(run.ended_at),
+        "started_at": utc_time(run.started_at),
+        "ended_at": None if run.ended_at is None else utc_time(run.ended_at),
         "outcome": run.outcome.value,
         "summary": dict(run.summary or {}),
         "cause": run.cause,
@@ -124,7 +118,7 @@ def run_json(run: StoredRun) -> dict[str, Any]:
 def _row(status: LeaseStatus) -> tuple[str, ...]:
     state = f"{status.phase.value}: {status.reason}" if status.reason else status.phase.value
     short = namespace_name(status.lease)[:8]
-    return (_short(status.lease), status.lease.owner, short, _time(status.since), " ".join(state.split()))
+    return (_short(status.lease), status.lease.owner, short, utc_time(status.since), " ".join(state.split()))
 
 
 def _short(lease: LeaseId) -> str:
@@ -155,7 +149,9 @@ def _headline(run: StoredRun) -> str:
     took = "" if run.ended_at is None else f" in {run.ended_at - run.started_at:.2f} s"
     sums = ", ".join(f"{count} {op}" for op, count in (run.summary or {}).items() if op != "same")
     how = f"{run.outcome.value}{f' ({run.cause})' if run.cause else ''}{took}"
-    return "; ".join(filter(None, (f"{_time(run.started_at)} {run.operation.value} ({run.reason.value}): {how}", sums)))
+    return "; ".join(
+        filter(None, (f"{utc_time(run.started_at)} {run.operation.value} ({run.reason.value}): {how}", sums))
+    )
 
 
 def _result_lines(result: StackResult) -> Iterator[str]:
@@ -176,7 +172,3 @@ def _value(value: str | None) -> str:
     if value is None:
         return "nothing"
     return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value)} characters)"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -13,37 +13,43 @@ import typer
 
 from lease.ids import namespace_name
 from lease.printable import printable
+from provider.cli.lease_store import one_lease
+from provider.cli.output import failure, warn
 from provider.cli.pulumi_verbs import Effect, Verb, verb_of
+from provider.daemon.backends import engine_config
 from provider.errors import ProviderError, SettingsError, StoreError
+from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.settings import Settings, load_settings
+from provider.store import open_database
+from provider.store.ring import open_ring
+from stacks.common import ResourceChange, StackResult
 from stacks.engine import EngineConfig, EngineError
+from stacks.stock_cli import exists, run_stock, working_on
 
-__all__ = ["register"]
+__all__ = ["pulumi"]
 
 _REFUSED = 2
 _PROGRAM = (
-    "a lease has no program on disk: the provider makes its objects from the tenant's manifest. `lessor diff` previews "
-    "another manifest; a changed one is applied when its tenant sends it"
+    "a lease has no program on disk, since the provider makes its objects from the tenant's manifest. `lessor diff` "
+    "previews another manifest; the provider applies a manifest when the tenant sends it"
 )
-_HELP = "Its id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("pulumi")(pulumi)
+_HELP = "The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
 
 
 def pulumi(
     lease: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="What Pulumi is told, after --.", metavar="-- ARGS")
+        list[str] | None, typer.Argument(help="The arguments of Pulumi, after --.", metavar="-- ARGS")
     ] = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; goes on to Pulumi's own question too.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask for confirmation, and answer Pulumi's own question.")
+    ] = False,
 ) -> None:
-    """Run the Pulumi command line on the stack of LEASE, with its state, its secrets and its lock.
+    """Run the Pulumi command line on the stack of a lease.
 
-    Look, at any time, also while the provider runs:
+    Pulumi works on the stack's own state, secrets and lock. Commands that only read work at any time, also while the
+    provider runs:
 
       lessor pulumi LEASE -- stack
 
@@ -51,7 +57,7 @@ def pulumi(
 
       lessor pulumi LEASE -- refresh --preview-only
 
-    Change, after a question; refused while the provider works on this very stack:
+    Commands that change something ask for confirmation, and are refused while the provider works on this stack:
 
       lessor pulumi LEASE -- refresh
 
@@ -59,24 +65,20 @@ def pulumi(
 
       lessor pulumi LEASE -- cancel
 
-    Verbs that need a program (up, preview) are not for leases: the provider applies manifests, `lessor diff` previews
-    them. What you change and the manifest does not say is put right by the next update of the provider, and what is
-    destroyed here while its lease is open is made again. Each change is in `lessor lease history LEASE`.
+    Commands that need a program (up, preview) do not work on a lease: the provider applies manifests, and `lessor diff`
+    previews them. The next update by the provider undoes a change that contradicts the manifest, and makes again what
+    was destroyed here while the lease is open. `lessor lease history LEASE` lists each change.
 
-    Run it where the provider runs, as its user and with its settings (AP_HOME, KUBECONFIG, …). Exit code: Pulumi's;
-    2 when it was not run.
+    Run the command where the provider runs, as its user and with its settings (AP_HOME, KUBECONFIG, …). Exit code:
+    Pulumi's; 2 when Pulumi was not run.
     """
     try:
         raise typer.Exit(_run(lease, verb_of(arguments or [], yes=yes), yes=yes))
     except (ProviderError, EngineError, ValueError) as error:
-        typer.secho(f"lessor: {printable(str(error))}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(_REFUSED) from None
+        raise failure(error, code=_REFUSED) from None
 
 
 def _run(lease: str, verb: Verb, *, yes: bool) -> int:
-    from provider.cli.lease_store import one_lease  # noqa: PLC0415
-    from provider.daemon.backends import engine_config  # noqa: PLC0415  other commands start without the daemon's parts
-
     if verb.effect is Effect.NEEDS_PROGRAM:
         raise SettingsError(f"pulumi {verb.name}: {_PROGRAM}")
     settings = load_settings()
@@ -87,8 +89,6 @@ def _run(lease: str, verb: Verb, *, yes: bool) -> int:
 
 
 def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Settings, yes: bool) -> int:
-    from stacks.stock_cli import exists, run_stock, working_on  # noqa: PLC0415  imports Pulumi's SDK
-
     if not exists(config, stack):
         raise SettingsError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
     if verb.effect is Effect.READS:
@@ -96,8 +96,8 @@ def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Setting
     _ask(stack, verb, yes=yes)
     if busy := working_on(config, stack):
         raise SettingsError(
-            f"stack {stack} is being worked on (process {', '.join(map(str, busy))}): wait until it is done, "
-            "`lessor lease show` says what runs"
+            f"stack {stack} is in use (process {', '.join(map(str, busy))}): wait until the operation has ended, "
+            "`lessor lease show` shows what runs"
         )
     number = _begun(settings, stack, verb)
     code = None
@@ -113,16 +113,13 @@ def _ask(stack: str, verb: Verb, *, yes: bool) -> None:
         return
     command = shlex.join(["pulumi", *verb.arguments])
     if not sys.stdin.isatty():
-        raise SettingsError(f"{printable(command)} may change stack {stack}: say --yes before -- if that is meant")
+        raise SettingsError(f"{printable(command)} may change stack {stack}: give --yes before -- to confirm")
     if not typer.confirm(f"{printable(command)}\nmay change stack {stack}, which a tenant may be using. Run it?"):
         raise SettingsError("not run")
 
 
 def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:
-    """When, and the number of the run in the history. Without its history nothing is changed: StoreError."""
-    from provider.runs.log import RunReason, StoredRun, begin_run  # noqa: PLC0415
-    from provider.store import open_database  # noqa: PLC0415
-
+    """Record the run in the history; its time and number. Raises `StoreError`: what is not recorded is not run."""
     at = time.time()
 
     async def write() -> int:
@@ -136,17 +133,12 @@ def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:
 
 
 def _ended(settings: Settings, stack: str, verb: Verb, *, number: tuple[float, int], code: int | None) -> None:
-    """What Pulumi was told, without values, and how it ended. A store that fails now is told, the exit code stays."""
-    from provider.runs.log import RunOutcome, RunReason, StoredRun, end_run  # noqa: PLC0415
-    from provider.store import open_database  # noqa: PLC0415
-    from provider.store.ring import open_ring  # noqa: PLC0415
-    from stacks.common import ResourceChange, StackResult  # noqa: PLC0415
-
+    """Record the run's outcome, and the verb without its values. A failing store is a warning; the exit code stays."""
     at, run_id = number
     now, ok = time.time(), code == 0
     error = "" if ok else f"pulumi {verb.name} " + ("was not run" if code is None else f"ended with {code}")
-    told = (ResourceChange("run", "pulumi", verb.name),)
-    result = StackResult(verb.operation, stack, ok=ok, seconds=round(now - at, 3), changes=told, error=error)
+    changes = (ResourceChange("run", "pulumi", verb.name),)
+    result = StackResult(verb.operation, stack, ok=ok, seconds=round(now - at, 3), changes=changes, error=error)
     run = StoredRun(stack, verb.operation, at, RunReason.OPERATOR, ended_at=now, error=error, result=result, id=run_id)
     run = replace(run, outcome=RunOutcome.DONE if ok else RunOutcome.FAILED)
 
@@ -160,4 +152,4 @@ def _ended(settings: Settings, stack: str, verb: Verb, *, number: tuple[float, i
     try:
         asyncio.run(write())
     except StoreError as problem:
-        typer.secho(f"lessor: the history could not be written: {problem}", err=True, fg=typer.colors.YELLOW)
+        warn(f"lessor: the history could not be written: {problem}")

@@ -1,4 +1,4 @@
-"""What a Pulumi command line is about to do: only look, change something, or what no lease's stack can."""
+"""The effect of a Pulumi command line: it reads, it changes something, or it needs a program, which no lease has."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`name` has one or two words and never a value, which may be secret. `arguments` are what the command line gets.
+    """`name` has one or two words and never holds a value, which may be secret. `arguments` go to the command line.
 
-    `operation`: the kind of engine run that it is written down as.
+    `operation`: the kind of run that the history records.
     """
 
     name: str
@@ -45,8 +45,8 @@ _HELP = frozenset({"--help", "-h"})
 _ALONE = frozenset(
     {"--preview-only", "--diff", "--json", "-j", "--non-interactive", "--show-sames", "--suppress-outputs"}
 )
-"""Flags without a value. Beside any other a word like one of these may be its value (`--message --preview-only`), or be
-taken back (`--preview-only=false`): then it may change something.
+"""Flags without a value. Beside any other flag a word like one of these may be that flag's value (`--message
+--preview-only`) or be undone (`--preview-only=false`), so such a command line may change something.
 """
 _ASKING = frozenset(
     {
@@ -54,7 +54,7 @@ _ASKING = frozenset(
         *("state rename", "state repair", "state unprotect"),
     }
 )
-"""Verbs with a question of their own, which `--yes` answers."""
+"""Verbs that ask for confirmation, which `--yes` answers."""
 _KNOWN = (
     _READING
     | _PROGRAMS
@@ -62,14 +62,13 @@ _KNOWN = (
     | {"config rm", "config set", "config set-all", "plugin install", "plugin rm", "stack import", "stack init"}
     | {"stack change-secrets-provider", "stack rename", "stack select", "stack tag", "stack unselect"}
 )
-_NOBODY = "--client=127.0.0.1:1"
-"""A language host that is never called; else the command line looks for Python's, which a lease has no use for."""
+_UNUSED_HOST = "--client=127.0.0.1:1"
+"""A language host that Pulumi never calls. Without the flag Pulumi looks for Python's host, which no lease needs."""
 
 
 def verb_of(arguments: Sequence[str], *, yes: bool = False) -> Verb:
-    """What these arguments mean. Whatever is not known to only read changes something; `yes` goes on to the verb.
-
-    Flags in front of the verb hide it, so such a command line counts as one that changes something.
+    """The verb of these arguments. A verb that is not known to only read counts as one that changes something, and so
+    do flags before the verb, which hide it. `yes` adds the verb's own flag `--yes`.
     """
     words = [*arguments]
     name = _name(words)
@@ -78,7 +77,7 @@ def verb_of(arguments: Sequence[str], *, yes: bool = False) -> Verb:
 
 
 def _name(words: Sequence[str]) -> str:
-    """The verb, only if it is one we know: anything else may be a value at a wrong place."""
+    """The verb if it is known; otherwise a description, since an unknown word may be a secret value."""
     if not words:
         return "help"
     first = _ALIASES.get(words[0], words[0])
@@ -108,7 +107,7 @@ def _added(name: str, words: Sequence[str], yes: bool) -> list[str]:
     helps = _HELP & set(words)
     added = []
     if name in _WITHOUT_HOST and not helps and not any(word.startswith("--client") for word in words):
-        added.append(_NOBODY)
+        added.append(_UNUSED_HOST)
     if yes and name in _ASKING and not helps and not {"--yes", "-y"} & set(words):
         added.append("--yes")
     return added

@@ -1,4 +1,4 @@
-"""`lessor render`: the Kubernetes objects of an SDL, without a cluster."""
+"""`lessor render`: the Kubernetes objects that an SDL becomes, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lease.sdl import read_sdl
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.units import parse_endpoint, parse_hostname, parse_object_name
 
-__all__ = ["register"]
+__all__ = ["render"]
 
 _OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 _PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
@@ -34,20 +34,15 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("render")(render)
-
-
 def _account(value: str) -> str:
-    """It becomes a label value, so it must at least look like an address."""
+    """The address as it is. Raises `typer.BadParameter` for text that is no address: it becomes a label's value."""
     if len(value) > 63 or not _ACCOUNT.fullmatch(value):
         raise typer.BadParameter(f"{value!r} is no bech32 address, such as {_OWNER}")
     return value
 
 
 def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], list[str] | str | None]:
-    """A callback that has `parse` look at each value; what it refuses is the option's error."""
+    """A callback that parses each value of an option; a `ValueError` becomes the option's error."""
 
     def check(value: list[str] | str | None) -> list[str] | str | None:
         try:
@@ -62,35 +57,49 @@ def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], lis
 
 
 def render(
-    file: Annotated[str, typer.Argument(help="An SDL file, or - for standard input.")],
+    file: Annotated[str, typer.Argument(help="An SDL; - reads standard input.")],
     *,
-    owner: Annotated[str, typer.Option(help="Tenant's address.", callback=_account)] = _OWNER,
-    dseq: Annotated[int, typer.Option(min=1, max=2**64 - 1, help="Deployment sequence.")] = 1,
-    provider: Annotated[str, typer.Option(help="Provider's address.", callback=_account)] = _PROVIDER,
-    group: Annotated[str, typer.Option(help="Only this placement; otherwise all of them.")] = "",
-    mode: Annotated[IngressMode, typer.Option(help="How hostnames are served.")] = IngressMode.INGRESS,
+    owner: Annotated[str, typer.Option(help="The tenant's address.", callback=_account)] = _OWNER,
+    dseq: Annotated[int, typer.Option(min=1, max=2**64 - 1, help="The deployment sequence.")] = 1,
+    provider: Annotated[str, typer.Option(help="The provider's address.", callback=_account)] = _PROVIDER,
+    group: Annotated[str, typer.Option(help="Render only this placement.")] = "",
+    mode: Annotated[
+        IngressMode, typer.Option(help="How hostnames are published: by Ingress objects or by the Gateway API.")
+    ] = IngressMode.INGRESS,
     domain: Annotated[
         str,
-        typer.Option(help="Ingress domain; empty: no hostnames of the provider's own.", callback=_each(parse_hostname)),
+        typer.Option(
+            help="The ingress domain; without one, services get no hostname of the provider.",
+            callback=_each(parse_hostname),
+        ),
     ] = "",
     public_hostname: Annotated[
-        str, typer.Option(help="Where node ports are reached.", callback=_each(parse_hostname))
+        str, typer.Option(help="The hostname at which node ports are reached.", callback=_each(parse_hostname))
     ] = "provider.example.com",
     address: Annotated[
-        list[str] | None, typer.Option(help="Leased addresses in the order of their endpoints; repeatable.")
+        list[str] | None,
+        typer.Option(help="A leased IP address; repeat it in the order of the SDL's endpoints."),
     ] = None,
     runtime_class: Annotated[
-        str, typer.Option(help="For services without an NVIDIA card.", callback=_each(parse_object_name))
+        str,
+        typer.Option(help="The runtime class of services without an NVIDIA card.", callback=_each(parse_object_name)),
     ] = "",
-    policies: Annotated[bool, typer.Option(help="Network policies.")] = True,
+    policies: Annotated[bool, typer.Option(help="Render network policies.")] = True,
     api_server_endpoint: Annotated[
         list[str] | None,
-        typer.Option(help="address:port, for services that read the API; repeatable.", callback=_each(parse_endpoint)),
+        typer.Option(
+            help="address:port of the API server, for services that may read it. May be repeated.",
+            callback=_each(parse_endpoint),
+        ),
     ] = None,
-    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Environment and credentials in clear.")] = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Print environment values and credentials in clear.")
+    ] = False,
 ) -> None:
-    """Print the Kubernetes objects of an SDL as YAML documents. No cluster is asked; the reservation's choices (node,
-    card, addresses) are stand-ins, and the rollout label is 0.
+    """Print the Kubernetes objects of an SDL as YAML, without a cluster.
+
+    Where a provider would take the choices of a reservation, stand-ins are printed: the first card that fits, addresses
+    reserved for documentation, rollout label 0.
     """
     cluster = ClusterFacts(
         ingress_mode=mode,
@@ -104,7 +113,7 @@ def render(
         specs = list(_specs(_manifest(file), group, world))
         objects = [item for spec in specs for item in lease_objects(spec)]
     except OSError as error:
-        _refuse(f"cannot read {file}: {error.strerror}; give an SDL file, or - for standard input")
+        _refuse(f"cannot read {file}: {error.strerror}; name an SDL, or - for standard input")
     except (LeaseError, BuildError) as error:
         _refuse(str(error))
     sys.stdout.write(_documents(objects, show_secrets=show_secrets))
@@ -117,7 +126,7 @@ def _refuse(reason: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """What the chain and the cluster would have said."""
+    """What the chain and the cluster would supply."""
 
     owner: str
     dseq: int
@@ -133,10 +142,10 @@ def _manifest(file: str) -> Manifest:
 
 
 def _specs(manifest: Manifest, only: str, world: _World) -> Iterator[LeaseSpec]:
-    """One spec a placement, gseq in their order."""
+    """One spec for each placement; gseq counts them in their order."""
     names = [group.name for group in manifest]
     if only and only not in names:
-        raise LeaseError(f"--group: no placement is called {only!r}; there are: {', '.join(names)}")
+        raise LeaseError(f"--group: no placement is named {only!r}; the SDL has: {', '.join(names)}")
     for gseq, group in enumerate(manifest, 1):
         if only in ("", group.name):
             yield lease_spec(
@@ -151,7 +160,7 @@ def _specs(manifest: Manifest, only: str, world: _World) -> Iterator[LeaseSpec]:
 
 
 def _placements(group: Group) -> Mapping[int, GpuPlacement | None]:
-    """The first card that each service would take; `any` where every model will do."""
+    """The first card that each service accepts, by resource id; model `any` where the service accepts every model."""
     result: dict[int, GpuPlacement | None] = {}
     for service in group.services or ():
         requests = parse_gpu_requests(service.resources.gpu_attributes) if service.resources.gpu_units else ()
@@ -164,14 +173,14 @@ def _placements(group: Group) -> Mapping[int, GpuPlacement | None]:
 
 
 def _addresses(world: _World, group: Group) -> Mapping[str, str]:
-    """Given addresses first, then addresses reserved for documentation."""
+    """An address for each sharing key: first those of --address, then addresses reserved for documentation."""
     keys = sharing_keys(world.owner, group)
     stand_ins = (f"192.0.2.{number}" for number in range(1, 255))
     return dict(zip(keys, (*world.addresses, *stand_ins), strict=False))
 
 
 class _Dumper(yaml.SafeDumper):
-    """No anchors, and quotes around every text that some YAML parser might take for something else."""
+    """Writes no anchors, and quotes every text that some YAML parser might read as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

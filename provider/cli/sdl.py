@@ -1,6 +1,6 @@
-"""`lessor sdl`: check documents, and print what becomes of one. Reads files, asks nobody.
+"""`lessor sdl`: check SDLs, and print what a client makes of one. It reads files and needs no provider.
 
-Exit code 0: all is well; 1: a document cannot be deployed; 2: a file cannot be read.
+Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot be read.
 """
 
 from __future__ import annotations
@@ -22,63 +22,55 @@ from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES, source_lines
 
-__all__ = ["register"]
+__all__ = ["check", "groups", "hash_", "manifest"]
 
-_HELP = "An SDL of version 2.0 or 2.1, or - for standard input."
+_HELP = "An SDL of version 2.0 or 2.1; - reads standard input."
 _File = Annotated[Path, typer.Argument(help=_HELP, metavar="FILE")]
 _Files = Annotated[list[Path], typer.Argument(help=_HELP, metavar="FILE...")]
 _INVALID, _UNREADABLE = 1, 2
 
-sdl = typer.Typer(no_args_is_help=True, help="Check an SDL; print its hash, manifest or group specs.")
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.add_typer(sdl, name="sdl")
-
-
-@sdl.command()
 def check(files: _Files) -> None:
-    """Show everything that is wrong in each file, with the line it is in."""
+    """List every error in each SDL, with its line.
+
+    Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot be read.
+    """
     if files.count(Path("-")) > 1:
-        typer.echo("-: given twice, and standard input can be read once only", err=True)
+        typer.echo("-: given twice; standard input can be read only once", err=True)
         raise typer.Exit(_UNREADABLE)
     worst = 0
     for file in files:
         try:
-            _praise(file, _read(file))
+            _confirm(file, _read(file))
         except typer.Exit as refused:
             worst = max(worst, refused.exit_code)
     raise typer.Exit(worst)
 
 
-def _praise(file: Path, document: Sdl) -> None:
+def _confirm(file: Path, document: Sdl) -> None:
     groups = ", ".join(group.name for group in document.groups)
     services = sum(len(group.services or ()) for group in document.manifest)
     text = printable(f"{file}: valid; {services} service{'s' * (services != 1)} in {groups}")
     Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
 
 
-@sdl.command(name="hash")
 def hash_(file: _File) -> None:
     """Print the hash that goes on chain, in hex."""
     typer.echo(_read(file).version.hex())
 
 
-@sdl.command()
 def manifest(file: _File) -> None:
     """Print the manifest as JSON, as a client sends it."""
     typer.echo(manifest_json(_read(file).manifest, indent=2))
 
 
-@sdl.command()
 def groups(file: _File) -> None:
     """Print the group specs as JSON, as they go on chain."""
     typer.echo(groups_json(_read(file).groups, indent=2))
 
 
 def _read(file: Path) -> Sdl:
-    """The document, or what is wrong on standard error and an exit code."""
+    """The document. Raises `typer.Exit` when it cannot be read or is invalid, with the findings on standard error."""
     content = _content(file)
     if len(content) > MAX_BYTES:
         typer.echo(printable(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long"), err=True)
@@ -91,7 +83,7 @@ def _read(file: Path) -> Sdl:
 
 
 def _content(file: Path) -> bytes:
-    """At most one byte more than a document may have, which tells that it is too long."""
+    """At most one byte more than a document may have, so that the caller sees that it is too long."""
     try:
         if str(file) == "-":
             return _standard_input().read(MAX_BYTES + 1)
@@ -103,13 +95,13 @@ def _content(file: Path) -> bytes:
 
 
 def _standard_input() -> BinaryIO:
-    if sys.stdin is None:  # Python's word for a closed one
+    if sys.stdin is None:  # it was closed before Python started
         raise OSError(errno.EBADF, "standard input is closed")
     return sys.stdin.buffer
 
 
 def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
-    """Each finding as compilers show them: place and problem, the line, a caret below the column."""
+    """Print each finding as compilers do: place and problem, the line, a caret below the column."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in findings:
         head = Text(printable(f"{finding.file}:{finding.line}:{finding.column}: "), style="bold")
@@ -125,9 +117,7 @@ def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
 
 
 def _show_line(console: Console, line: str, finding: Finding) -> None:
-    """The line, cut to what is around the column; tabs are kept and wide characters counted, so that the caret
-    stands right.
-    """
+    """Print the part of the line around the column. Tabs are kept and wide characters counted for the caret's place."""
     start = max(0, finding.column - 81)
     shown = printable(line[start : start + 160])
     number = f"{finding.line:>5} | "

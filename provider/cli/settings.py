@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lease.printable import printable_line
+from provider.cli.output import failure
+from provider.errors import SettingsError
+from provider.settings import load_settings, unknown_variables
+from provider.settings.reference import Setting, markdown, sections
 
-if TYPE_CHECKING:
-    from provider.settings.reference import Setting
-
-__all__ = ["register", "setting_lines"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add `settings`."""
-    app.command()(settings)
+__all__ = ["setting_lines", "settings"]
 
 
 def settings(
@@ -28,14 +24,10 @@ def settings(
     given: Annotated[bool, typer.Option("--set", help="Only settings that the environment sets.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference, docs/settings.md.")] = False,
 ) -> None:
-    """List every setting: its variable, its value, where the value comes from, and its meaning. Secrets are not shown.
+    """List every setting with its value, its source and its meaning.
 
-    Exit code: 2 when the environment holds a wrong value.
+    Secrets are not shown. Exit code 2: the environment holds a wrong value.
     """
-    from provider.errors import SettingsError  # noqa: PLC0415  other commands start without the settings
-    from provider.settings import load_settings, unknown_variables  # noqa: PLC0415
-    from provider.settings.reference import markdown, sections  # noqa: PLC0415
-
     if as_markdown:
         typer.echo(markdown(), nl=False)
         return
@@ -47,8 +39,7 @@ def settings(
     try:
         load_settings()
     except SettingsError as error:
-        typer.secho(f"lessor: {printable_line(str(error))}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(2) from None
+        raise failure(printable_line(str(error)), code=2) from None
 
 
 def setting_lines(setting: Setting, environment: Mapping[str, str]) -> Iterator[str]:

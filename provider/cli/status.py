@@ -1,68 +1,54 @@
-"""`lessor status`: how a running provider is. Exit code 1: none answers; 2: wrong settings."""
+"""`lessor status`: the state of the running provider. Exit code 1: no provider answers; 2: wrong settings."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from lease.printable import printable
+from provider.cli.output import JsonOption, failure, print_result, table_lines
 from provider.errors import SettingsError
+from provider.local_socket import NobodyAnswers, ask_provider
+from provider.observe.operator_status import status_socket
+from provider.settings import load_settings
 
-__all__ = ["register", "status_lines"]
+__all__ = ["status", "status_rows"]
 
-_SECONDS = 15.0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `status`."""
-    app.command()(status)
+_ANSWER_S = 15.0
 
 
-def status(*, as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
-    """Nodes of the chain with their health, heights, the fees of the last 24 hours, wallet, bids and leases."""
-    from provider.local_socket import NobodyAnswers, ask_provider  # noqa: PLC0415  other commands start without them
-    from provider.observe.operator_status import status_socket  # noqa: PLC0415
-    from provider.settings import load_settings  # noqa: PLC0415
-
+def status(*, as_json: JsonOption = False) -> None:
+    """Show the state of the running provider: chain nodes, fees, wallet, bids, leases."""
     try:
-        told = ask_provider(status_socket(load_settings().home), {}, seconds=_SECONDS)
+        found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)
     except (SettingsError, NobodyAnswers) as error:
-        typer.secho(f"lessor: {printable(str(error))}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(2 if isinstance(error, SettingsError) else 1) from None
-    if as_json:
-        typer.echo(json.dumps(told, indent=2))
-        return
-    for name, text in status_lines(told):
-        typer.echo(printable(f"{name:<9} {text}"))
+        raise failure(error) from None
+    print_result(found, table_lines(status_rows(found)), as_json=as_json)
 
 
-def status_lines(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(subject, what is to be said of it), from the document of `operator_status`."""
-    chain = told["chain"]
-    yield "provider", f"{told['provider']} on {chain['id']}"
+def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(subject, state) in the order of the output, from the document of `operator_status`."""
+    chain = found["chain"]
+    yield "provider", f"{found['provider']} on {chain['id']}"
     ago = chain["seconds_ago"]
     yield "blocks", "none yet" if ago is None else f"height {chain['height']}, {ago:.0f} s ago"
     for node in chain["nodes"]:
         yield "node", f"{node['address']}: {_node(node, chain['height'])}"
-    yield "fees", _fees(told["fees"])
-    if told["fees"]["paid_by"]:
-        yield "fees", f"paid by {told['fees']['paid_by']}"
-    yield "wallet", _wallet(told["wallet"])
-    yield "bids", _bids(told["bids"])
-    if told["bids"]["lost"]:
-        held = _held(told["bids"]["lost_deposits"])
-        yield "bids", f"{told['bids']['lost']} lost ones still hold {held}: every full pass tries to close them"
-    if told["pricing"]["unpriced"]:
-        yield "pricing", _pricing(told["pricing"])
-    for node, words in told["overcommitted"].items():
-        yield "capacity", f"node {node} lacks {words} for the pods on it: nothing is free there"
-    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(told["leases"].items()))
+    yield "fees", _fees(found["fees"])
+    if found["fees"]["paid_by"]:
+        yield "fees", f"paid by {found['fees']['paid_by']}"
+    yield "wallet", _wallet(found["wallet"])
+    yield "bids", _bids(found["bids"])
+    if found["bids"]["lost"]:
+        held = _held(found["bids"]["lost_deposits"])
+        yield "bids", f"{found['bids']['lost']} lost bids still hold {held}: every full pass tries to close them"
+    if found["pricing"]["unpriced"]:
+        yield "pricing", _pricing(found["pricing"])
+    for node, words in found["overcommitted"].items():
+        yield "capacity", f"node {node} lacks {words} for the pods on it: it has nothing free"
+    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(found["leases"].items()))
     yield "leases", phases or "none"
-    if told["braked"]:
-        yield "brake", f"{told['braked']} leases are held: `lessor lease release-brake` removes them"
+    if found["braked"]:
+        yield "brake", f"{found['braked']} leases are held: `lessor lease release-brake` deletes them"
 
 
 def _node(node: Mapping[str, Any], height: int) -> str:
@@ -71,7 +57,7 @@ def _node(node: Mapping[str, Any], height: int) -> str:
     words = ["in use"] if node["used"] else []
     words.append(f"height {node['height']}")
     words += ["catching up"] if node["catching_up"] else []
-    words += [f"{height - node['height']} blocks behind us"] if node["height"] < height else []
+    words += [f"{height - node['height']} blocks behind this provider"] if node["height"] < height else []
     words += [f"has blocks from {node['pruned_below']} on"] if node["pruned_below"] > 1 else []
     words += [node["problem"]] if node["problem"] else []
     return ", ".join(words)
@@ -90,7 +76,7 @@ def _fees(fees: Mapping[str, Any]) -> str:
 
 def _wallet(wallet: Mapping[str, Any] | None) -> str:
     if wallet is None:
-        return "not looked at yet"
+        return "not read yet"
     held = ", ".join(f"{amount}{denom}" for denom, amount in sorted(wallet["balances"].items())) or "nothing"
     return f"{held}: {wallet['told'] or wallet['level']}"
 

@@ -1,5 +1,6 @@
-"""A preview beside a running provider: over a copy of one stack's state, so that nothing of the provider's is locked,
-written or waited for.
+"""A preview of one stack beside a running provider.
+
+It works on a copy of the stack's state, so that it locks and writes nothing of the provider and waits for nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Trial:
 
 
 async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
-    """What the engine of `config` would do for `spec`. Raises `NoDiff` when it has no such stack."""
+    """The preview of `spec` by the engine of `config`. Raises `NoDiff` when the engine has no such stack."""
     state = config.state_file(spec.namespace)
     if not state.exists() or not config.key_file.exists():
         raise NoDiff(
@@ -40,9 +41,9 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
             "--objects compares without one"
         )
     with scratch("lessor-diff-") as folder:
-        apart = config.model_copy(update={"data": folder / "engine", "workers": 1})
-        document = _copy(config, apart, spec.namespace)
-        engine = PulumiEngine(apart, shared_plugin=False)
+        beside = config.model_copy(update={"data": folder / "engine", "workers": 1})
+        document = _copy(config, beside, spec.namespace)
+        engine = PulumiEngine(beside, shared_plugin=False)
         try:
             result = await engine.preview(spec)
         finally:
@@ -50,25 +51,30 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
     return Trial(result, (document.get("checkpoint") or {}).get("latest") or {})
 
 
-def _copy(config: EngineConfig, apart: EngineConfig, stack: str) -> dict[str, Any]:
-    """The stack's settings and checkpoint, no lock and no history; the key is not copied but pointed at."""
-    folder = apart.folder(stack)
-    apart.state_file(stack).parent.mkdir(mode=0o700, parents=True)
-    apart.key_file.symlink_to(config.key_file.absolute())
+def _copy(config: EngineConfig, beside: EngineConfig, stack: str) -> dict[str, Any]:
+    """Copy the stack's settings and checkpoint, without locks and history, and return the checkpoint's document.
+
+    The key is linked, not copied.
+    """
+    folder = beside.folder(stack)
+    beside.state_file(stack).parent.mkdir(mode=0o700, parents=True)
+    beside.key_file.symlink_to(config.key_file.absolute())
     for name in (f"Pulumi.{stack}.yaml", ".pulumi/meta.yaml"):
         if (config.folder(stack) / name).exists():
             shutil.copyfile(config.folder(stack) / name, folder / name)
     document = _checkpoint(config.state_file(stack))
-    # the state names the kubeconfig's place; a move of it is no change of the lease
+    # the state holds the path of the kubeconfig; another path would show as a change of the lease
     text = json.dumps(document).replace(
-        json.dumps(str(config.kubeconfig_copy.absolute())), json.dumps(str(apart.kubeconfig_copy))
+        json.dumps(str(config.kubeconfig_copy.absolute())), json.dumps(str(beside.kubeconfig_copy))
     )
-    apart.state_file(stack).write_text(text)
+    beside.state_file(stack).write_text(text)
     return document
 
 
 def _checkpoint(path: Path) -> dict[str, Any]:
-    """A running provider may be replacing it just now. Raises `NoDiff` if it stays unreadable."""
+    """The file's document, tried repeatedly since a running provider may be replacing it. Raises `NoDiff` when every
+    try fails.
+    """
     for _ in range(_READS):
         try:
             document = json.loads(path.read_bytes())

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 from typer.testing import CliRunner
 
-from provider.cli.render import register
+from provider.cli import build_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SDL = """
@@ -45,9 +44,7 @@ deployment:
 
 
 def run(*arguments, document=SDL):
-    app = typer.Typer()
-    register(app)
-    return CliRunner().invoke(app, ["-", *arguments], input=document)
+    return CliRunner().invoke(build_app(), ["render", "-", *arguments], input=document)
 
 
 def documents(*arguments):
@@ -67,9 +64,7 @@ def variables(*arguments):
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
 def test_every_example_of_the_repository_renders(path):
-    app = typer.Typer()
-    register(app)
-    done = CliRunner().invoke(app, [str(path)])
+    done = CliRunner().invoke(build_app(), ["render", str(path)])
     assert done.exit_code == 0, done.output
     assert {"Namespace", "NetworkPolicy"} <= {item["kind"] for item in yaml.safe_load_all(done.stdout)}
 
@@ -179,9 +174,7 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_printed(arguments, doc
 
 
 def test_a_missing_file_is_named():
-    app = typer.Typer()
-    register(app)
-    done = CliRunner().invoke(app, ["/nowhere/sdl.yaml"])
+    done = CliRunner().invoke(build_app(), ["render", "/nowhere/sdl.yaml"])
     assert done.exit_code == 1
     assert "cannot read /nowhere/sdl.yaml" in done.stderr
 

@@ -68,13 +68,14 @@ def decided(home: Path) -> Path:
 def test_decisions_are_listed_the_newest_first_and_by_verdict() -> None:
     code, text = run("list")
     assert code == 0
-    lines = text.splitlines()
+    head, *lines = text.splitlines()
+    assert head.split() == ["TIME", "ORDER", "DECISION"]
     assert len(lines) == 4
     assert "akash1tenant/7/1/1  bid 10uact: sent " in lines[-1]
     assert "akash1tenant/8/1/1  declined: unit 1: room for 0 of 1 replicas on 1 nodes" in text
     assert "(and 1 more)" in text
-    assert len(run("list", "--declined")[1].splitlines()) == 1
-    assert len(run("list", "--bids", "--limit", "1")[1].splitlines()) == 1
+    assert len(run("list", "--declined")[1].splitlines()) == 2
+    assert len(run("list", "--bids", "--limit", "1")[1].splitlines()) == 2
     assert json.loads(run("list", "--json")[1])[-1]["price"] == "10uact"
     assert run("list", "--owner", "akash1nobody") == (0, "no decisions are kept\n")
     assert run("list", "--bids", "--declined")[0] == 2

@@ -11,13 +11,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
 from lease.ids import LeaseId
 from provider.chain.tx.journal import Fate, SentTx
-from provider.cli import earnings as command
+from provider.cli import build_app
 from provider.store import open_database
 from provider.store.money import Earned, LeaseMoney, save_money
 from provider.store.transactions import StoredJournal
@@ -34,9 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lessor(*arguments: str) -> Result:
-    app = typer.Typer()
-    command.register(app)
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(build_app(), ["earnings", *arguments])
 
 
 def sent(number: int, days_ago: float, fee: int, denom: str = "uakt") -> SentTx:

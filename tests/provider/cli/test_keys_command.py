@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from typer import Typer
 from typer.testing import CliRunner
 
 from devnet.chain import TEST_MNEMONIC, SimulatedChain
-from provider.cli.keys import _told, register
+from provider.cli import build_app
+from provider.cli.keys import key_facts
 from provider.settings import Settings
 from tests.provider.chain.world import PROVIDER, signing_key
 
@@ -19,10 +19,7 @@ US = signing_key(PROVIDER)
 
 
 def invoke(*arguments: str, **environment: str) -> tuple[int, str]:
-    app = Typer()
-    register(app)
-    app.command("other")(lambda: None)
-    found = CliRunner().invoke(app, ["keys", *arguments], env=environment)
+    found = CliRunner().invoke(build_app(), ["keys", *arguments], env=environment)
     return found.exit_code, found.output
 
 
@@ -34,7 +31,7 @@ async def node() -> AsyncIterator[SimulatedChain]:
 
 async def test_the_address_its_source_and_what_it_holds_are_shown(node: SimulatedChain) -> None:
     settings = Settings(mnemonic=TEST_MNEMONIC, key_index=PROVIDER, node=node.rpc_address, chain_id="")
-    told = await _told(settings)
+    told = await key_facts(settings)
     assert told["address"] == US.address
     assert (told["key"], told["path"]) == ("LESSOR_MNEMONIC", f"m/44'/118'/0'/0/{PROVIDER}")
     assert told["chain"] == node.chain_id

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
 from lease.ids import LeaseId, namespace_name
-from provider.cli import lease as command
+from provider.cli import build_app
 from provider.lifecycle.directives import Standing, StandingWord
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
@@ -45,12 +44,8 @@ def kept(home: Path) -> Path:
 
 @pytest.fixture
 def lessor() -> Iterator[Callable[..., Result]]:
-    app = typer.Typer()
-    command.register(app)
-    app.command()(lambda: None)  # an app of one group only would swallow its name
-
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(app, ["lease", *arguments])
+        return CliRunner().invoke(build_app(), ["lease", *arguments])
 
     yield run
 

@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from lease.ids import LeaseId
-from provider.cli import lease as command
+from provider.cli import build_app
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store import open_database
@@ -76,12 +75,8 @@ def provider(home: Path) -> Iterator[Operated]:
 
 @pytest.fixture
 def lessor() -> Callable[..., Result]:
-    app = typer.Typer()
-    command.register(app)
-    app.command()(lambda: None)
-
     def run(*arguments: str, answer: str = "") -> Result:
-        return CliRunner().invoke(app, ["lease", *arguments], input=answer)
+        return CliRunner().invoke(build_app(), ["lease", *arguments], input=answer)
 
     return run
 

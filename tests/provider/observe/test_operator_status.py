@@ -20,7 +20,7 @@ from lease.resources import Price
 from provider.chain.nodes import NodeView
 from provider.chain.tx.journal import Fate, MemoryJournal, SentTx
 from provider.cli import build_app
-from provider.cli.status import status_lines
+from provider.cli.status import status_rows
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet, WalletLevel
 from provider.inventory.capacity import Capacity
@@ -137,7 +137,7 @@ async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_w
         market.book.pricing_outage.note(order_id(number), quote, now=market.clock.now() - 100 + number)
     told = await operator_status(daemon.observed)
     assert json.loads(json.dumps(told)) == told
-    (line,) = (text for name, text in status_lines(told) if name == "pricing")
+    (line,) = (text for name, text in status_rows(told) if name == "pricing")
     assert line.startswith(begins)
     assert line.endswith(f"price for {orders} orders in a row, for 100 s; the last: the price script printed 'debug'")
 
@@ -147,9 +147,9 @@ async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon
     daemon.world.market.book.deposits = {order_id(7): (akt,), order_id(5): (akt, act), order_id(6): (akt,)}
     told = await operator_status(daemon.observed)
     assert json.loads(json.dumps(told)) == told
-    assert [text for name, text in status_lines(told) if name == "bids"] == [
+    assert [text for name, text in status_rows(told) if name == "bids"] == [
         "1 open, 0 under way, deposits 1.5uact, 1500000uakt",
-        "2 lost ones still hold 1.5uact, 1000000uakt: every full pass tries to close them",
+        "2 lost bids still hold 1.5uact, 1000000uakt: every full pass tries to close them",
     ]
 
 
@@ -157,8 +157,8 @@ async def test_c5_the_status_names_the_node_that_has_more_pods_than_room(daemon:
     pods = (ScheduledPod("x", "p", "n0", Capacity(4500, 0, 0, 1)),)
     market = replace(daemon.world.market, inventory=lambda: replace(make_inventory(), pods=pods))
     told = await operator_status(replace(daemon.observed, market=market))
-    lines = [text for name, text in status_lines(told) if name == "capacity"]
-    assert lines == ["node n0 lacks 500 milli-CPU for the pods on it: nothing is free there"]
+    lines = [text for name, text in status_rows(told) if name == "capacity"]
+    assert lines == ["node n0 lacks 500 milli-CPU for the pods on it: it has nothing free"]
 
 
 @contextmanager
@@ -205,9 +205,9 @@ def test_lessor_status_says_it_line_by_line(home: Path) -> None:
     assert found.output.splitlines() == [
         "provider  akash1provider on sim-1",
         "blocks    height 501, 3 s ago",
-        "node      http://127.0.0.1:26657: in use, height 500, 1 blocks behind us",
-        "node      https://far.example: height 480, catching up, 21 blocks behind us, has blocks from 300 on, "
-        "behind by 20 blocks",
+        "node      http://127.0.0.1:26657: in use, height 500, 1 blocks behind this provider",
+        "node      https://far.example: height 480, catching up, 21 blocks behind this provider, has blocks from 300 "
+        "on, behind by 20 blocks",
         "node      https://away.example: connection refused",
         "node      https://next.example: not asked yet",
         "fees      3000uakt in the last 24 hours of 10000uakt; left: 4000 for bids, 6000 for withdrawals, "
@@ -231,7 +231,7 @@ def test_what_is_wrong_is_said_and_nothing_of_it_steers_the_terminal(home: Path)
         "fees      paid by akash1granter",
         "wallet    nothing: the wallet has 0uakt: no more bids until it is topped up",
         "leases    none",
-        "brake     2 leases are held: `lessor lease release-brake` removes them",
+        "brake     2 leases are held: `lessor lease release-brake` deletes them",
     ):
         assert words in output
 

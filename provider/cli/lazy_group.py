@@ -1,0 +1,80 @@
+"""A group of commands that imports the module of a command only when the command runs.
+
+Help of the group needs the names and one line of help each. Both stand in the table, so `lessor --help` imports no
+command, and `lessor sdl check` does not import the store, the daemon or Pulumi.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+__all__ = ["Command", "Group", "LazyGroup", "Table", "lazy_commands", "loaded", "unwrapped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`target` is "module:function"; `help` is the first line of the function's docstring."""
+
+    target: str
+    help: str
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    help: str
+    commands: Mapping[str, Command]
+
+
+Table: TypeAlias = Mapping[str, Command | Group]
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are stubs until one of them runs or shows its help."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(command.name or "", command.entry) if isinstance(command, _Stub) else command, rest
+
+
+class _Stub(TyperCommand):
+    """The name and the line of help of a command that is not imported."""
+
+    def __init__(self, name: str, entry: Command) -> None:
+        super().__init__(name, help=entry.help, hidden=entry.hidden, rich_markup_mode="rich")
+        self.entry = entry
+
+
+def lazy_commands(table: Table) -> dict[str, Any]:
+    """One stub for each command and one `LazyGroup` for each group of `table`, by name."""
+    return {
+        name: _Stub(name, entry) if isinstance(entry, Command) else _group(name, entry) for name, entry in table.items()
+    }
+
+
+def _group(name: str, entry: Group) -> LazyGroup:
+    commands = lazy_commands(entry.commands)
+    return LazyGroup(name=name, help=entry.help, commands=commands, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def loaded(name: str, entry: Command) -> Any:
+    """The command itself, its module imported."""
+    module, _, function = entry.target.partition(":")
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app.command(name, hidden=entry.hidden)(getattr(import_module(module), function))
+    command = get_command(app)
+    command.help = unwrapped(command.help or "")
+    return command
+
+
+def unwrapped(text: str) -> str:
+    """`text` with each paragraph on one line, since help breaks lines at the width of the terminal."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)

@@ -1,0 +1,88 @@
+"""`lessor lease recreate`, `retry`, `close` and `release-brake`: directives to the running provider.
+
+Exit code 1: the provider refuses the directive, or no provider runs; 2: wrong settings. A directive that removes or
+replaces something asks for confirmation first, unless `--yes` is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import typer
+
+from lease.ids import LeaseId
+from lease.printable import printable
+from provider.cli.lease_store import one_lease
+from provider.cli.output import failure, print_lines
+from provider.errors import ProviderError
+from provider.lifecycle.control import Word, control_path, tell
+from provider.settings import load_settings
+
+__all__ = ["attention", "close", "confirm", "recreate", "release_brake", "request", "retry"]
+
+_Name = Annotated[str, typer.Argument(help="The lease, as `lessor lease list` shows it.", metavar="LEASE")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def recreate(name: _Name, *, yes: _Yes = False) -> None:
+    """Replace the pods of a lease whose objects an older version of Lessor made."""
+    _direct(Word.RECREATE, name, question="" if yes else "its pods are replaced")
+
+
+def retry(name: _Name) -> None:
+    """Try a version again that was refused."""
+    _direct(Word.RETRY, name)
+
+
+def close(name: _Name, *, yes: _Yes = False) -> None:
+    """Delete everything of a lease that looks closed.
+
+    For a lease that the chain's nodes no longer know, without proof that it is closed. `lessor lease list --suspect`
+    lists such leases.
+    """
+    _direct(Word.CLOSE, name, question="" if yes else "everything of it is deleted, its volumes too")
+
+
+def release_brake(*, yes: _Yes = False) -> None:
+    """Delete the leases that the teardown brake holds."""
+    held = attention()["braked"]
+    print_lines([f"held: {each}" for each in held] or ["the brake holds nothing"])
+    if held and (yes or confirm(f"{len(held)} leases are deleted, their volumes too")):
+        _print_text(request(Word.RELEASE_BRAKE))
+
+
+def attention() -> dict[str, Any]:
+    """What needs an operator's decision, as the provider answers: `suspects`, `braked`, `unknown_stacks`."""
+    return request(Word.STANDING)
+
+
+def _direct(directive: Word, name: str, *, question: str = "") -> None:
+    try:
+        lease = asyncio.run(one_lease(name, limit=1)).status.lease
+    except ProviderError as error:
+        raise failure(error) from None
+    if not question or confirm(f"{lease}: {question}"):
+        _print_text(request(directive, lease))
+
+
+def request(directive: Word, lease: LeaseId | None = None, **fields: object) -> dict[str, Any]:
+    """The running provider's answer. Raises `typer.Exit`, with the problem printed, when it refuses or none runs."""
+    try:
+        answer = tell(control_path(load_settings().home), directive, lease, **fields)
+        if not answer.get("ok"):
+            raise ProviderError(str(answer.get("text") or json.dumps(answer)))
+    except ProviderError as error:
+        raise failure(error) from None
+    return answer
+
+
+def confirm(consequence: str) -> bool:
+    """True when the operator confirms. Raises `typer.Abort` otherwise."""
+    return typer.confirm(f"{printable(consequence)}. Go on?", abort=True)
+
+
+def _print_text(answer: dict[str, Any]) -> None:
+    if answer.get("text"):
+        print_lines([str(answer["text"])])

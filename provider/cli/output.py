@@ -1,0 +1,100 @@
+"""What commands print: tables, times, JSON documents, and failures with their exit codes.
+
+A row of a table is one line in a pipe or a file. On a terminal the last column is folded to the terminal's width.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lease.printable import printable, printable_line
+from provider.errors import SettingsError
+
+__all__ = [
+    "FAILED",
+    "WRONG_SETTINGS",
+    "JsonOption",
+    "failure",
+    "print_lines",
+    "print_result",
+    "table_lines",
+    "utc_time",
+    "warn",
+]
+
+FAILED, WRONG_SETTINGS = 1, 2
+"""Exit codes; wrong options and arguments have the same code as wrong settings."""
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_UNLIMITED = 1_000_000
+_NARROWEST = 20
+"""Columns of the terminal that the last column of a table needs to be folded."""
+
+
+def utc_time(seconds: float) -> str:
+    """`2023-11-14T22:13:20Z` for Unix seconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def table_lines(rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), right: Collection[int] = ()) -> list[str]:
+    """The lines of a table, columns two spaces apart, without characters that steer a terminal.
+
+    `right`: indices of the columns of numbers. Every row has as many cells as the first one.
+    """
+    cells = [[printable_line(cell) for cell in row] for row in rows]
+    if not cells:
+        return []
+    table = Table(box=None, pad_edge=False, show_header=bool(header))
+    last = len(cells[0]) - 1
+    for index, name in enumerate(header or [""] * len(cells[0])):
+        justify = "right" if index in right else "left"
+        table.add_column(name, justify=justify, no_wrap=index < last, overflow="fold")  # type: ignore[arg-type]
+    for row in cells:
+        table.add_row(*map(Text, row))
+    text = io.StringIO()
+    Console(file=text, width=_width([header, *cells] if header else cells), color_system=None).print(table)
+    return [line.rstrip() for line in text.getvalue().split("\n")[:-1]]
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    """The width to fold at: the terminal's if there is one and the last column has room in it."""
+    if not sys.stdout.isatty():
+        return _UNLIMITED
+    columns = shutil.get_terminal_size().columns
+    fixed = sum(max(cell_len(row[index]) for row in rows) + 2 for index in range(len(rows[0]) - 1))
+    return columns if fixed + _NARROWEST <= columns else _UNLIMITED
+
+
+def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print `document` as JSON or else `lines`."""
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        print_lines(lines)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each as one line, without characters that steer a terminal: tenants and nodes wrote parts of it."""
+    typer.echo("\n".join(printable_line(line) for line in lines))
+
+
+def failure(problem: Exception | str, *, code: int | None = None) -> typer.Exit:
+    """Print the problem on standard error and return the exit to raise: 2 for wrong settings, else 1, or `code`."""
+    typer.secho(f"lessor: {printable(str(problem))}", err=True, fg=typer.colors.RED)
+    return typer.Exit(code or (WRONG_SETTINGS if isinstance(problem, SettingsError) else FAILED))
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    typer.secho(printable(text), err=True, fg=typer.colors.YELLOW)
