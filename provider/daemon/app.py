@@ -15,7 +15,7 @@ from provider.daemon.lease_specs import cluster_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
 from provider.daemon.startup import expected_chain, insist
-from provider.gateway.grpc.serving import serve_grpc
+from provider.gateway.grpc.server import serve_grpc
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop

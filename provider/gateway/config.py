@@ -1,4 +1,4 @@
-"""What the gateway has to be told."""
+"""The configuration of the gateway, and its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["GatewayConfig", "Limits", "gateway_config"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes and seconds; `manifest_seconds` and `header_seconds` as the Go provider (gateway.md §1, §3.4)."""
+    """Limits in bytes and seconds; `manifest_seconds` and `header_seconds` as in the Go provider
+    (gateway.md §1, §3.4).
+    """
 
     manifest_bytes: int = 2 * 1024 * 1024
     small_body_bytes: int = 64 * 1024
@@ -26,10 +28,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """`provider` is our bech32 address; `data_dir` keeps the account certificate.
+    """`provider`: the provider's bech32 address. `data_dir`: the folder of the account certificate.
 
     `blocked_hostnames`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
-    `static_hosts` every HTTP expose gets a hostname of ours, without it the tenant must name one.
+    `static_hosts` every HTTP expose gets a hostname of the provider; without it the tenant must name one.
     """
 
     provider: str

@@ -1,4 +1,4 @@
-"""What the gateway answers when it does not do what was asked (gateway.md §2.5, §3.1)."""
+"""Refusals of the gateway (gateway.md §2.5, §3.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AuthError", "GatewayError", "RequestError"]
 
 
 class GatewayError(ProviderError):
-    """A refusal with its HTTP status; the text is for the caller and never names anything inside the provider."""
+    """A refusal with its HTTP status. The text is for the caller and names nothing internal to the provider."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -17,8 +17,8 @@ class GatewayError(ProviderError):
 
 
 class AuthError(GatewayError):
-    """Credentials that are malformed, wrong or not enough: answered as JSON `{"message": …}`."""
+    """Credentials that are malformed, invalid or insufficient; the body is JSON `{"message": …}`."""
 
 
 class RequestError(GatewayError):
-    """Any other refusal: plain text and a newline; an empty text is an empty body."""
+    """Any other refusal; the body is plain text and a newline, empty for an empty text."""

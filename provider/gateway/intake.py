@@ -1,6 +1,7 @@
-"""How a manifest is accepted: checked, written, announced; or refused with nothing changed (gateway.md §3.4).
+"""The intake of manifests: a manifest is checked, written and announced, or refused with nothing changed
+(gateway.md §3.4).
 
-The Manifest object is the durable record: once a tenant reads 200, the newest accepted manifest is in the cluster.
+The Manifest object is the durable record: when a tenant reads 200, the accepted manifest is in the cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from stacks.common import KeyedLocks
 __all__ = ["ManifestIntake", "Placements"]
 
 Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement | None] | None]]
-"""What a lease's reservation chose, by resource id (None: no GPU there); None when no reservation is known."""
+"""The placement in a lease's reservation, by resource id (None: no GPU); None when no reservation is known."""
 
 _UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
 _LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
@@ -39,7 +40,7 @@ _log = structlog.get_logger("gateway.intake")
 
 
 class ManifestIntake:
-    """Accepts manifests, one at a time for a deployment. What `build` says cannot be built is refused."""
+    """Accepts manifests, one at a time per deployment. A manifest for which `build` returns a problem is refused."""
 
     def __init__(
         self,
@@ -60,7 +61,8 @@ class ManifestIntake:
         self._locks = KeyedLocks[DeploymentId]()
 
     async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
-        """Returns once every live lease of the deployment has its Manifest object; the same again changes nothing.
+        """Check the manifest and write it to the Manifest object of every live lease of the deployment. The same
+        manifest again changes nothing.
 
         Raises `RequestError` (nothing was changed), `ChainError` or `ClusterError`.
         """
@@ -95,7 +97,9 @@ class ManifestIntake:
             _log.info("gateway.manifest_accepted", lease=str(record.lease))
 
     async def _placed(self, lease: LeaseId) -> dict[int, GpuPlacement]:
-        """As reserved; without a reservation (a lost disk, say) as the last accepted manifest has it."""
+        """The GPUs of the reservation; without one (for example after a lost disk) those of the last
+        accepted manifest.
+        """
         placements = await self._placements(lease)
         if placements is None:
             name, namespace = namespace_name(lease), self._config.manifest_namespace
@@ -103,33 +107,36 @@ class ManifestIntake:
         return {resource: gpu for resource, gpu in placements.items() if gpu is not None}
 
     async def _check_leased(self, owner: str, groups: Sequence[Group]) -> None:
-        """What only the groups leased here must keep: this provider's settings, and hostnames the owner may use."""
+        """Checks for the groups that are leased here only: this provider's settings, and hostnames that the owner may
+        use.
+        """
         for group in groups:
             check_for_provider(group, require_hosts=not self._config.static_hosts)
-        wanted = [host for group in groups for host in group_hostnames(group)]
-        if not wanted:
+        hostnames = [host for group in groups for host in group_hostnames(group)]
+        if not hostnames:
             return
         claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace))
         try:
-            check_hostnames(wanted, owner, claims=claims, blocked=self._config.blocked_hostnames)
+            check_hostnames(hostnames, owner, claims=claims, blocked=self._config.blocked_hostnames)
         except HostnameRefusedError as refused:
             raise RequestError(422, str(refused)) from None
 
 
 def _check_document(manifest: Manifest, deployment: Deployment) -> None:
-    """Structure, hash, then the groups on chain: the order decides which of several faults is named."""
+    """Check structure, hash, then the groups on chain: the order decides which of several faults is named."""
     validate_manifest(manifest)
     check_version(manifest, deployment.hash)
     cross_validate(manifest, deployment.groups)
 
 
 def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group:
-    """The manifest's group for a lease, joined by its name on chain; cross-validation has made sure of it.
+    """The manifest's group for a lease, found by its name on chain; cross-validation made sure that it exists.
 
-    Raises `RequestError` 404 when the node, asked at two heights, tells a lease of a group that the deployment has not.
+    Raises `RequestError` 404 when the node, queried at two heights, reports a lease of a group that the deployment does
+    not have.
     """
     if not 1 <= lease.id.gseq <= len(deployment.groups):
-        raise RequestError(404, f"group {lease.id.gseq} of the lease is not among the deployment's; try again")
+        raise RequestError(404, f"the deployment has no group {lease.id.gseq}, which the lease names; try again")
     name = deployment.groups[lease.id.gseq - 1].name
     return next(group for group in manifest if group.name == name)
 

@@ -1,4 +1,4 @@
-"""What the cluster holds of one lease, read narrowly so that a cache of watches can take its place."""
+"""The objects of one lease in the cluster, behind a narrow function that a cache fed by watches may replace."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _Objects: TypeAlias = tuple[dict[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class LeaseObjects:
-    """Plain Kubernetes objects. `manifest` None: none was ever accepted; `namespace` False: no stack yet. `trouble`:
-    why the newest manifest does not run, in words for the tenant.
+    """Plain Kubernetes objects. `manifest`: None when none was ever accepted. `namespace`: whether it exists.
+    `trouble`: the reason why the newest manifest does not run, as a text for the tenant.
     """
 
     manifest: dict[str, Any] | None
@@ -49,7 +49,7 @@ ReadLease: TypeAlias = Callable[[LeaseId], Awaitable[LeaseObjects]]
 
 
 def lease_reader(cluster: Cluster, manifest_namespace: str) -> ReadLease:
-    """Reads from the API server, all kinds at once. Raises `ClusterError`."""
+    """A reader of all kinds at once from the API server. Raises `ClusterError`."""
 
     async def read(lease: LeaseId) -> LeaseObjects:
         name, labels = namespace_name(lease), managed_labels(lease)

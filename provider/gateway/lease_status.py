@@ -14,9 +14,9 @@ _PROTOCOLS = ("TCP", "UDP")
 
 
 def lease_status(group: Group, objects: LeaseObjects, *, public_hostname: str, leased_ips: bool) -> dict[str, Any]:
-    """The whole document. `leased_ips` says whether this provider leases addresses at all.
+    """The status document of a lease. `leased_ips`: whether this provider leases addresses.
 
-    `errors` says why the newest manifest does not run. The Go provider has the field and never fills it.
+    `errors` holds the reason why the newest manifest does not run. The Go provider has the field and never fills it.
     """
     errors = {"errors": [objects.trouble]} if objects.trouble else {}
     return {
@@ -27,7 +27,8 @@ def lease_status(group: Group, objects: LeaseObjects, *, public_hostname: str, l
 
 
 def service_status(name: str, objects: LeaseObjects) -> dict[str, Any] | None:
-    """One service, None when nothing runs it. A StatefulSet's availability is its `currentReplicas`, as Go reports it.
+    """The status of one service, None when it has no workload. A StatefulSet's availability is its `currentReplicas`,
+    as in Go.
 
     `uris` are the hostnames of this service. The Go provider's service status lists every hostname of the lease, which
     gateway.md §3.7 marks as a defect.
@@ -67,7 +68,7 @@ def _hostnames(objects: LeaseObjects, service: str) -> list[str]:
 
 
 def _forwards_ports(group: Group) -> bool:
-    """Some global expose is not port 80 as stored: 0, which means "same as port", counts as different."""
+    """Whether a global expose has another external port than 80 as stored; 0, "same as port", counts as another."""
     exposes = (expose for service in group.services or () for expose in service.expose or ())
     return any(expose.global_ and expose.external_port != 80 for expose in exposes)
 
@@ -99,7 +100,7 @@ def _port(service: str, port: dict[str, Any], public_hostname: str) -> dict[str,
 
 
 def _addresses(objects: LeaseObjects) -> dict[str, list[dict[str, Any]]]:
-    """Addresses that are already chosen; the capitals are Go's and clients depend on them."""
+    """The addresses that are already chosen. Clients depend on Go's capital letters."""
     addresses: dict[str, list[dict[str, Any]]] = {}
     for leased in sorted(objects.leased_ips, key=lambda item: str(item["metadata"]["name"])):
         spec, address = leased["spec"], (leased.get("status") or {}).get("address")

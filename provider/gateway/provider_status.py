@@ -1,4 +1,4 @@
-"""`GET /status`: what the provider tells anybody (gateway.md §4.1)."""
+"""`GET /status`: the public status of the provider (gateway.md §4.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Amounts", "NodeAmounts", "ProviderStatus", "status_document"]
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Of a reservation or a node. `storage_bytes` by class, empty for a node."""
+    """The resources of a reservation or a node. `storage_bytes`: by class, empty for a node."""
 
     cpu_milli: int
     gpu_units: int
@@ -22,7 +22,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class NodeAmounts:
-    """`available` has pending reservations subtracted already."""
+    """`available`: without what pending reservations take."""
 
     name: str
     allocatable: Amounts
@@ -31,7 +31,9 @@ class NodeAmounts:
 
 @dataclass(frozen=True, slots=True)
 class ProviderStatus:
-    """`leases`, `orders`, `deployments` are counts; `active` (allocated) and `pending` one entry a reservation."""
+    """`leases`, `orders`, `deployments`: counts. `active` (allocated) and `pending`: one entry per reservation.
+    `braked`: leases that are proven closed and that the teardown brake holds until the operator decides.
+    """
 
     leases: int = 0
     orders: int = 0
@@ -41,13 +43,12 @@ class ProviderStatus:
     nodes: tuple[NodeAmounts, ...] = ()
     storage_bytes: Mapping[str, int] = field(default_factory=dict)
     braked: int = 0
-    """Leases that are proven closed and held by the teardown brake until an operator's word."""
 
 
 def status_document(
     status: ProviderStatus, *, address: str, public_hostname: str, reclamation_window_ns: int
 ) -> dict[str, Any]:
-    """The document, fields in Go's order; empty lists and unset settings are left out."""
+    """The document with its fields in Go's order, without empty lists and unset settings."""
     document: dict[str, Any] = {
         "cluster": {"leases": status.leases, "inventory": _inventory(status)},
         "bidengine": {"orders": status.orders},
@@ -57,7 +58,7 @@ def status_document(
         document["cluster_public_hostname"] = public_hostname
     if reclamation_window_ns:
         document["reclamation_window"] = reclamation_window_ns
-    if status.braked:  # a key of our own, after Go's
+    if status.braked:  # not in Go's document
         return document | {"address": address, "teardown_brake": {"held": status.braked}}
     return document | {"address": address}
 

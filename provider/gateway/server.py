@@ -1,4 +1,4 @@
-"""The gateway put together: certificate, routes, listener."""
+"""The REST gateway: certificate, routes and listener."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from provider.gateway.config import GatewayConfig
 from provider.gateway.intake import ManifestIntake, Placements
 from provider.gateway.lease_objects import ReadLease, lease_reader
 from provider.gateway.rest.connection import HttpServer
-from provider.gateway.rest.deployment import deployment_routes
 from provider.gateway.rest.dispatch import Dispatcher
-from provider.gateway.rest.lease import lease_routes
-from provider.gateway.rest.pending import pending_routes
-from provider.gateway.rest.public import KubeVersion, ReadStatus, public_routes
+from provider.gateway.rest.public_routes import KubeVersion, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
+from provider.gateway.rest.stub_routes import stub_routes
+from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
 from provider.gateway.trial_build import TrialBuild
 from provider.protocols import Bus, Chain, Clock, Cluster
 
 __all__ = ["Gateway"]
 
-_DRAIN_SECONDS = 10.0
+_DRAIN_S = 10.0
 
 
 class Gateway:
-    """The REST listener. `status` and `kube_version` are asked on every request of /status and /version,
-    `placements` and `build` whenever a manifest is accepted.
+    """The REST listener. `status` and `kube_version` are called for every request of /status and /version, `placements`
+    and `build` for every manifest.
 
-    `read_lease` defaults to reading the API server; a cache fed by watches may take its place.
+    `read_lease` reads the API server by default; a cache fed by watches may replace it.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Gateway:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are listened on; the port is the real one also when the configured one is 0."""
+        """Host and port of the listener; the actual port also when the configured one is 0."""
         if self._runner is None:
             raise RuntimeError("the gateway is not started")
         host, port = self._runner.addresses[0][:2]
@@ -66,19 +65,19 @@ class Gateway:
 
     @property
     def certificate(self) -> AccountCertificate:
-        """What tenants pin."""
+        """The certificate that tenants pin."""
         if self._certificate is None:
             raise RuntimeError("the gateway is not started")
         return self._certificate
 
     async def start(self) -> None:
-        """Listen. Raises `SettingsError` for a damaged certificate file and an address that cannot be had."""
+        """Listen. Raises `SettingsError` for a damaged certificate file and for an address that is not available."""
         config = self._config
         self._certificate = ensure_certificate(
             config.provider, config.data_dir, now=self._clock.now(), hostname=config.public_hostname
         )
         dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
-        self._runner = web.ServerRunner(HttpServer(dispatcher, config.limits), shutdown_timeout=_DRAIN_SECONDS)
+        self._runner = web.ServerRunner(HttpServer(dispatcher, config.limits), shutdown_timeout=_DRAIN_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, config.host, config.port, ssl_context=server_context(self._certificate))
         try:
@@ -87,11 +86,11 @@ class Gateway:
             await self.stop()
             raise SettingsError(
                 f"AP_GATEWAY_LISTEN_ADDRESS={config.host}:{config.port}: {error.strerror or error}; "
-                "stop what listens there, or name another address of this machine"
+                "stop the program that listens there, or set another address of this machine"
             ) from error
 
     async def stop(self) -> None:
-        """Stop listening; requests under way get a few seconds to end."""
+        """Stop listening; requests in progress have ten seconds to end."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -102,5 +101,5 @@ class Gateway:
             *public_routes(config, status, kube_version),
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self._read_lease),
-            *pending_routes(config.limits),
+            *stub_routes(config.limits),
         ]

@@ -1,7 +1,7 @@
-"""The account certificate and the TLS it serves (gateway.md §1, §2.1).
+"""The account certificate and the TLS context of the gateway (gateway.md §1, §2.1).
 
-Made at first start: P-256, self-signed, CN = provider address. Unlike the Go provider's it carries digitalSignature
-too, so that BoringSSL clients (Python's grpcio) can connect. Tenants pin it until it is published on the chain.
+The certificate is made at the first start: P-256, self-signed, CN = provider address. Unlike the Go provider's it has
+digitalSignature too, so that BoringSSL clients (Python's grpcio) can connect. Tenants pin it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class AccountCertificate:
 
     @property
     def pem(self) -> str:
-        """What a tenant pins; no key in it."""
+        """The certificate that a tenant pins, without the key."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
 
 def ensure_certificate(provider: str, data_dir: Path, *, now: float, hostname: str = "") -> AccountCertificate:
-    """The certificate in `data_dir`, made when there is none or it has expired at `now` (Unix seconds).
+    """The certificate in `data_dir`; a new one when there is none or it has expired at `now` (Unix seconds).
 
-    Raises `SettingsError` for a file that holds something else: it is never overwritten.
+    Raises `SettingsError` for a file that holds anything else: it is never overwritten.
     """
     path = data_dir / f"{provider}.pem"
     moment = datetime.fromtimestamp(now, UTC)
@@ -62,7 +62,7 @@ def ensure_certificate(provider: str, data_dir: Path, *, now: float, hostname: s
 
 
 def server_context(account: AccountCertificate) -> ssl.SSLContext:
-    """TLS 1.3 only. No ALPN, as recorded: a client that offers some connects all the same and speaks HTTP/1.1."""
+    """A context with TLS 1.3 only. No ALPN, as recorded: a client that offers ALPN connects and uses HTTP/1.1."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(account.path)
@@ -82,10 +82,12 @@ def _load(path: Path, provider: str) -> AccountCertificate | None:
         matches = certificate.public_key() == key.public_key() and _common_name(certificate) == provider
     except (ValueError, TypeError) as error:
         raise SettingsError(
-            f"account certificate {path} is damaged ({error}); move it away to have one made"
+            f"account certificate {path} is damaged ({error}); move it away, and a new one is made"
         ) from error
     if not matches:
-        raise SettingsError(f"account certificate {path} is not for {provider}, or its key is another; move it away")
+        raise SettingsError(
+            f"account certificate {path} is not for {provider}, or its key does not match; move it away"
+        )
     return AccountCertificate(path, certificate)
 
 
@@ -128,7 +130,7 @@ def _key_usage() -> x509.KeyUsage:
 
 
 def _write(path: Path, certificate: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
-    """Complete or not at all, and never readable by others, not even for a moment."""
+    """Write the file completely or not at all; other users can never read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = certificate.public_bytes(Encoding.PEM)
     content += key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

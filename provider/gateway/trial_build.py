@@ -1,8 +1,9 @@
-"""A manifest is built before it is answered: 200 means that its objects can be made (differences.md, taken-is-built).
+"""The trial build: a manifest is built before it is accepted, so that 200 means that its objects can be made
+(differences.md, taken-is-built).
 
-That what the checks let pass can be built is a law with a test of its own; here it is held for the very manifest, this
-provider's settings and the reserved cards. Building says nothing of what runs already: what an update may not change is
-told in the lease's status.
+A test of its own checks that every manifest that passes the checks can be built; the trial build holds it for this very
+manifest, this provider's settings and the reserved GPUs. It does not compare with what runs already: the lease's status
+reports what an update may not change.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ from provider.records.manifests import ManifestRecord
 __all__ = ["TrialBuild", "trial_build"]
 
 TrialBuild: TypeAlias = Callable[[ManifestRecord], Awaitable[str]]
-"""Why a manifest cannot be built, in words for its tenant; empty when it can."""
+"""The reason why a manifest cannot be built, as a text for its tenant; empty when it can."""
 
 _ADDRESS = "192.0.2.1"
 _CARD = GpuPlacement(vendor="nvidia", model="unknown")
-"""Stand-ins (RFC 5737): address and card may be chosen after the answer, and a tenant is not refused for our delay."""
-_AT_ONCE = 10
-"""Services that are built without a thread, 0.25 ms each; a hundred take 25 ms, in which nobody else is answered."""
+"""Placeholders (RFC 5737): the address and the GPU may be chosen after the response."""
+_MAX_INLINE = 10
+"""Services that are built without a thread, 0.25 ms each; a hundred would block other requests for 25 ms."""
 
 
 def trial_build(make: MakeLeaseSpec) -> TrialBuild:
-    """`make` as the lease loop uses it, but noting nothing."""
+    """A trial build with `make`, which must not record what it makes."""
 
     async def trial(record: ManifestRecord) -> str:
         services = record.group.services or ()
-        return _problem(make, record) if len(services) <= _AT_ONCE else await asyncio.to_thread(_problem, make, record)
+        return (
+            _problem(make, record) if len(services) <= _MAX_INLINE else await asyncio.to_thread(_problem, make, record)
+        )
 
     return trial
 
@@ -53,5 +56,5 @@ def _problem(make: MakeLeaseSpec, record: ManifestRecord) -> str:
 
 
 def _placements(record: ManifestRecord) -> Mapping[int, GpuPlacement | None]:
-    wanted = (service.resources for service in record.group.services or ())
-    return {each.id: record.placements.get(each.id) or _CARD for each in wanted if each.gpu_units}
+    resources = (service.resources for service in record.group.services or ())
+    return {each.id: record.placements.get(each.id) or _CARD for each in resources if each.gpu_units}

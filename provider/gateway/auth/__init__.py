@@ -1,1 +1,1 @@
-"""Who is calling, and what they may do (gateway.md §2)."""
+"""Authentication and access of callers (gateway.md §2)."""

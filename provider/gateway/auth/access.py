@@ -1,6 +1,7 @@
-"""What the bearer of checked claims may do here: the gates of gateway.md §2.6.
+"""Access: what the bearer of checked claims may do at this provider (gateway.md §2.6).
 
-Owner comes from the credential and provider is always us, so a tenant can only ever name its own leases.
+The owner of a target comes from the credentials and its provider is always this one, so a tenant can name only his own
+leases.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from provider.gateway.errors import AuthError
 __all__ = ["Target", "require_access"]
 
 Target = LeaseId | DeploymentId | None
-"""What a route addresses: a lease, a deployment, or only its owner."""
+"""What a route addresses: a lease, a deployment, or (None) only the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """The token's permission for this provider; None when it is not granular."""
+    """The claims, and the token's permission for this provider; None when its access is not granular."""
 
     claims: Claims
     permission: Permission | None
@@ -30,14 +31,14 @@ class _Here:
 
 
 def require_access(claims: Claims, provider: str, target: Target, scope: Scope | None) -> None:
-    """Raise `AuthError` 401 unless provider, target and scope gates all open."""
+    """Raise `AuthError` 401 unless the claims allow this provider, the target and the scope."""
     here = _at_provider(claims, provider)
     if here is None or not (_target_allowed(here, target) and _scope_allowed(here, target, scope)):
         raise unauthorized()
 
 
 def unauthorized() -> AuthError:
-    """Never 403: the Go provider's answer to whoever is known but not allowed, and to nobody."""
+    """The refusal for callers without access, known or not: 401 as the Go provider's, never 403."""
     return AuthError(401, "unauthorized access")
 
 

@@ -1,4 +1,4 @@
-"""What a token says: the wire shape of its claims and the rules they must keep (gateway.md §2.4)."""
+"""The claims of a token: their form on the wire and the rules for them (gateway.md §2.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Scope(StrEnum):
-    """What a token may be narrowed to; exactly these ten."""
+    """What a token may be limited to; there are exactly these ten scopes."""
 
     SEND_MANIFEST = "send-manifest"
     GET_MANIFEST = "get-manifest"
@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def _date(value: Any) -> int | None:
-    """Whole seconds from a JSON number or a string that holds one; anything else does not decode."""
+    """Whole seconds of a JSON number or of a string that holds one. Raises ValueError for anything else."""
     if isinstance(value, str) and len(value) < 64 and _NUMBER.fullmatch(value):
         value = float(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
@@ -70,7 +70,7 @@ class _Wire(BaseModel):
 
 
 class DeploymentPermission(_Wire):
-    """One deployment a granular permission lists; gseq and oseq 0 mean any."""
+    """One deployment in a granular permission; gseq and oseq 0 mean any."""
 
     dseq: _Uint64 = 0
     gseq: _Uint32 = 0
@@ -89,7 +89,7 @@ class Permission(_Wire):
 
 
 class Leases(_Wire):
-    """`access` is full, scoped or granular once the rules are kept."""
+    """`access` is full, scoped or granular in valid claims."""
 
     access: _Text = ""
     scope: list[_Text] | None = None
@@ -97,7 +97,7 @@ class Leases(_Wire):
 
 
 class Claims(_Wire):
-    """Dates in Unix seconds; None where the token has none."""
+    """Dates are Unix seconds, None where the token has none."""
 
     iss: _Text = ""
     iat: _Date = None
@@ -110,16 +110,16 @@ class Claims(_Wire):
 
 
 ANONYMOUS = Claims(leases=Leases(access="none"))
-"""Nobody: public routes only."""
+"""The claims of a caller without credentials: public routes only."""
 
 
 def invalid_token() -> AuthError:
-    """The answer to a token that cannot be believed, whatever the reason."""
+    """The refusal of an invalid token, whatever the reason."""
     return AuthError(401, "JWT is invalid")
 
 
 def parse_claims(payload: bytes) -> Claims:
-    """Decode a token's payload; a wrong JSON type is an unbelievable token, not a broken rule (auth.jsonl)."""
+    """The claims in a token's payload. Raises `AuthError` 401 also for a wrong JSON type, as recorded (auth.jsonl)."""
     try:
         return Claims.model_validate_json(payload)
     except (ValidationError, ValueError, RecursionError) as error:

@@ -21,17 +21,17 @@ from jwt.algorithms import Algorithm
 from jwt.exceptions import PyJWTError
 
 from provider.errors import ChainError
-from provider.gateway.auth.claims import Claims, check_claims, invalid_token, parse_claims
+from provider.gateway.auth.claims import ANONYMOUS, Claims, check_claims, invalid_token, parse_claims
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.errors import AuthError
 from provider.protocols import Clock
 
-__all__ = ["ALGORITHMS", "Tokens", "adr36_document", "verify_signature"]
+__all__ = ["ALGORITHMS", "Tokens", "adr36_document", "read_credentials", "verify_signature"]
 
 ALGORITHMS = ("ES256K", "ES256KADR36")
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
-_LONGEST_TOKEN = 64 * 1024
-_LONGEST_ADDRESS = 90
+_MAX_TOKEN = 64 * 1024
+_MAX_ADDRESS = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Signer:
 
 
 def adr36_document(data: bytes, signer: str) -> bytes:
-    """The canonical JSON a wallet signs instead of `data`."""
+    """The canonical JSON that a wallet signs instead of `data`."""
     value = {"data": base64.b64encode(data).decode(), "signer": signer}
     document = {
         "account_number": "0",
@@ -99,7 +99,7 @@ def _jws() -> PyJWS:
 
 
 class Tokens:
-    """Turns the text of a token into claims that hold now."""
+    """Reads tokens: checks their signature and their claims."""
 
     def __init__(self, keys: AccountKeys, clock: Clock) -> None:
         self._keys = keys
@@ -107,14 +107,14 @@ class Tokens:
         self._jws = _jws()
 
     async def read(self, token: str) -> Claims:
-        """Claims whose signature and rules hold; raises `AuthError` as gateway.md §2.5 maps it."""
+        """The claims of a token with a valid signature and valid claims. Raises `AuthError` as in gateway.md §2.5."""
         claims = self._unverified(token)
         self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss)))
         check_claims(claims, self._clock.now())
         return claims
 
     def _unverified(self, token: str) -> Claims:
-        if len(token) > _LONGEST_TOKEN or "=" in token:
+        if len(token) > _MAX_TOKEN or "=" in token:
             raise invalid_token()
         try:
             parts = self._jws.decode_complete(token, options={"verify_signature": False})
@@ -142,7 +142,23 @@ class Tokens:
 
 
 def _is_account(address: str) -> bool:
-    if len(address) > _LONGEST_ADDRESS or address != address.lower():
+    if len(address) > _MAX_ADDRESS or address != address.lower():
         return False
     prefix, data = bech32.bech32_decode(address)
     return prefix == "akash" and data is not None and bool(bech32.convertbits(data, 5, 8, False))
+
+
+async def read_credentials(header: str | None, tokens: Tokens) -> Claims:
+    """The claims in an `Authorization` header (gateway.md §2.5), `ANONYMOUS` without a header. Raises `AuthError`."""
+    token = _bearer_token(header)
+    return await tokens.read(token) if token else ANONYMOUS
+
+
+def _bearer_token(header: str | None) -> str:
+    """The token of the header, empty without a header; the scheme is case-insensitive."""
+    if not header:
+        return ""
+    fields = header.split()
+    if len(fields) != 2 or fields[0].lower() != "bearer":
+        raise AuthError(400, "invalid authorization header")
+    return fields[1]

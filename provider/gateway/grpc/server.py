@@ -1,13 +1,18 @@
-"""The gRPC listener: TLS with the account certificate, limits, and one table of methods."""
+"""The gRPC listener: TLS with the account certificate, limits, and one table of methods.
+
+Leases and bids do not need it, so a listener that cannot start is an error in the log and stops nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+import structlog
 from akash.provider.v1 import service_pb2
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
@@ -17,11 +22,17 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from lease.groups import GroupSpec
 from provider.errors import SettingsError
-from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
+from provider.market.explanation import Explanation
+from provider.market.screening import Screening
+from provider.protocols import Cluster
+from provider.settings import Settings
 
-__all__ = ["GrpcServer", "provider_methods"]
+__all__ = ["GrpcServer", "grpc_address", "provider_methods", "serve_grpc"]
 
+_log = structlog.get_logger(__name__)
 _SERVICE = "akash.provider.v1.ProviderRPC"
 _OPTIONS = (
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),
@@ -29,11 +40,44 @@ _OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
     ("grpc.so_reuseport", 0),
 )
-_DRAIN_SECONDS = 5.0
+_DRAIN_S = 5.0
+
+
+async def serve_grpc(screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster) -> None:
+    """Listen until cancelled."""
+
+    async def screen(spec: GroupSpec) -> Explanation:
+        return (await screening.screen(spec))[1]
+
+    host, port = grpc_address(settings)
+    names = screened_hostnames(cluster, namespace=settings.manifest_namespace, blocked=settings.blocked_hostnames)
+    methods = provider_methods(BidScreening(screen, hostnames=names))
+    server = GrpcServer(methods, host=host, port=port, certificate=certificate)
+    try:
+        await server.start()
+    except SettingsError as error:
+        _log.error("gateway.grpc_not_listening", problem=str(error))
+        return
+    _log.info("gateway.grpc_listening", address=f"{host}:{server.port}")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await server.stop()
+
+
+def grpc_address(settings: Settings) -> tuple[str, int]:
+    """Host and port of the gRPC listener: its own setting, else the port after the REST gateway's. Port 0 lets the
+    system choose.
+    """
+    host, _, text = (settings.gateway_grpc_listen or settings.gateway_listen).rpartition(":")
+    port = int(text)
+    if not settings.gateway_grpc_listen and port:
+        port = port + 1 if port < 65535 else 0
+    return host.strip("[]"), port
 
 
 def provider_methods(screening: BidScreening) -> Mapping[str, grpc.RpcMethodHandler[Any, Any]]:
-    """Methods of `ProviderRPC` by name; what is not listed is UNIMPLEMENTED."""
+    """Methods of `ProviderRPC` by name; every other method is UNIMPLEMENTED."""
     return {
         "BidScreening": grpc.unary_unary_rpc_method_handler(
             screening.answer,
@@ -49,7 +93,7 @@ def _serialized(message: Any) -> bytes:
 
 
 class GrpcServer:
-    """`certificate`: the file of the account certificate, the certificate first and its key second."""
+    """`certificate`: the PEM file with the account certificate first and its key second."""
 
     def __init__(
         self, methods: Mapping[str, grpc.RpcMethodHandler[Any, Any]], *, host: str, port: int, certificate: Path
@@ -61,7 +105,7 @@ class GrpcServer:
         self.port = 0
 
     async def start(self) -> None:
-        """Listen. Raises `SettingsError` for an address that cannot be had."""
+        """Listen. Raises `SettingsError` for an address that is not available."""
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=200)
         handler = grpc.method_handlers_generic_handler(_SERVICE, dict(self._methods))
         server.add_generic_rpc_handlers((handler,))
@@ -70,14 +114,14 @@ class GrpcServer:
         except RuntimeError as error:
             raise SettingsError(
                 f"AP_GATEWAY_GRPC_LISTEN_ADDRESS={self._address}: {error}; "
-                "stop what listens there, or name another address of this machine"
+                "stop the program that listens there, or set another address of this machine"
             ) from error
         await server.start()
         self._server = server
 
     async def stop(self) -> None:
         if self._server is not None:
-            await self._server.stop(_DRAIN_SECONDS)
+            await self._server.stop(_DRAIN_S)
             self._server = None
 
 

@@ -1,4 +1,4 @@
-"""The shapes of an answer, byte for byte (gateway.md §3.1)."""
+"""Responses, byte for byte as the Go provider's (gateway.md §3.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ __all__ = ["empty", "go_json", "json_answer", "refusal", "text_error"]
 
 
 def go_json(value: Any) -> str:
-    """Compact JSON as Go's encoder writes it: `<`, `>`, `&` and the two line separators escaped, other text as is."""
+    """Compact JSON as Go's encoder writes it: `<`, `>`, `&` and the two line separators escaped, other text
+    unchanged.
+    """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -21,7 +23,7 @@ def go_json(value: Any) -> str:
 
 
 def json_answer(value: Any) -> web.Response:
-    """200 with a document."""
+    """Status 200 with a JSON document."""
     return _json(200, go_json(value), "application/json; charset=UTF-8")
 
 
@@ -39,7 +41,7 @@ def empty(status: int, **headers: str) -> web.Response:
 
 
 def refusal(error: GatewayError) -> web.Response:
-    """The answer an error of ours stands for."""
+    """The response for a gateway error."""
     if isinstance(error, AuthError):
         return _json(error.status, go_json({"message": error.text}), "application/json")
     return text_error(error.status, error.text)

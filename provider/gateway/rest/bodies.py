@@ -1,4 +1,4 @@
-"""Request bodies, bounded in size and time."""
+"""Request bodies: reading with a limit on size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["read_body"]
 
 
 async def read_body(request: web.BaseRequest, *, limit: int, seconds: float) -> bytes:
-    """The whole body; raises `RequestError` 413 above `limit` bytes, 408 when it takes longer than `seconds`."""
+    """The whole body. Raises `RequestError` 413 above `limit` bytes and 408 after `seconds`."""
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     await _continue(request)
@@ -26,7 +26,7 @@ async def read_body(request: web.BaseRequest, *, limit: int, seconds: float) -> 
     except TimeoutError as error:
         raise RequestError(408, f"request body not received within {seconds:g} seconds") from error
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise RequestError(400, "request body broken off") from error
+        raise RequestError(400, "the connection closed before the end of the request body") from error
     return bytes(body)
 
 
@@ -35,7 +35,7 @@ def _too_large(limit: int) -> RequestError:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    """Clients that ask first (curl above 1 MiB) wait for this line before they send."""
+    """Send 100 Continue: clients with `Expect` (curl above 1 MiB) wait for it before they send the body."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0

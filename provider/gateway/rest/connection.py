@@ -1,6 +1,6 @@
-"""One HTTP connection: header limits and the answers to what is not HTTP (recordings of the TLS listener).
+"""One HTTP connection: limits on the header, and the responses to malformed HTTP (recordings of the TLS listener).
 
-aiohttp has no limit on the time a header may take, and its own error pages name its parser; both are replaced here.
+aiohttp does not limit the time that a header may take, and its error pages name its parser; both are replaced here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAILED = "500 Internal Server Error"
 
 
 class _Connection(RequestHandler):
-    """Closes a connection whose request header is late; idle time between requests is aiohttp's to limit."""
+    """Closes a connection whose request header is late; aiohttp limits the idle time between requests."""
 
     __slots__ = ("_header_seconds", "_header_timer")
 
@@ -55,7 +55,9 @@ class _Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What cannot be parsed is answered shortly and not logged: on the open internet it is weather."""
+        """The response to a request that cannot be parsed. It is not logged: on the open internet such requests are
+        common.
+        """
         if isinstance(exc, LineTooLong):
             status, text = 431, _TOO_LARGE
         elif isinstance(exc, HttpProcessingError):
@@ -86,7 +88,7 @@ class _Connection(RequestHandler):
 
 
 class HttpServer(web.Server):
-    """aiohttp's low-level server with our connections and limits."""
+    """aiohttp's low-level server with the connections and limits of this module."""
 
     def __init__(self, handler: Any, limits: Limits) -> None:
         super().__init__(handler)

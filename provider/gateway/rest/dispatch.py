@@ -1,4 +1,4 @@
-"""From request to answer: path, method, credentials, gates, handler, errors, in this order (gateway.md §3.1–3.2)."""
+"""Dispatch of a request: path, method, credentials, access, handler and errors, in this order (gateway.md §3.1–3.2)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from aiohttp import web
 from provider.errors import ChainError, ClusterError
 from provider.gateway.auth.access import require_access
 from provider.gateway.auth.claims import Claims
-from provider.gateway.auth.credentials import read_credentials
-from provider.gateway.auth.tokens import Tokens
+from provider.gateway.auth.tokens import Tokens, read_credentials
 from provider.gateway.errors import GatewayError, RequestError
 from provider.gateway.rest.answers import empty, refusal, text_error
 from provider.gateway.rest.paths import clean_path, escape_path, request_path
@@ -27,7 +26,7 @@ _log = structlog.get_logger("gateway")
 
 
 class Dispatcher:
-    """The one request handler of the listener. Nothing a client sends can make it raise."""
+    """The request handler of the listener. No request can make it raise."""
 
     def __init__(self, routes: Sequence[Route], tokens: Tokens, *, provider: str) -> None:
         self._routes = routes
@@ -35,7 +34,7 @@ class Dispatcher:
         self._provider = provider
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer, and log one line: never headers, bodies or queries, which may hold secrets."""
+        """Answer the request and log one line, without headers, body and query: they may hold secrets."""
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(request=secrets.token_hex(6)):
             response = await self._guarded(request)
@@ -89,13 +88,15 @@ class Dispatcher:
 
 
 def _frames(error: Exception) -> list[str]:
-    """Where it happened, innermost last. No message and no variables: both may hold a token or a tenant's values."""
+    """Where an error was raised, innermost last; without its message, which may hold a token or a tenant's values."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f"{frame.name}:{frame.lineno}" for frame in frames[-6:]]
 
 
 def _cluster_refusal(error: ClusterError) -> RequestError:
-    """Statuses of gateway.md §3.1; our words, because the error's own name addresses inside the provider."""
+    """The refusal with the status of gateway.md §3.1. Its text differs from the error's, which names internal
+    addresses.
+    """
     match error.status:
         case 0:
             return RequestError(503, "kube: the API server is not reachable; try again later")

@@ -25,7 +25,7 @@ _NAMED = {
 
 
 def request_path(target: str) -> tuple[str, str]:
-    """Decoded path and raw query of a request target; raises `RequestError` 400 when it cannot be one."""
+    """Decoded path and raw query of a request target. Raises `RequestError` 400 for a malformed target."""
     path, _, query = _SCHEME.sub("", target, count=1).partition("?")
     if _BAD_ESCAPE.search(path):
         raise RequestError(400, "400 Bad Request")
@@ -33,7 +33,7 @@ def request_path(target: str) -> tuple[str, str]:
 
 
 def clean_path(path: str) -> str:
-    """Without `.`, `..` and doubled slashes, always starting with one slash; a trailing slash stays."""
+    """The path without `.`, `..` and doubled slashes, starting with one slash; a trailing slash is kept."""
     kept: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -45,12 +45,12 @@ def clean_path(path: str) -> str:
 
 
 def escape_path(path: str) -> str:
-    """A decoded path as a Location header spells it."""
+    """A decoded path, escaped for a Location header."""
     return quote(path.encode(errors="surrogateescape"), safe="/:@!$&'()*+,;=~")
 
 
 def parse_uint(text: str, bits: int) -> int:
-    """A decimal path value; raises `RequestError` 400 with the text of Go's `strconv.ParseUint`."""
+    """The number in a path. Raises `RequestError` 400 with the text of Go's `strconv.ParseUint`."""
     if not (text.isascii() and text.isdigit()):
         raise RequestError(400, f"strconv.ParseUint: parsing {go_quote(text)}: invalid syntax")
     significant = text.lstrip("0")
@@ -60,7 +60,7 @@ def parse_uint(text: str, bits: int) -> int:
 
 
 def go_quote(text: str) -> str:
-    """Double-quoted as Go's %q: printable text as is, the rest escaped."""
+    """The text in double quotes as by Go's %q: printable characters unchanged, others escaped."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 

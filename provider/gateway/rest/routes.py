@@ -1,4 +1,4 @@
-"""The route table's rows and how a path finds its row (gateway.md §3.2; recordings, notfound)."""
+"""The rows of the route table, and the search for the row of a path (gateway.md §3.2; recordings, notfound)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Call", "Handler", "Match", "Route", "find_route", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that passed every gate. `target` is what the path names under the caller's own address."""
+    """A request that passed every access check. `target`: what the path names, under the caller's own address."""
 
     request: web.BaseRequest
     claims: Claims
@@ -31,13 +31,13 @@ class Call:
 
     @property
     def lease(self) -> LeaseId:
-        """Of a route below /lease only."""
+        """The lease in the path; for routes below /lease only."""
         assert isinstance(self.target, LeaseId)  # noqa: S101
         return self.target
 
     @property
     def deployment(self) -> DeploymentId:
-        """Of a route below /deployment only."""
+        """The deployment in the path; for routes below /deployment only."""
         assert isinstance(self.target, DeploymentId)  # noqa: S101
         return self.target
 
@@ -47,7 +47,9 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`methods` empty means any. Everything but `public` needs credentials; `scope` only where Go has a scope gate."""
+    """`methods`: empty for any. Every route that is not `public` needs credentials; `scope` is set where Go checks a
+    scope.
+    """
 
     pattern: str
     handler: Handler
@@ -60,7 +62,9 @@ class Route:
 
     @property
     def wrong_method(self) -> int:
-        """Go's nested router forgets that only the method was wrong below /lease."""
+        """The status for a wrong method. Below /lease it is 404: Go's nested router does not report the
+        method there.
+        """
         return 404 if self.pattern.startswith("/lease/") else 405
 
 
@@ -71,7 +75,7 @@ class Match:
 
 
 def find_route(routes: Iterable[Route], path: str) -> Match | None:
-    """The row whose pattern fits a clean, decoded path."""
+    """The row whose pattern matches a clean, decoded path; None when no row does."""
     for route in routes:
         values = _match(route.pattern.split("/"), path.split("/"))
         if values is not None:
@@ -80,7 +84,7 @@ def find_route(routes: Iterable[Route], path: str) -> Match | None:
 
 
 def target_of(values: Mapping[str, str], owner: str, provider: str) -> Target:
-    """What the path names; raises `RequestError` 400 for a number that is none."""
+    """What the path names. Raises `RequestError` 400 for a malformed number."""
     if "dseq" not in values:
         return None
     dseq = parse_uint(values["dseq"], 64)
@@ -93,9 +97,9 @@ def _match(pattern: list[str], path: list[str]) -> dict[str, str] | None:
     if len(pattern) != len(path):
         return None
     values: dict[str, str] = {}
-    for wanted, part in zip(pattern, path, strict=True):
-        if wanted.startswith("{") and part:
-            values[wanted[1:-1]] = part
-        elif wanted != part:
+    for expected, part in zip(pattern, path, strict=True):
+        if expected.startswith("{") and part:
+            values[expected[1:-1]] = part
+        elif expected != part:
             return None
     return values

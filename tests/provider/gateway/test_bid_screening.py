@@ -26,10 +26,8 @@ from lease.spec import HostnameSpec
 from provider.chain import codec
 from provider.claims.hostnames import host_object
 from provider.errors import ChainError, MarketError
-from provider.gateway.grpc.bid_screening import BidScreening
-from provider.gateway.grpc.screened_hostnames import screened_hostnames
-from provider.gateway.grpc.server import GrpcServer, provider_methods
-from provider.gateway.grpc.serving import grpc_address
+from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
+from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_methods
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
@@ -162,7 +160,7 @@ async def test_many_questions_at_once_and_a_dead_chain_are_told_without_a_word_o
         await screening.answer(request(make_spec()), Context())
     gate.set()
     results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {str(one) for one in results} == {"UNAVAILABLE this provider cannot tell now; try again"}
+    assert {str(one) for one in results} == {"UNAVAILABLE this provider cannot answer now; try again"}
     with pytest.raises(RuntimeError, match="UNAVAILABLE"):
         await screening.answer(request(make_spec()), Context())
 
@@ -222,7 +220,7 @@ async def test_without_an_api_server_only_a_question_about_hostnames_is_put_off(
     cluster.before = away
     answers = screening_names(cluster, screen)
     assert (await answers.answer(request(make_spec()), Context())).passed
-    with pytest.raises(RuntimeError, match="UNAVAILABLE this provider cannot tell now"):
+    with pytest.raises(RuntimeError, match="UNAVAILABLE this provider cannot answer now"):
         await answers.answer(request(make_spec(), hostnames=["free.example.com"]), Context())
 
 

@@ -75,7 +75,7 @@ def test_a_certificate_with_the_key_of_another_is_not_served(tmp_path: Path) -> 
     second = ensure_certificate(PROVIDER, tmp_path / "b", now=NOW)
     key = second.path.read_text().removeprefix(second.pem)
     first.path.write_text(first.pem + key)
-    with pytest.raises(SettingsError, match="its key is another"):
+    with pytest.raises(SettingsError, match="its key does not match"):
         ensure_certificate(PROVIDER, tmp_path / "a", now=NOW)
 
 

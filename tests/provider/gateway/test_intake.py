@@ -78,7 +78,7 @@ async def test_a_lease_of_a_group_that_the_deployment_does_not_have_is_refused_a
     rent(world, body(), lease(gseq=2))
     answer = await put(world, body())
     assert answer.status == 404
-    assert b"group 2 of the lease" in answer.body
+    assert b"the deployment has no group 2, which the lease names" in answer.body
     assert world.cluster.objects == {}
 
 

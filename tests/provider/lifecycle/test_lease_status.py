@@ -11,7 +11,7 @@ from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.lease_objects import LeaseObjects
 from provider.gateway.lease_status import lease_status
-from provider.gateway.rest.lease import lease_routes
+from provider.gateway.rest.tenant_routes import lease_routes
 from tests.provider.lifecycle.world import PROVIDER, a_group, a_lease
 
 WHY = "degraded: service web: 0 of 1 ready"

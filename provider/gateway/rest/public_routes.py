@@ -1,4 +1,4 @@
-"""Routes anybody may call: /version, /address, /status (gateway.md §3.3)."""
+"""Routes without credentials: /version, /address, /status (gateway.md §3.3)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def public_routes(config: GatewayConfig, status: ReadStatus, kube_version: KubeV
 
 
 def _own_version() -> dict[str, Any]:
-    """Go's fields with our values: no Go toolchain and no Cosmos SDK went into this provider."""
+    """The version document with the Go provider's fields. Fields about Go modules and the Cosmos SDK are empty."""
     try:
         number = version("lessor")
     except PackageNotFoundError:

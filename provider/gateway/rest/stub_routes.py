@@ -1,6 +1,6 @@
-"""Routes whose door is built and whose room is not: streams and migrations (gateway.md §3.8–3.10).
+"""Stubs for routes that are not implemented: streams and migrations (gateway.md §3.8–3.10).
 
-Credentials, path and scope are judged as they will be; past them a WebSocket or a migration is answered 501.
+Path, credentials and scope are checked as the Go provider checks them; after that the answer is 501.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from provider.gateway.errors import RequestError
 from provider.gateway.rest.bodies import read_body
 from provider.gateway.rest.routes import Call, Handler, Route
 
-__all__ = ["pending_routes"]
+__all__ = ["stub_routes"]
 
 _LEASE = "/lease/{dseq}/{gseq}/{oseq}"
 
 
-def pending_routes(limits: Limits) -> list[Route]:
+def stub_routes(limits: Limits) -> list[Route]:
     post = frozenset({"POST"})
     return [
         Route(f"{_LEASE}/logs", _stream, scope=Scope.LOGS),
@@ -50,9 +50,9 @@ def _migration(names: str, limits: Limits) -> Handler:
 def _names(body: bytes, key: str) -> list[str]:
     try:
         document = json.loads(body)
-        wanted = (document or {}).get(key) or []
+        found = (document or {}).get(key) or []
     except (ValueError, AttributeError, RecursionError) as error:
         raise RequestError(422, "") from error
-    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise RequestError(422, "")
-    return wanted
+    return found

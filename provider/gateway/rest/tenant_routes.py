@@ -1,6 +1,7 @@
-"""Reading a lease: its manifest, its status, the status of one service (gateway.md §3.5–3.7).
+"""Routes for tenants: sending the manifest of a deployment; reading a lease's manifest, its status and the status of
+one service (gateway.md §3.4–3.7).
 
-No chain query is made here: a lease exists when the cluster holds its manifest (gateway.md §3.11).
+Reading makes no chain query: a lease exists when the cluster holds its manifest (gateway.md §3.11).
 """
 
 from __future__ import annotations
@@ -13,17 +14,30 @@ from aiohttp import web
 from lease.manifest import Group, Service
 from lease.manifest_json import manifest_value
 from provider.gateway.auth.claims import Scope
-from provider.gateway.config import GatewayConfig
+from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.errors import RequestError
+from provider.gateway.intake import ManifestIntake
 from provider.gateway.lease_objects import LeaseObjects, ReadLease
 from provider.gateway.lease_status import lease_status, service_status
-from provider.gateway.rest.answers import json_answer
+from provider.gateway.rest.answers import empty, json_answer
+from provider.gateway.rest.bodies import read_body
 from provider.gateway.rest.routes import Call, Route
 from provider.records.manifests import BadRecordError, read_manifest
 
-__all__ = ["lease_routes"]
+__all__ = ["deployment_routes", "lease_routes"]
 
 _LEASE = "/lease/{dseq}/{gseq}/{oseq}"
+
+
+def deployment_routes(intake: ManifestIntake, limits: Limits) -> list[Route]:
+    async def put_manifest(call: Call) -> web.StreamResponse:
+        body = await read_body(call.request, limit=limits.manifest_bytes, seconds=limits.body_seconds)
+        await intake.accept_manifest(call.owner, call.deployment.dseq, body)
+        return empty(200)
+
+    return [
+        Route("/deployment/{dseq}/manifest", put_manifest, methods=frozenset({"PUT"}), scope=Scope.SEND_MANIFEST),
+    ]
 
 
 def lease_routes(config: GatewayConfig, read: ReadLease) -> list[Route]:
@@ -74,7 +88,9 @@ def _group(manifest: dict[str, Any]) -> Group:
 
 
 def _returned(group: Group) -> Group:
-    """As the Go provider gives a group back: no endpoints, empty lists null but for the mounts (gateway.md §3.5)."""
+    """The group as the Go provider returns it: without endpoints, and with null for empty lists other than the mounts
+    (gateway.md §3.5).
+    """
     return replace(group, services=tuple(map(_returned_service, group.services or ())) or None)
 
 
@@ -92,7 +108,9 @@ def _returned_service(service: Service) -> Service:
 
 
 def _require_service(objects: LeaseObjects, name: str) -> None:
-    """Any failure to read the manifest counts as none, as in Go."""
+    """Raise `RequestError` 404 unless the lease has the service. A manifest that cannot be read counts as none, as in
+    Go.
+    """
     if not objects.namespace:
         raise RequestError(404, "kube: lease not found")
     try:
