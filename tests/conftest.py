@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from devnet.controlplane import ControlPlane
 from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
+from tests.world.virtual import VirtualLoop
 
 hypothesis.settings.register_profile("lessor", deadline=None)  # a noisy machine is no finding
 hypothesis.settings.load_profile("lessor")
@@ -24,6 +25,12 @@ hypothesis.settings.load_profile("lessor")
 # Hundreds of children (daemons, workers, commands) would each compile the whole checkout again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """A virtual loop for a test marked `virtual_time`; `real_time` at the test outweighs the mark of its module."""
+    times = (mark.name for mark in item.iter_markers() if mark.name in ("virtual_time", "real_time"))
+    return {"virtual": VirtualLoop} if next(times, "") == "virtual_time" else {"real": asyncio.new_event_loop}
 
 
 @dataclass(frozen=True)

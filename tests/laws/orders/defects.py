@@ -15,7 +15,7 @@ from provider.inventory.snapshot import Inventory, Snapshot
 from provider.protocols.chain import Bid, Message, TxResult
 from provider.store.tables import decisions
 from tests.laws.orders.world import US, Chain, Made, WatchedLedger
-from tests.laws.simulation.store import MemoryDatabase
+from tests.world.database import MemoryDatabase
 
 __all__ = ["DEFECTS"]
 

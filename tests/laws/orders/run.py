@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lease.ids import OrderId
 from provider.protocols.chain import BidState, OrderState
 from tests.laws.orders.world import RIVAL, US, Made, World
-from tests.laws.simulation.virtual import run_virtual
+from tests.world.virtual import run_virtual
 
 __all__ = ["Result", "run_orders"]
 

@@ -30,10 +30,10 @@ from provider.units import Coin
 from tests.laws.orders.drawing import ATTRIBUTES, CLASSES, draw_spec
 from tests.laws.orders.law import free_is_what_is_left, overlapping
 from tests.laws.orders.picture import Picture
-from tests.laws.simulation.faults import Faults
-from tests.laws.simulation.store import MemoryDatabase
-from tests.laws.simulation.virtual import VirtualClock
 from tests.world.chain import FakeChain
+from tests.world.database import MemoryDatabase
+from tests.world.faults import Faults
+from tests.world.virtual import VirtualClock
 
 __all__ = ["RIVAL", "US", "Chain", "Made", "WatchedLedger", "World"]
 
@@ -113,7 +113,7 @@ class World:
         self.chain.providers[US] = ProviderRecord(US, "https://p.example.com:8443", ATTRIBUTES)
         self.chain.on_bid = self._bid
         self.picture = self.made.picture(self.random, US)
-        self.database = self.made.database(self.faults)
+        self.database = self.made.database(refuses=self.faults.refuses_writes)
         self.overcommit = Overcommit(*self.random.choice(((0, 0, 0), (0, 0, 0), (50, 25, 10))))
         self.orders = 0
         self.facts: Counter[str] = Counter()

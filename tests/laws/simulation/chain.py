@@ -24,9 +24,9 @@ from provider.protocols.chain import (
     ProviderRecord,
     TxResult,
 )  # fmt: skip
-from tests.laws.simulation.faults import Faults
 from tests.laws.simulation.fees import Fees
 from tests.world.chain import FakeChain
+from tests.world.faults import Faults
 
 __all__ = ["SimulatedChain"]
 

@@ -32,10 +32,10 @@ from provider.settings import Settings
 from provider.store import Database
 from provider.store.sealing import KeyRing
 from provider.units import Coin, parse_address_range
-from tests.laws.simulation.virtual import VirtualClock
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import RULES
 from tests.world.specs import spec_maker
+from tests.world.virtual import VirtualClock
 
 __all__ = ["CHAIN_ID", "Around", "Daemon", "make_spec"]
 

@@ -13,10 +13,10 @@ from provider.lifecycle.drift import differences
 from stacks.common.priority import Priority
 from stacks.common.results import Operation, ResourceChange, StackResult
 from tests.laws.simulation.cluster import SimulatedCluster
-from tests.laws.simulation.faults import Faults
 from tests.laws.simulation.opened import Openings
 from tests.world.cluster import Key
 from tests.world.engine import FakeEngine, object_key, retained
+from tests.world.faults import Faults
 
 __all__ = ["SimulatedEngine"]
 

@@ -12,7 +12,7 @@ from provider.errors import FeesHeldBack, NotSent, StoreError
 from provider.protocols.chain import Message
 from provider.store import Database
 from provider.store.transactions import StoredJournal
-from tests.laws.simulation.virtual import VirtualClock
+from tests.world.virtual import VirtualClock
 
 __all__ = ["Fees"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lease.spec import LeaseSpec
 from stacks.engine.openings import fits
-from tests.laws.simulation.faults import Faults
+from tests.world.faults import Faults
 
 __all__ = ["Openings"]
 

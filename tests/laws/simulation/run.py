@@ -19,9 +19,9 @@ import structlog
 from lease.manifest import Group
 from tests.laws.simulation.rules import ALWAYS, IN_THE_END, LATER, broken
 from tests.laws.simulation.steps import Step, draw, take
-from tests.laws.simulation.virtual import run_virtual
 from tests.laws.simulation.volumes import due_in
 from tests.laws.simulation.world import World
+from tests.world.virtual import run_virtual
 
 __all__ = ["Result", "main", "run_seed", "shorten"]
 

@@ -13,9 +13,9 @@ import structlog
 
 from tests.laws.simulation.cluster import SimulatedCluster
 from tests.laws.simulation.defects import DEFECTS
-from tests.laws.simulation.faults import Faults
 from tests.laws.simulation.run import quiet, run_seed, shorten, told
-from tests.laws.simulation.virtual import run_virtual
+from tests.world.faults import Faults
+from tests.world.virtual import run_virtual
 
 _BLOCKS = 10
 _SEEDS = 20

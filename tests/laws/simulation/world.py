@@ -26,14 +26,14 @@ from tests.laws.simulation.cluster import SimulatedCluster
 from tests.laws.simulation.daemon import CHAIN_ID, Around, Daemon
 from tests.laws.simulation.defects import planted
 from tests.laws.simulation.engine import SimulatedEngine
-from tests.laws.simulation.faults import Faults
 from tests.laws.simulation.fees import Fees
-from tests.laws.simulation.store import MemoryDatabase
-from tests.laws.simulation.virtual import VirtualClock
 from tests.laws.simulation.volumes import KEPT_S, was_deleted
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import ATTRIBUTES
 from tests.world.cluster import Key
+from tests.world.database import MemoryDatabase
+from tests.world.faults import Faults
+from tests.world.virtual import VirtualClock
 
 __all__ = ["BAD", "NODES", "NODE_CPU", "Kept", "World", "namespace_of"]
 
@@ -94,7 +94,7 @@ class World:
         self.cluster = SimulatedCluster(self.faults, nodes=NODES, cpu_milli=NODE_CPU)
         self.cluster.removed = self._removed
         self.cluster.bound = self._bound
-        self.database = MemoryDatabase(self.faults)
+        self.database = MemoryDatabase(refuses=self.faults.refuses_writes)
         self.fees = Fees(self.database, self.clock, above=self.memory.violations.append)
         self.chain = SimulatedChain(self.faults, self.fees, chain_id=CHAIN_ID, seen=self._looked)
         self.chain.providers[PROVIDER] = ProviderRecord(PROVIDER, "https://p.example.com:8443", ATTRIBUTES)

@@ -1,10 +1,12 @@
-"""A sender over the simulated chain without a wire: blocks come when the test says, and the node can be made to lie."""
+"""A sender over the simulated chain without a wire, in virtual time.
+
+Blocks come when the test says, and the node can be made to lie.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,28 +31,14 @@ from provider.protocols.chain import Head, Message
 from provider.units import Coin
 from tests.provider.chain.world import ATTRIBUTES, PROVIDER, TENANT, spec
 from tests.provider.chain.world import signing_key as derived_key
+from tests.world.virtual import VirtualClock
 
-FAST = 50.0
-"""Seconds of the provider in one of ours."""
 signing_key = functools.cache(derived_key)
 """Deriving a key takes longer than sending with it."""
 _genesis = functools.cache(devnet_genesis)
 US, THEM = signing_key(PROVIDER).address, signing_key(TENANT).address
 DEPOSIT = Coin("uakt", Decimal(500000))
 FEES = Fees(price=Coin("uakt", Decimal("0.025")), adjustment=1.5)
-
-
-class QuickClock:
-    """`protocols.Clock`, in a hurry."""
-
-    def now(self) -> float:
-        return 1_700_000_000 + self.monotonic()
-
-    def monotonic(self) -> float:
-        return time.monotonic() * FAST
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / FAST)
 
 
 @dataclass
@@ -132,7 +120,7 @@ class Direct:
 
 
 @asynccontextmanager
-async def ticking(chain: SimulatedNode, *, every: float = 0.01) -> AsyncIterator[None]:
+async def ticking(chain: SimulatedNode, *, every: float = 0.5) -> AsyncIterator[None]:
     """Blocks by themselves."""
 
     async def tick() -> None:
@@ -149,7 +137,7 @@ async def ticking(chain: SimulatedNode, *, every: float = 0.01) -> AsyncIterator
 
 
 def sender(node: DirectNode, *, index: int = PROVIDER, journal: Journal | None = None, **policy: Any) -> Broadcaster:
-    clock = QuickClock()
+    clock = VirtualClock()
     terms = Policy(**{"fees": FEES, "timeout_s": 2000, **policy})
     return Broadcaster(node, signing_key(index), head=node.head, clock=clock, policy=terms, journal=journal)
 

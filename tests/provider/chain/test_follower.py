@@ -14,12 +14,12 @@ from provider.chain.comet import CometChain
 from provider.daemon.pump import pump_blocks
 from provider.protocols.chain import Block
 from provider.protocols.clock import SystemClock
-from provider.store import open_database
 from provider.store.cursors import load_cursor
 from tests.provider.chain.world import client, scripted_node, status
 from tests.world.bus import FakeBus
 from tests.world.chain import FakeChain
-from tests.world.clock import FakeClock
+from tests.world.database import MemoryDatabase
+from tests.world.virtual import VirtualClock
 
 
 async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = 20) -> list[Block]:
@@ -147,17 +147,16 @@ async def test_a_node_that_fell_back_below_our_height_gives_nothing_until_it_is_
         assert heights(await take(blocks, 1)) == [11]
 
 
-async def test_the_pump_hands_every_block_on_and_keeps_the_height(tmp_path) -> None:
-    chain, bus, clock = FakeChain(), FakeBus(), FakeClock()
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+@pytest.mark.virtual_time
+async def test_the_pump_hands_every_block_on_and_keeps_the_height() -> None:
+    chain, bus, clock = FakeChain(), FakeBus(), VirtualClock()
+    database = MemoryDatabase()
     for _ in range(2):  # the second time it goes on where the first stopped
         task = asyncio.create_task(pump_blocks(chain, bus, database=database, clock=clock))
-        await asyncio.sleep(0.1)
+        await clock.settle()
         await chain.push()
-        async with asyncio.timeout(5):
-            while await load_cursor(database, chain.chain_id) != chain.height:
-                await clock.advance(1)
-                await asyncio.sleep(0.01)
+        await clock.advance(10)
+        assert await load_cursor(database, chain.chain_id) == chain.height
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await chain.push()

@@ -21,7 +21,6 @@ from provider.chain.tx.journal import Fate, MemoryJournal
 from provider.chain.tx.policy import Fees
 from provider.errors import CannotPay, CatchingUp, ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.protocols.chain import TxResult
-from provider.store import open_database
 from provider.store.transactions import StoredJournal
 from provider.units import Coin
 from tests.provider.chain.direct import (
@@ -37,6 +36,9 @@ from tests.provider.chain.direct import (
     ticking,
 )
 from tests.provider.chain.world import BROKE
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 
 def priced(price: str = "0.025", *, adjustment: float = 1.5) -> Fees:
@@ -45,7 +47,7 @@ def priced(price: str = "0.025", *, adjustment: float = 1.5) -> Fees:
 
 @asynccontextmanager
 async def stored(folder: Path) -> AsyncIterator[StoredJournal]:
-    database = await open_database(f"sqlite+aiosqlite:///{folder}/x.db")
+    database = MemoryDatabase(folder / "x.db")
     try:
         yield StoredJournal(database)
     finally:
@@ -77,7 +79,7 @@ async def test_a_node_that_takes_and_never_includes_costs_no_second_bid() -> Non
         with pytest.raises(ChainError, match=r"accepted but is in no block after 40 s.*nothing in it is sent again"):
             await world.us.broadcast([bid_on(1)])
         again = asyncio.create_task(world.us.broadcast([bid_on(1)]))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
         assert len(set(lost)) == 1, "the wish joined the one on its way"
         await many_blocks(world, 8)
         with pytest.raises(NotSent, match="in no block up to its last height"):
@@ -93,12 +95,12 @@ async def test_a_node_that_lost_its_mempool_is_given_the_same_bytes_again() -> N
     async with direct(1, 2) as world:
         sending = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         (raw,) = world.chain.pending
         world.chain._mempool.clear()  # as a restart does
         world.chain._seen.clear()
         world.chain.app._pending = world.chain.app._context(world.chain.app.store)
-        async with ticking(world.chain, every=0.1):  # its bytes hold for twenty blocks
+        async with ticking(world.chain, every=5.0):  # its bytes hold for twenty blocks
             found = await sending
             await world.us.broadcast([bid_on(2)])
         block = world.chain.blocks.get(found.height)
@@ -132,12 +134,12 @@ async def test_after_a_kill_a_bid_of_unknown_end_is_not_sent_again(tmp_path: Pat
     async with stored(tmp_path) as journal, direct(1, journal=journal) as world:
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         first.cancel()
         await world.us.close()
         second = killed(journal, world)
         wished = asyncio.create_task(second.broadcast([bid_on(1, "49")]))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(2.5)
         assert len(world.chain.pending) == 1
         async with ticking(world.chain):
             result = await wished
@@ -153,12 +155,12 @@ async def test_after_a_kill_no_settlement_meets_one_of_unknown_end() -> None:
             await outcomes(world.us, [bid_on(1), bid_on(1, gseq=2)])
         first = asyncio.create_task(world.us.broadcast([close_on(1)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         first.cancel()
         await world.us.close()
         second = killed(journal, world)
         wished = asyncio.create_task(second.broadcast([close_on(1, gseq=2)]))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(2.5)
         assert len(world.chain.pending) == 1, "the other close waits until the first one's block is known"
         height = world.chain.height + 1
         async with ticking(world.chain):
@@ -203,12 +205,12 @@ async def test_a_sequence_that_was_used_up_inside_the_block_means_another_try() 
         other = sender(world.node)
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         ours = world.chain._mempool.pop()
         world.chain.app._pending = world.chain.app._context(world.chain.app.store)
         theirs = asyncio.create_task(other.broadcast([bid_on(2)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         world.chain._mempool.append(ours)
         async with ticking(world.chain):
             assert isinstance(await theirs, TxResult)
@@ -301,7 +303,7 @@ async def test_every_end_is_written_down() -> None:
     journal = MemoryJournal()
     async with direct(1, journal=journal) as world, ticking(world.chain):
         await world.us.broadcast([bid_on(1)])
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
         assert {tx.fate for tx in journal.sent.values()} == {Fate.DONE}
         assert all(tx.height for tx in journal.sent.values())
 
@@ -319,7 +321,7 @@ async def test_a_node_without_an_index_has_its_blocks_read() -> None:
         taken = loses(world)
         lost = asyncio.create_task(world.us.broadcast([bid_on(2)]))
         while not taken:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         await many_blocks(world, 24)
         with pytest.raises(NotSent, match="in no block up to its last height"):
             await lost

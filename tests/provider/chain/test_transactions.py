@@ -25,6 +25,8 @@ from tests.provider.chain.direct import (
     ticking,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 TWENTY = range(1, 21)
 
 
@@ -33,7 +35,7 @@ async def test_twenty_bids_at_once_are_all_in_the_next_block_and_share_their_fee
         height = world.chain.height
         sending = asyncio.gather(*(world.us.broadcast([bid_on(dseq)]) for dseq in TWENTY))
         while sum(tx.count(b"MsgCreateBid") for tx in world.chain.pending) < 20:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         await world.chain.produce()
         results = await sending
         assert {result.height for result in results} == {height + 1}
@@ -49,7 +51,7 @@ async def test_what_is_not_shared_flies_side_by_side_with_consecutive_sequences(
     async with direct(*TWENTY, **mode) as world:
         sending = asyncio.gather(*(world.us.broadcast([bid_on(dseq)]) for dseq in TWENTY))
         while sum(tx.count(b"MsgCreateBid") for tx in world.chain.pending) < 20:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         await world.chain.produce()
         results = await sending
         assert len({result.height for result in results}) == 1
@@ -112,10 +114,10 @@ async def test_a_message_that_fails_in_its_block_takes_only_its_owner_with_it() 
     async with direct(*range(1, 6)) as world:
         closing = asyncio.create_task(world.tenant.broadcast([tenant_messages.close_deployment(bid_id(3).deployment)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         sending = asyncio.create_task(outcomes(world.us, [bid_on(dseq) for dseq in range(1, 6)]))
         while len(world.chain.pending) < 2:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         raced = world.chain.height + 1
         async with ticking(world.chain):
             await closing
@@ -133,7 +135,7 @@ async def test_nothing_settles_one_deployment_twice_in_a_block() -> None:
         await outcomes(world.us, [bid_on(dseq, gseq=gseq) for dseq, gseq in places])
         leases = [tenant_messages.create_lease(bid_id(dseq, gseq)) for dseq, gseq in places]
         await world.tenant.broadcast(leases)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(2.5)
         wishes = [messages.withdraw_lease(bid_id(dseq, gseq)) for dseq, gseq in places]
         found = await outcomes(world.us, [*wishes, *(close_on(dseq, gseq=gseq) for dseq, gseq in places)])
         paid_out = [one for one in found[:6] if "payment closed" in str(one)]
@@ -174,13 +176,13 @@ async def test_a_wish_that_nobody_waits_for_any_more_is_not_sent() -> None:
     async with direct(1, 2, max_pending=1) as world:
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         second = asyncio.create_task(world.us.broadcast([bid_on(2)]))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
         second.cancel()
         async with ticking(world.chain):
             await first
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(2.5)
         assert world.count("MsgCreateBid") == 1
 
 

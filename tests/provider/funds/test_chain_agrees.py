@@ -25,6 +25,8 @@ from provider.funds.escrow import lease_funds, runs_out_at
 from provider.protocols.chain import Escrow, EscrowState, Payment
 from tests.provider.chain.direct import DirectNode
 
+pytestmark = pytest.mark.virtual_time
+
 OWNER, US = "akash1owner", "akash1provider"
 SETTLED = 100
 GENESIS = devnet_genesis()

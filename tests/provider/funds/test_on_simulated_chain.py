@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -36,6 +36,7 @@ from tests.provider.chain.world import (
     spec,
 )  # fmt: skip
 from tests.world.bus import FakeBus
+from tests.world.patience import eventually
 
 US = signing_key(PROVIDER).address
 DEPOSIT = Coin("uakt", Decimal(500_000))
@@ -52,12 +53,6 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     opened = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
     yield opened
     await opened.close()
-
-
-async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while not await check():
-            await asyncio.sleep(0.05)
 
 
 async def lease(us: CometChain, tenant: CometChain, dseq: int, *, price: str = "100") -> None:
@@ -112,20 +107,20 @@ async def test_a_lease_is_collected_and_one_without_money_is_closed_by_the_chain
                 found = await us.lease_payment(rich)
                 return found is not None and found.payment is not None and found.payment.withdrawn > 0
 
-            await until(collected)
+            await eventually(collected)
             await lease(us, tenant, 2, price="1000000")
 
             async def closed() -> bool:
                 found = await us.lease_payment(poor)
                 return found is not None and found.lease.state is LeaseState.INSUFFICIENT_FUNDS
 
-            await until(closed)
+            await eventually(closed)
 
             async def final() -> bool:
                 told = bus.on(FUNDS_ESCROW)[-1]
                 return isinstance(told, dict) and set(told) == {rich}
 
-            await until(final)
+            await eventually(final)
             assert loop.wallet is not None
             assert loop.wallet.bids
         finally:

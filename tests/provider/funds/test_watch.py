@@ -34,21 +34,23 @@ from provider.protocols.chain import (
     OrderState,
     Payment,
 )
-from provider.store import Database, open_database
 from provider.store.money import earned_between, known_money
 from provider.units import Coin
 from tests.provider.market.world import make_spec
 from tests.world.bus import FakeBus
 from tests.world.chain import FakeChain, event_of
-from tests.world.clock import FakeClock
+from tests.world.database import MemoryDatabase
+from tests.world.virtual import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
 
 US, OWNER, DAY = "akash1us", "akash1owner", 86400.0
 L1, L2 = LeaseId(OWNER, 1, 1, 1, US), LeaseId(OWNER, 2, 1, 1, US)
 
 
 class World:
-    def __init__(self, database: Database) -> None:
-        self.chain, self.clock, self.bus, self.database = FakeChain(height=100), FakeClock(), FakeBus(), database
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.chain, self.clock, self.bus, self.database = FakeChain(height=100), VirtualClock(), FakeBus(), database
         self.rules = FundsRules(interval_s=600, period_s=DAY, threshold=Decimal(0))
         self.engaged = 0
 
@@ -103,13 +105,7 @@ class World:
         await self.settle()
 
     async def settle(self) -> None:
-        """Until the loop has waited for its time for a while: the store works in threads of its own."""
-        quiet = 0
-        async with asyncio.timeout(20):
-            while quiet < 5:
-                await self.clock.settle()
-                await asyncio.sleep(0.003)
-                quiet = quiet + 1 if self.clock.sleepers else 0
+        await self.clock.settle()
 
     async def earned(self) -> dict[date, Decimal]:
         today = datetime.fromtimestamp(self.clock.now(), UTC).date()
@@ -121,7 +117,7 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    database = MemoryDatabase(tmp_path / "x.db")
     yield World(database)
     await database.close()
 
@@ -231,11 +227,9 @@ async def test_wallet_and_escrow_are_there_for_whoever_asks_later(world: World) 
 
 async def test_a_store_that_fails_keeps_no_money_from_being_collected(world: World) -> None:
     world.empty_lease(L1)
-    await world.database.close()
-    broken = World(Database(world.database.engine))
+    broken = World(world.database)
     broken.chain = world.chain
-    async with world.database.engine.begin() as connection:
-        await connection.exec_driver_sql("DROP TABLE lease_money")
+    world.database.execute("DROP TABLE lease_money")
     async with broken.running():
         assert world.chain.sent_kinds() == ["MsgWithdrawLease"]
 
@@ -486,7 +480,6 @@ async def test_a_row_of_the_store_that_cannot_be_read_costs_that_row_alone(world
     async with world.running():
         await world.blocks(10)
         await world.advance(601)
-    async with world.database.engine.begin() as connection:
-        await connection.exec_driver_sql("UPDATE lease_money SET earned = 'much' WHERE lease LIKE '%/1/1/1/%'")
-        await connection.exec_driver_sql("UPDATE lease_money SET lease = 'x' WHERE lease LIKE '%/1/1/1/%'")
+    world.database.execute("UPDATE lease_money SET earned = 'much' WHERE lease LIKE '%/1/1/1/%'")
+    world.database.execute("UPDATE lease_money SET lease = 'x' WHERE lease LIKE '%/1/1/1/%'")
     assert set(await known_money(world.database)) == {L2}

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from lease.ids import LeaseId, namespace_name
 from provider.bus import INVENTORY_CHANGED
 from provider.claims.leased_ips import AddressClaim, leased_ip_object
@@ -16,9 +18,10 @@ from provider.protocols.cluster import NODE
 from provider.settings import Settings
 from provider.units import parse_address_range
 from tests.world.bus import FakeBus
-from tests.world.clock import FakeClock
 from tests.world.cluster import FakeCluster
+from tests.world.virtual import VirtualClock
 
+pytestmark = pytest.mark.virtual_time
 LEASE = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
 
 
@@ -32,8 +35,10 @@ def node(name: str, cpu: str = "4", ready: str = "True") -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def watching(cluster: FakeCluster, **settings: Any) -> AsyncIterator[tuple[InventoryWatcher, FakeBus, FakeClock]]:
-    bus, clock = FakeBus(), FakeClock()
+async def watching(
+    cluster: FakeCluster, **settings: Any
+) -> AsyncIterator[tuple[InventoryWatcher, FakeBus, VirtualClock]]:
+    bus, clock = FakeBus(), VirtualClock()
     watcher = InventoryWatcher(cluster, Settings(**settings), bus=bus, clock=clock)
     task = asyncio.create_task(watcher.run())
     await clock.settle()

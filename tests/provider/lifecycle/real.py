@@ -16,17 +16,17 @@ from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from provider.kube.client import KubeCluster
 from provider.lifecycle.state import Phase
+from provider.protocols.clock import SystemClock
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind, WatchEvent
 from stacks.common.results import Operation, StackResult
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.provider.lifecycle.world import World
 from tests.world.cluster import FakeCluster
+from tests.world.patience import eventually
 
 __all__ = ["Counted", "TwoClusters", "engine_config", "real_world", "runs", "until"]
 
 _RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
-_SECONDS = 60.0
-"""Far more than it takes: the machine may be busy."""
 
 
 class TwoClusters:
@@ -113,7 +113,7 @@ async def real_world(
 ) -> AsyncIterator[tuple[World, Counted]]:
     """`world` (a new one) on the real cluster with the real engine; with `loop` its lease loop runs."""
     engine = PulumiEngine(engine_config(devnet, toolbox, folder))
-    real, world, counted = KubeCluster(devnet.kubeconfig), world or World(speed=1), Counted(engine)
+    real, world, counted = KubeCluster(devnet.kubeconfig), world or World(clock=SystemClock()), Counted(engine)
     records = world.cluster
     world.engine = counted  # type: ignore[assignment]
 
@@ -137,12 +137,10 @@ async def real_world(
 
 
 async def until(condition: Callable[[], Any], what: Callable[[], str]) -> None:
-    end = time.monotonic() + _SECONDS
-    while time.monotonic() < end:
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {_SECONDS:g} s: {what()}")
+    try:
+        await eventually(lambda: bool(condition()))
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {what()}") from None
 
 
 def runs(world: World, lease: LeaseId) -> bool:

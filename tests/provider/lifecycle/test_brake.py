@@ -22,6 +22,8 @@ from provider.protocols.chain import Block, Event, LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 LEASES = [a_lease(number) for number in range(1, 41)]
 
@@ -119,21 +121,21 @@ async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
     for lease in leases:
         await world.run(lease, a_group())
     task = asyncio.create_task(world.loop.run())
-    await asyncio.sleep(0.05)
+    await world.after(50)
     for lease in leases:
         world.chain.states[lease] = LeaseState.CLOSED
     ids = [{"owner": x.owner, "dseq": x.dseq, "gseq": x.gseq, "oseq": x.oseq, "provider": x.provider} for x in leases]
     world.bus.publish(
         CHAIN_BLOCK, Block(world.chain.height + 1, tuple(Event(LEASE_CLOSED, {"id": each}) for each in ids))
     )
-    await asyncio.sleep(0.02)
+    await world.after(20)
     for lease in leases:
         world.loop.look(lease)
     for _ in range(400):
         world.cluster.settle()
         if not any(world.leftovers(lease) for lease in leases):
             break
-        await asyncio.sleep(0.005)
+        await world.after(1)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -146,7 +148,7 @@ CRASH = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode":
 async def crashing(world: World, *, looks: int = 40) -> None:
     for _ in range(looks):
         await world.look(L)
-        await asyncio.sleep(0.005)  # five seconds of the hasty clock
+        await world.after(5)
 
 
 async def test_an_unstable_lease_is_never_closed_unless_an_operator_sets_a_limit() -> None:

@@ -18,6 +18,9 @@ from provider.lifecycle.state import Phase
 from provider.local_socket import NobodyAnswers
 from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
+from tests.world.patience import eventually
+
+pytestmark = pytest.mark.virtual_time
 
 L = a_lease()
 
@@ -101,8 +104,7 @@ async def test_what_is_no_request_is_answered_so_and_changes_nothing(line: bytes
 async def _listening(world: World, home: Path) -> AsyncIterator[Path]:
     path = control_path(home)
     task = asyncio.create_task(serve_control(world.loop, path))
-    while not path.exists():
-        await asyncio.sleep(0.01)
+    await eventually(path.exists)
     try:
         yield path
     finally:
@@ -115,6 +117,7 @@ async def _said(path: Path, word: Word, **lease: Any) -> dict[str, Any]:
     return await asyncio.to_thread(tell, path, word, **lease)
 
 
+@pytest.mark.real_time
 async def test_words_reach_a_running_provider_through_its_socket(tmp_path: Path) -> None:
     world = await _suspect()
     async with _listening(world, tmp_path) as path:
@@ -129,6 +132,7 @@ async def test_words_reach_a_running_provider_through_its_socket(tmp_path: Path)
     assert not path.exists()
 
 
+@pytest.mark.real_time
 async def test_a_socket_that_a_killed_provider_left_is_taken_over(tmp_path: Path) -> None:
     world = await _suspect()
     async with _listening(world, tmp_path) as path:
@@ -137,13 +141,19 @@ async def test_a_socket_that_a_killed_provider_left_is_taken_over(tmp_path: Path
     with pytest.raises(NobodyAnswers, match="AP_HOME"):
         tell(path, Word.STANDING)
     task = asyncio.create_task(serve_control(world.loop, path))
-    await asyncio.sleep(0.1)
-    assert (await _said(path, Word.STANDING))["ok"]
+
+    async def answers() -> bool:
+        with suppress(NobodyAnswers):
+            return bool((await _said(path, Word.STANDING))["ok"])
+        return False
+
+    await eventually(answers)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
 
 
+@pytest.mark.real_time
 async def test_a_socket_that_cannot_be_made_stops_nothing(tmp_path: Path) -> None:
     await serve_control(World().loop, tmp_path / "no such folder" / "control.sock")
     await serve_control(World().loop, tmp_path / ("long" * 40))

@@ -23,7 +23,11 @@ from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.cluster import FakeCluster
 from tests.world.engine import Fault
 
+pytestmark = pytest.mark.virtual_time
+
 L, OTHER = a_lease(), a_lease(2)
+_STEP_S, _STEPS = 0.5, 4000
+"""How often controllers work in virtual time, and how often at most."""
 DEPLOYMENT = ("apps/v1", "Deployment", namespace_name(L), "web")
 SERVICE = ("v1", "Service", namespace_name(L), "web")
 
@@ -43,7 +47,7 @@ async def looping(world: World) -> AsyncIterator[None]:
     task = asyncio.create_task(world.loop.run())
     try:
         await until(lambda: phase(world) is Phase.RUNNING, world)
-        await asyncio.sleep(0.05)
+        await world.after(50)
         yield
     finally:
         task.cancel()
@@ -52,12 +56,12 @@ async def looping(world: World) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], bool], world: World) -> None:
-    for _ in range(400):
+    for _ in range(_STEPS):
         if condition():
             return
         world.cluster.settle()
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"not within 2 s: {dict(world.loop.statuses)}")
+        await world.after(_STEP_S)
+    raise AssertionError(f"not within {_STEPS * _STEP_S:g} s: {dict(world.loop.statuses)}")
 
 
 def phase(world: World) -> Phase | None:
@@ -98,7 +102,7 @@ async def test_what_a_repair_does_not_put_right_is_reported_and_not_tried_for_ev
     async with looping(world):
         by_hand(world, DEPLOYMENT, another_image)
         await until(lambda: "not as applied" in world.loop.statuses[L].reason, world)
-        await asyncio.sleep(0.1)
+        await world.after(100)
         assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
         by_hand(world, DEPLOYMENT, lambda obj: obj["spec"].update(replicas=7))
         await until(lambda: len(operations(world)) == 5, world)
@@ -144,7 +148,7 @@ async def test_a_status_a_pod_and_a_foreign_annotation_are_no_drift() -> None:
         world.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": pod})
         world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
         by_hand(world, DEPLOYMENT, lambda obj: obj["metadata"].update(annotations={"x": "y"}))
-        await asyncio.sleep(0.1)
+        await world.after(100)
         await until(lambda: phase(world) is Phase.RUNNING, world)
     assert operations(world) == [Operation.UP]
 
@@ -221,7 +225,7 @@ def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
 @pytest.mark.parametrize("hand", ["changed", "deleted"])
 async def test_a_pool_of_a_leased_address_is_watched_and_its_lease_repaired(kind: str, hand: str) -> None:
     """It is in MetalLB's namespace, so it is joined to its leases by the address they hold."""
-    world = World(speed=1)
+    world = World()
     await world.run(L, a_group(ip="front"))
     await world.run(OTHER, a_group())
     key = next(key for key in world.cluster.objects if key[1] == kind)
@@ -240,7 +244,7 @@ async def test_a_pool_of_a_leased_address_is_watched_and_its_lease_repaired(kind
 
 async def test_a_rolling_drain_of_the_nodes_is_no_drift_and_ends_nothing() -> None:
     """Maintenance: pods go from one node after another and come back elsewhere, their workloads are not ready."""
-    world = World(speed=1, unstable_after_s=1)
+    world = World(unstable_after_s=1)
     for lease in (L, OTHER):
         await world.run(lease, a_group())
     world.restart()
@@ -251,7 +255,7 @@ async def test_a_rolling_drain_of_the_nodes_is_no_drift_and_ends_nothing() -> No
             for lease in (L, OTHER):
                 drained = (DEPLOYMENT[0], DEPLOYMENT[1], namespace_name(lease), "web")
                 by_hand(world, drained, lambda obj: obj["status"].update(readyReplicas=0, availableReplicas=0))
-            await asyncio.sleep(0.4)
+            await world.after(0.4)
             world.cluster.settle()
         await until(lambda: all(each.phase is Phase.RUNNING for each in world.loop.statuses.values()), world)
     assert world.engine.calls == []
@@ -260,7 +264,7 @@ async def test_a_rolling_drain_of_the_nodes_is_no_drift_and_ends_nothing() -> No
 
 async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() -> None:
     """What makes it be seen within 2 s: the watch itself asks, after the time in which bursts come to an end."""
-    world = World(speed=1)
+    world = World()
     asked: list[tuple[LeaseId, float]] = []
     watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: asked.append((lease, after)))
     for lease in (L, OTHER):
@@ -268,13 +272,13 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
         watcher.know(lease)
     following = [asyncio.create_task(watcher.follow(kind)) for kind in watched(gateway_api=False, addresses=True)]
     try:
-        await asyncio.sleep(0.05)
+        await world.after(0.05)
         for lease in (L, OTHER):
             watcher._drifts.comparing(namespace_name(lease))
         asked.clear()
         by_hand(world, DEPLOYMENT, another_image)
         world.cluster.remove(SERVICE)
-        await asyncio.sleep(0.05)
+        await world.after(0.05)
     finally:
         for task in following:
             task.cancel()

@@ -16,6 +16,8 @@ from provider.lifecycle.watches import Watcher
 from provider.protocols.cluster import POD, WatchEvent
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 
 

@@ -14,6 +14,8 @@ from provider.gateway.lease_status import lease_status
 from provider.gateway.rest.tenant_routes import lease_routes
 from tests.provider.lifecycle.world import PROVIDER, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 WHY = "degraded: service web: 0 of 1 ready"
 
 

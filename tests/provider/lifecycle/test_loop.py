@@ -23,11 +23,15 @@ from provider.protocols.chain import Block, LeaseState
 from provider.protocols.cluster import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
 from stacks.common.results import Operation, StackResult
 from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
-from tests.world.clock import FakeClock
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
+from tests.world.virtual import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
 
 L = a_lease()
+_STEP_S, _STEPS = 0.5, 4000
+"""How often controllers work in virtual time, and how often at most."""
 
 
 @asynccontextmanager
@@ -44,12 +48,12 @@ async def running(world: World) -> AsyncIterator[None]:
 
 async def until(world: World, condition: Callable[[], bool], *, ready: bool = True) -> None:
     """Controllers work while we wait."""
-    for _ in range(400):
+    for _ in range(_STEPS):
         if condition():
             return
         world.cluster.settle(ready=ready)
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"not within 2 s: {dict(world.loop.statuses)}")
+        await world.after(_STEP_S)
+    raise AssertionError(f"not within {_STEPS * _STEP_S:g} s: {dict(world.loop.statuses)}")
 
 
 def phase(world: World, lease: LeaseId = L) -> Phase | None:
@@ -172,7 +176,7 @@ async def test_another_providers_lease_is_none_of_our_business() -> None:
     async with running(world):
         world.bus.publish(LEASE_CHANGED, theirs)
         world.loop.look(theirs)
-        await asyncio.sleep(0.05)
+        await world.after(50)
     assert world.chain.asked == 0
 
 
@@ -189,7 +193,7 @@ async def test_a_stuck_lease_does_not_hold_up_the_others() -> None:
 
 
 async def test_the_traces_of_a_failed_try_do_not_start_the_next_one() -> None:
-    world = World(speed=20)
+    world = World()
     world.engine.faults.extend([Fault(error="connection refused", objects=number) for number in (1, 2, 3)])
     await world.win(L, a_group())
     times: list[float] = []
@@ -241,7 +245,7 @@ async def test_only_a_change_of_there_or_ready_is_worth_a_look() -> None:
     ):
         looks.clear()
         change()
-        await asyncio.sleep(0.01)
+        await world.after(10)
         counts.append(bool(looks))
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -263,7 +267,7 @@ async def test_an_unreadable_object_in_a_watch_stops_nothing() -> None:
     task = asyncio.create_task(watcher.follow(DEPLOYMENT))
     await asyncio.sleep(0)
     await world.run(L, a_group())
-    await asyncio.sleep(0.01)
+    await world.after(10)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -313,7 +317,7 @@ async def test_lost_events_are_made_good_by_looking_at_everything() -> None:
     world.bus = MemoryBus(queue_size=2)
     world.restart()
     async with running(world):
-        await asyncio.sleep(0.02)
+        await world.after(20)
         world.chain.states[L] = LeaseState.ACTIVE
         for height in range(5):
             world.bus.publish(CHAIN_BLOCK, Block(height, ()))
@@ -360,7 +364,7 @@ async def test_a_source_that_is_away_costs_only_what_it_alone_knows(away: str) -
 
 
 async def test_the_queue_gives_each_lease_once_and_never_twice_at_a_time() -> None:
-    clock = FakeClock()
+    clock = VirtualClock()
     queue = LeaseQueue(clock)
     one, two = a_lease(1), a_lease(2)
     for after in (5.0, 2.0, 3.0):

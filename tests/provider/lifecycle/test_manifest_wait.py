@@ -26,7 +26,9 @@ from provider.protocols.cluster import MANIFEST, SECRET
 from provider.settings import Settings
 from tests.provider.lifecycle.test_remembering import Kept
 from tests.provider.lifecycle.world import ScriptedChain, World, a_group, a_lease, on_chain
-from tests.world.clock import FakeClock
+from tests.world.virtual import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
 
 L, OTHER = a_lease(), a_lease(2)
 LIMIT = 300.0
@@ -59,7 +61,7 @@ class Waiting(World):
     """Time is the test's own, and a restart keeps what the store has."""
 
     def __init__(self, limit_s: float = LIMIT) -> None:
-        self.time = FakeClock()
+        self.time = VirtualClock()
         self.memory = Kept()
         self.told = Chain()
         super().__init__(manifest_timeout_s=limit_s)
@@ -224,9 +226,8 @@ async def test_a_wait_whose_lease_ended_while_we_were_down_is_forgotten() -> Non
     del world.chain.states[L]
     await world.restarted()
     task = asyncio.create_task(world.loop.run())
-    async with asyncio.timeout(10):
-        while [each.lease for each in world.memory.standing] != [OTHER]:
-            await asyncio.sleep(0.001)
+    await world.time.advance(1)
+    assert [each.lease for each in world.memory.standing] == [OTHER]
     task.cancel()
     await asyncio.wait({task})
 

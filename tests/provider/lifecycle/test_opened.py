@@ -24,6 +24,8 @@ from stacks.engine.openings import fits
 from tests.components.specs import hostname, leased_ip, service, spec
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 FACTS = ClusterFacts()
 
 

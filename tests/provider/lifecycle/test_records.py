@@ -33,6 +33,8 @@ from provider.records.manifests import EXACT, BadRecordError, ManifestRecord, ma
 from tests.data import document, names
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)

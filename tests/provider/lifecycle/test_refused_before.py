@@ -15,6 +15,8 @@ from provider.records.applied import applied_name
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.engine import Fault, Killed
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 WITH_VOLUME: dict[str, Any] = {"volume_bytes": 10**9}
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import pytest
 from sqlalchemy import insert
 
 from lease.ids import namespace_name
@@ -17,11 +18,12 @@ from provider.lifecycle.directives import Standing, StandingWord
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
 from provider.protocols.chain import LeaseState
-from provider.store import open_database
 from provider.store.directives import StoredMemory, standing_of
 from provider.store.tables import standing_words
 from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
+from tests.world.database import MemoryDatabase
 
+pytestmark = pytest.mark.virtual_time
 LEASES = [a_lease(dseq) for dseq in range(1, 6)]
 
 
@@ -45,7 +47,7 @@ class Kept:
 class Remembering(World):
     def __init__(self, memory: Kept) -> None:
         self.memory = memory
-        super().__init__(brake_leases=0, brake_percent=0, speed=100)  # the window must outlast a slow machine
+        super().__init__(brake_leases=0, brake_percent=0)
 
     def restart(self) -> None:
         super().restart()
@@ -142,9 +144,8 @@ async def test_the_loop_recalls_before_it_looks() -> None:
     world.restart()
     task = asyncio.create_task(world.loop.run())
     try:
-        async with asyncio.timeout(10):
-            while not world.loop.statuses:
-                await asyncio.sleep(0.01)
+        await world.after(1)
+        assert world.loop.statuses
         assert len(world.loop.braked) == 2
     finally:
         task.cancel()
@@ -168,7 +169,7 @@ SAID = (
 
 
 async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    database = MemoryDatabase(tmp_path / "lessor.db")
     memory = StoredMemory(database)
     assert await memory.save(SAID)
     async with database.writing() as connection:
@@ -183,7 +184,7 @@ async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_
 
 
 async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> None:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
+    database = MemoryDatabase(tmp_path / "lessor.db")
     async with database.writing() as connection:
         await connection.exec_driver_sql("DROP TABLE standing_words")
     memory = StoredMemory(database)

@@ -17,6 +17,8 @@ from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unkn
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 
 

@@ -16,6 +16,8 @@ from stacks.common.results import Operation
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
 from tests.world.engine import Fault, Killed
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 
 

@@ -20,6 +20,8 @@ from tests.provider.lifecycle.world import OTHER, OWNER, World, a_group, a_lease
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
 
+pytestmark = pytest.mark.virtual_time
+
 LEASES = [a_lease(1), a_lease(2), a_lease(3, owner=OTHER), a_lease(4)]
 STEPS = 60
 BAD = "bad:1"

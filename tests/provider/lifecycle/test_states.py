@@ -17,6 +17,8 @@ from tests.provider.lifecycle.test_health import a_pod, running_with, waiting
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
 from tests.world.engine import Fault
 
+pytestmark = pytest.mark.virtual_time
+
 L = a_lease()
 CRASHES = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}})
 

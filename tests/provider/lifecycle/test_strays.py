@@ -13,6 +13,8 @@ from provider.lifecycle.state import Phase
 from provider.protocols.cluster import DEPLOYMENT, SECRET, SERVICE, STATEFUL_SET, Kind
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
+pytestmark = pytest.mark.virtual_time
+
 LEASE = a_lease()
 SPACE = namespace_name(LEASE)
 

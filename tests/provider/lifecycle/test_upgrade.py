@@ -21,6 +21,8 @@ from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.engine import Fault
 
+pytestmark = pytest.mark.virtual_time
+
 LEASE = a_lease()
 SPACE = namespace_name(LEASE)
 

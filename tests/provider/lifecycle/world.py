@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
+
+from provider.protocols.ports import Clock
 
 from lease.build import SpecSettings
 from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
@@ -38,6 +39,7 @@ from provider.units import parse_address_range
 from tests.world.cluster import FakeCluster
 from tests.world.engine import FakeEngine
 from tests.world.specs import spec_maker
+from tests.world.virtual import VirtualClock
 
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
@@ -114,32 +116,16 @@ def on_chain(lease: LeaseId, state: LeaseState) -> Lease:
     return Lease(lease, state, Price("uakt", Decimal(1)), created_at=1)
 
 
-class HastyClock:
-    """So many times faster than it says: order is kept, tests are quick."""
-
-    def __init__(self, speed: float) -> None:
-        self._speed = speed
-
-    def now(self) -> float:
-        return 1_700_000_000.0 + self.monotonic()
-
-    def monotonic(self) -> float:
-        return time.monotonic() * self._speed
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self._speed)
-
-
 class World:
     """`restart()` loses everything in memory, as a crash does."""
 
     def __init__(
-        self, *, ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",), speed: float = 1000, **config: Any
+        self, *, ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",), clock: Clock | None = None, **config: Any
     ) -> None:
         self.cluster = FakeCluster()
         self.engine = FakeEngine(self.cluster)
         self.chain = ScriptedChain()
-        self.clock = HastyClock(speed)
+        self.clock = clock or VirtualClock()
         self.bus = MemoryBus()
         self.released: list[OrderId] = []
         self.settings = SpecSettings()
@@ -170,6 +156,11 @@ class World:
     ) -> LeaseSpec:
         make = spec_maker(ClusterFacts(network_policies=False), self.settings)
         return make(record, withheld=withheld, addresses=addresses, previous=previous)
+
+    async def after(self, seconds: float) -> None:
+        """So much later, in virtual time; what is due by then has run."""
+        await asyncio.sleep(seconds)
+        await VirtualClock().settle()
 
     async def send(self, lease: LeaseId, group: Group) -> None:
         """The tenant's manifest is accepted."""

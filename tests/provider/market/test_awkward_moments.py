@@ -15,10 +15,12 @@ from provider.errors import ChainError, FeesHeldBack
 from provider.market.loop import run_market
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.protocols.chain import Bid, BidState, Event, Head, Message, TxResult
-from provider.store import open_database
 from tests.provider.market.test_loop import fail
 from tests.provider.market.world import ATTRIBUTES, RIVAL, US, World, make_order, make_world, order_id, running
 from tests.world.chain import FakeChain
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 
 def known_bid(chain: FakeChain, dseq: int, *, cpu: int = 1000, created_at: int = 95) -> None:
@@ -94,12 +96,12 @@ async def test_open_orders_are_looked_at_at_once_whatever_the_blocks_of_before_s
     tmp_path: Path, missed_from: int
 ) -> None:
     """Our record was changed while we were away, or heights are pruned: the first blocks say so during the start."""
-    chain, database = SlowHead(), await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    chain, database = SlowHead(), MemoryDatabase(tmp_path / "x.db")
     chain.add_order(make_order())
     chain.pending.clear()
     world = make_world(database, chain=chain)
     task = asyncio.create_task(run_market(world.market))
-    await asyncio.sleep(0.01)
+    await world.quiet()
     updated = Event(events.PROVIDER_UPDATED, {"owner": US})
     world.bus.publish(CHAIN_BLOCK, await chain.push(updated, missed_from=missed_from))
     chain.told.set()
@@ -122,12 +124,10 @@ async def test_closing_what_is_stale_delays_no_bid_at_a_start(tmp_path: Path) ->
     chain.add_order(make_order(7))
     chain.pending.clear()
     chain.gate = asyncio.Event()
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    database = MemoryDatabase(tmp_path / "x.db")
     world = make_world(database, chain=chain)
     task = asyncio.create_task(run_market(world.market))
-    await asyncio.sleep(0.2)
     await world.clock.advance(6)
-    await asyncio.sleep(0.1)
     sent = sorted((message.DESCRIPTOR.name, message.id.dseq) for message in chain.sent)  # type: ignore[attr-defined]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -140,7 +140,6 @@ async def timed_out(world: World) -> None:
     await world.block()
     world.chain.gate = asyncio.Event()
     await world.clock.advance(310)
-    await asyncio.sleep(0.05)
     assert world.chain.sent_kinds() == ["MsgCreateBid", "MsgCloseBid"]
 
 

@@ -31,7 +31,6 @@ from provider.market.record.decisions import load_inputs, recent_decisions, shor
 from provider.market.record.log import DecisionLog, Recorded
 from provider.market.terms import OwnerRules, TenantHoldings
 from provider.protocols.chain import Event
-from provider.store import open_database
 from provider.store.tables import capacity_log, decision_inputs
 from provider.units import Coin
 from tests.provider.market.world import (
@@ -44,6 +43,9 @@ from tests.provider.market.world import (
     order_id,
     running,
 )
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 T4, A100 = Card("nvidia", "t4"), Card("nvidia", "a100", "80Gi", "sxm")
 
@@ -91,7 +93,7 @@ def any_order(chance: random.Random, dseq: int):
 async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path: Path, seed: int) -> None:
     """Random orders, nodes, pods, promises and releases over several hours, with and without a price strategy."""
     chance = random.Random(seed)
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     inventory = [make_inventory(nodes=3)]
 
     async def pricing(asked: PriceRequest) -> Quote:
@@ -190,7 +192,7 @@ def test_there_is_one_place_that_makes_bid_messages_and_one_that_makes_records()
 
 
 async def test_decisions_of_one_moment_share_a_commit_and_a_store_that_fails_fails_all_of_them(tmp_path: Path) -> None:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     try:
         log, free = DecisionLog(database), make_world(database).ledger.free(make_inventory())
         inputs = [DecisionInputs(make_order(dseq), RECORD, free, RULES, {}) for dseq in range(1, 21)]
@@ -217,7 +219,7 @@ class _FailingDatabase:
 
 
 async def test_old_decisions_go_with_what_only_they_were_made_from(tmp_path: Path) -> None:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     try:
         log, ledger = DecisionLog(database), make_world(database).ledger
         for dseq in range(1, 31):
@@ -272,7 +274,7 @@ async def test_no_bid_leaves_for_any_order_a_pricing_rule_refuses(tmp_path: Path
     async def refuse(asked: PriceRequest) -> Quote:
         return Quote("shellScript", problem="filtered")
 
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     try:
         world = make_world(database)
         market = replace(world.market, pricing=refuse, pricing_mark=lambda: 1)

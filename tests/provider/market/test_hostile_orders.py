@@ -20,6 +20,8 @@ from provider.market.eligibility import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.market.explanation import explain
 from tests.provider.market.world import GI, MI, RECORD, RULES, make_order, order_id
 
+pytestmark = pytest.mark.virtual_time
+
 _DISK = (Volume("default", 5 * MI),)
 _ROOM = Snapshot(tuple(Node(f"n{index}", Capacity(64_000, 64 * GI, 64 * GI, 110)) for index in range(12)))
 

@@ -14,9 +14,11 @@ from provider.market.bidding import consider
 from provider.market.limits import deposit_reason, full_reason
 from provider.market.reconcile import full_pass
 from provider.protocols.chain import Bid, BidState, MarketParams
-from provider.store import open_database
 from provider.units import parse_coin
 from tests.provider.market.world import World, make_order, make_world, order_id
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 OPEN, ACTIVE, LOST, CLOSED = BidState
 LEAST = {"uact": 500_000, "uakt": 5_000_000}
@@ -24,7 +26,7 @@ LEAST = {"uact": 500_000, "uakt": 5_000_000}
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     yield make_world(database)
     await database.close()
 

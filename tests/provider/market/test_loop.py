@@ -16,6 +16,8 @@ from provider.protocols.chain import Bid, BidState, Event
 from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
 from tests.world.chain import FakeChain, event_of
 
+pytestmark = pytest.mark.virtual_time
+
 
 def fail(name: str, error: Exception, times: int = 1) -> Callable[[str], None]:
     left = times
@@ -144,11 +146,11 @@ async def test_an_order_that_closes_while_its_bid_is_on_its_way_leaves_no_open_b
         world.chain.gate = asyncio.Event()
         world.chain.add_order(make_order())
         world.bus.publish("chain.block", await world.chain.push())
-        while not world.chain.sent:
-            await asyncio.sleep(0.005)
+        await world.quiet()
+        assert world.chain.sent
         world.chain.close_order(order_id(7))
         world.bus.publish("chain.block", await world.chain.push())
-        await asyncio.sleep(0.05)
+        await world.quiet()
         world.chain.gate.set()
         await world.quiet()
         assert world.chain.bid_states[world.ours()].state is BidState.CLOSED

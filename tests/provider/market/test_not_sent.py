@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from provider.errors import FeesHeldBack, NotSent
 from tests.provider.market.test_loop import fail
 from tests.provider.market.world import make_order, running
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_bid_that_was_not_sent_is_made_soon_and_holds_no_room_meanwhile(tmp_path: Path) -> None:

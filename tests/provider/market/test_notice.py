@@ -12,6 +12,8 @@ from provider.chain.messages import CloseReason
 from provider.lifecycle.ending.notice import ending_message
 from provider.protocols.chain import Lease, LeaseState
 
+pytestmark = pytest.mark.virtual_time
+
 ID = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -39,6 +39,7 @@ from tests.provider.chain.world import (
     spec,
 )
 from tests.world.bus import FakeBus
+from tests.world.patience import eventually
 
 US, RIVAL = signing_key(PROVIDER).address, signing_key(PROVIDER2).address
 INVENTORY = Inventory(nodes=(Node("n0", Capacity(10_000, 2**36, 2**40, 110)),), address_count=40)
@@ -80,12 +81,6 @@ async def provider(chain: CometChain, folder: Path) -> AsyncIterator[Market]:
         await database.close()
 
 
-async def until(check: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not await check():
-            await asyncio.sleep(0.05)
-
-
 def free_cpu(market: Market) -> int:
     return market.ledger.free(INVENTORY).nodes[0].room.cpu_milli
 
@@ -116,9 +111,9 @@ async def test_orders_of_before_and_after_the_start_are_bid_on_won_and_lost(
             async def open_bids(count: int) -> bool:
                 return len(await us.bids(US, BidState.OPEN)) == count
 
-            await until(lambda: open_bids(1))
+            await eventually(lambda: open_bids(1))
             await publish(tenant, 2, 3)
-            await until(lambda: open_bids(3))
+            await eventually(lambda: open_bids(3))
             assert free_cpu(market) == 9700
 
             await tenant.broadcast([tenant_messages.create_lease(order(1).bid_by(US))])
@@ -128,12 +123,12 @@ async def test_orders_of_before_and_after_the_start_are_bid_on_won_and_lost(
             await rival.broadcast([bid])
             await tenant.broadcast([tenant_messages.create_lease(order(2).bid_by(RIVAL))])
             await tenant.broadcast([tenant_messages.close_deployment(deployment(3))])
-            await until(lambda: open_bids(0))
+            await eventually(lambda: open_bids(0))
 
             async def only_the_lease_is_promised() -> bool:
                 return market.ledger.orders() == (order(1),)
 
-            await until(only_the_lease_is_promised)
+            await eventually(only_the_lease_is_promised)
             assert free_cpu(market) == 9900
             assert isinstance(market.bus, FakeBus)
             assert order(1).bid_by(US) in market.bus.on(LEASE_CHANGED)
@@ -148,14 +143,14 @@ async def test_a_killed_provider_takes_up_its_bids_and_leases_again(node: Simula
             return len(await us.bids(US, BidState.OPEN)) == 2
 
         async with provider(us, tmp_path):
-            await until(both)
+            await eventually(both)
         await tenant.broadcast([tenant_messages.create_lease(order(1).bid_by(US))])
         async with provider(us, tmp_path) as market:
 
             async def all_promised() -> bool:
                 return set(market.ledger.orders()) == {order(1), order(2)}
 
-            await until(all_promised)
+            await eventually(all_promised)
             assert market.book.leased == {order(1)}
             assert set(market.book.placed) == {order(2)}
             await tenant.broadcast([tenant_messages.close_lease(order(1).bid_by(US))])
@@ -164,4 +159,4 @@ async def test_a_killed_provider_takes_up_its_bids_and_leases_again(node: Simula
             async def new_bid() -> bool:
                 return await us.bid(second) is not None
 
-            await until(new_bid)
+            await eventually(new_bid)

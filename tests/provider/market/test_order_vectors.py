@@ -23,9 +23,11 @@ from provider.market.loop import on_block
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.reconcile import adopt, full_pass, time_out
 from provider.protocols.chain import Bid, BidState, Order, OrderState
-from provider.store import open_database
 from tests.provider.market.world import RIVAL, RULES, US, World, make_world, order_id
 from tests.world.chain import FakeChain
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 UNIT = ResourceUnit(Resources(1, 10, 2**20, (Volume("default", 5 * 2**20),)), 2, Price("uact", Decimal(23)))
 ORDER = Order(order_id(7), OrderState.OPEN, GroupSpec("g", Requirements(), (UNIT,)), 90)
@@ -35,7 +37,7 @@ ORDER = Order(order_id(7), OrderState.OPEN, GroupSpec("g", Requirements(), (UNIT
 async def handler(
     folder: Path, *, price: str = "1", problem: str = "", bid: Bid | None = None, **more: object
 ) -> AsyncIterator[World]:
-    database = await open_database(f"sqlite+aiosqlite:///{folder}/market.db")
+    database = MemoryDatabase(folder / "market.db")
     chain = FakeChain()
     chain.add_order(ORDER)
     if bid is not None:

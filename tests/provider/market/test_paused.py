@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from provider.market.bidding import consider
-from provider.store import open_database
-from tests.provider.market.world import make_order, make_world
+import pytest
 
+from provider.market.bidding import consider
+from tests.provider.market.world import make_order, make_world
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 WORDS = "the wallet has 5uakt, a bid and the fees to close and collect take 593750uakt"
 
 
 async def test_no_bid_is_made_while_the_wallet_cannot_pay_and_the_reason_is_written_down(tmp_path: Path) -> None:
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    database = MemoryDatabase(tmp_path / "x.db")
     world, told = make_world(database), [WORDS]
     market = replace(world.market, paused=lambda: told[0])
     order = make_order()

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import shutil
-import time
+import signal
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +23,7 @@ from provider.market.pricing.random_range import random_price
 from provider.market.pricing.script import parse_amount, script_environment, script_pricing
 from provider.market.pricing.script_input import script_input
 from tests.provider.market.test_pricing import group
+from tests.world.patience import eventually
 
 OWNER = "akash1tenant"
 MOST = Price("uact", Decimal(1000))
@@ -96,7 +97,7 @@ async def test_vector_12_slots_come_back_from_runs_that_fail_or_are_cancelled(tm
     for _ in range(3):
         assert "did not end" in (await pricing(asked())).problem
     task = asyncio.create_task(pricing(asked()))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # anywhere in the run
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -109,10 +110,9 @@ async def test_vector_12_slots_come_back_from_runs_that_fail_or_are_cancelled(tm
 
 
 async def test_vector_12_a_limit_of_a_millisecond_ends_a_sleep_of_ten_seconds(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    found = await said(tmp_path, "sleep 10; echo 1", timeout_s=0.001)
+    found = await said(tmp_path, f"sleep 10; touch {tmp_path}/slept; echo 1", timeout_s=0.001)
     assert found.problem == "the price script did not end within 0.001 s and was killed"
-    assert time.monotonic() - begun < 5
+    assert not (tmp_path / "slept").exists()
 
 
 async def test_no_more_scripts_than_the_limit_run_at_once(tmp_path: Path) -> None:
@@ -125,10 +125,13 @@ async def test_no_more_scripts_than_the_limit_run_at_once(tmp_path: Path) -> Non
 
 
 async def test_vector_12_a_script_that_does_not_end_is_killed_with_its_children(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    found = await said(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; trap '' TERM; sleep 60", timeout_s=0.5)
-    assert "did not end within 0.5 s" in found.problem
-    assert time.monotonic() - begun < 5
+    child = f"sleep 3600 & echo $! > {tmp_path}/child.new; mv {tmp_path}/child.new {tmp_path}/child"
+    text = f"trap '' TERM; {child}; sleep 3600"
+    limit_s = 0.5
+    while not (tmp_path / "child").exists():  # a busy machine starts no shell in half a second
+        found = await said(tmp_path, text, timeout_s=limit_s)
+        assert f"did not end within {limit_s:g} s" in found.problem
+        limit_s *= 2
     await gone(int((tmp_path / "child").read_text()))
 
 
@@ -136,9 +139,7 @@ async def test_vector_12_a_decision_that_is_cancelled_kills_its_script(tmp_path:
     task = asyncio.create_task(
         said(tmp_path, f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; sleep 60")
     )
-    async with asyncio.timeout(10):
-        while not (tmp_path / "pid").exists():
-            await asyncio.sleep(0.01)
+    await eventually((tmp_path / "pid").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -149,21 +150,17 @@ async def test_a_decision_that_is_cancelled_while_its_script_starts_waits_for_no
     tmp_path: Path,
 ) -> None:
     for turns in range(12):
-        begun = time.monotonic()
-        task = asyncio.create_task(said(tmp_path, "sleep 60 & sleep 60", timeout_s=20.0))
+        task = asyncio.create_task(said(tmp_path, "sleep 3600 & sleep 3600", timeout_s=3600.0))
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled()
-        assert time.monotonic() - begun < 18
 
 
 async def gone(pid: int) -> None:
     """No such process, or one that only waits to be collected by init."""
-    async with asyncio.timeout(10):
-        while running(pid):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: not running(pid))
 
 
 def running(pid: int) -> bool:
@@ -269,10 +266,9 @@ async def test_a_script_has_no_file_of_ours_and_a_group_of_its_own(tmp_path: Pat
 
 
 async def test_a_script_that_prints_without_end_is_killed_at_64_kib(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    found = await said(tmp_path, "head -c 10000000000 /dev/zero")
+    found = await said(tmp_path, f"head -c 10000000000 /dev/zero; touch {tmp_path}/printed", timeout_s=3600)
     assert "printed 65536 bytes or more" in found.problem
-    assert time.monotonic() - begun < 5
+    assert not (tmp_path / "printed").exists()
     assert len(found.said) <= 1000
 
 
@@ -313,10 +309,12 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_child_that_keeps_the_output_open_delays_no_bid_and_ends_at_the_limit(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    found = await said(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; echo 5", timeout_s=1.5)
-    assert found.price == Price("uact", Decimal(5))
-    assert time.monotonic() - begun < 1.4
+    text = f"sleep 3600 & echo $! > {tmp_path}/child; echo 5"
+    found = await said(tmp_path, text, timeout_s=1800)
+    child = int((tmp_path / "child").read_text())
+    assert (found.price, running(child)) == (Price("uact", Decimal(5)), True), "the price came before the child's end"
+    os.kill(child, signal.SIGKILL)
+    await said(tmp_path, text, timeout_s=1.5)
     await gone(int((tmp_path / "child").read_text()))
 
 
@@ -328,9 +326,7 @@ async def test_a_child_in_a_session_of_its_own_ends_at_the_limit_too(tmp_path: P
         text = f"{leaves.replace('60', marker)}\nexec 1>&1\n{last}"
         found = await said(tmp_path, text, timeout_s=1.0)
         assert words in found.problem
-        async with asyncio.timeout(10):
-            while any(marker in command for command in commands()):
-                await asyncio.sleep(0.05)
+        await eventually(lambda: not any(marker in command for command in commands()))
 
 
 def commands() -> list[str]:
@@ -360,13 +356,12 @@ async def test_a_script_that_reads_nothing_is_not_waited_for(tmp_path: Path) -> 
 
 
 async def test_a_script_that_is_replaced_while_it_runs_ends_as_it_began(tmp_path: Path) -> None:
-    path = script(tmp_path, f"touch {tmp_path}/begun; sleep 0.4; echo 5")
+    path = script(tmp_path, f"touch {tmp_path}/begun; until [ -e {tmp_path}/replaced ]; do sleep 0.05; done; echo 5")
     task = asyncio.create_task(quote(path))
-    async with asyncio.timeout(10):
-        while not (tmp_path / "begun").exists():
-            await asyncio.sleep(0.01)
+    await eventually((tmp_path / "begun").exists)
     (tmp_path / "new").mkdir()
     Path(script(tmp_path / "new", "echo 6")).replace(path)
+    (tmp_path / "replaced").touch()
     assert (await task).price == Price("uact", Decimal(5))
     assert (await quote(path)).price == Price("uact", Decimal(6))
 

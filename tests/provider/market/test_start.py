@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from provider.errors import ChainError
 from provider.protocols.chain import Order
 from tests.provider.market.world import make_order, running
 from tests.world.chain import FakeChain
+
+pytestmark = pytest.mark.virtual_time
 
 
 class SlowList(FakeChain):

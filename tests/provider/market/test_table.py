@@ -22,11 +22,13 @@ from provider.market.pricing.table import DOLLARS, table_pricing, watched_table
 from provider.market.pricing.table_file import load_price_table, parse_price_table
 from provider.market.record.decisions import load_inputs
 from provider.settings import Settings
-from provider.store import open_database
 from tests.provider.market.test_decision import outcome
 from tests.provider.market.test_pricing import group
 from tests.provider.market.test_script import OWNER, script
 from tests.provider.market.world import GI, MI, RULES, make_order, make_world
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 DEFAULTS = """
 cpu: 1.60
@@ -254,11 +256,12 @@ def test_a_quote_decides_and_nothing_is_guessed_without_one() -> None:
         assert with_quote(quote) == Declined((words,))
 
 
+@pytest.mark.real_time
 async def test_a_scripts_input_and_output_are_in_the_record_and_its_room_is_given_back(tmp_path: Path) -> None:
     """A bid keeps its promise; the decision made again from its record is the same; a refusal promises nothing."""
     path = script(tmp_path, 'read line; [ "$AKASH_DENOM" = uact ] && echo 42 || exit 1')
     pricing = pricing_from(Settings(bid_price_strategy="shellScript", price_script=path), now=lambda: 0.0)
-    database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/market.db")
+    database = MemoryDatabase(tmp_path / "market.db")
     try:
         world = make_world(database)
         world.market.book.record = await world.chain.provider(world.market.provider)

@@ -26,6 +26,8 @@ from provider.protocols.chain import Event, MarketParams
 from provider.settings import Settings
 from tests.provider.market.world import RECORD, RULES, TENANT, US, World, make_inventory, make_order, order_id, running
 
+pytestmark = pytest.mark.virtual_time
+
 FREE = Ledger(US).free(make_inventory(nodes=2))
 SECOND = 10**9
 HOUR = 3600 * SECOND

@@ -16,8 +16,10 @@ from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.pricing.script import script_pricing
 from provider.market.pricing.table import table_pricing
 from provider.market.pricing.table_file import parse_price_table
-from provider.store import open_database
 from tests.provider.market.world import World, make_order, make_world, order_id
+from tests.world.database import MemoryDatabase
+
+pytestmark = pytest.mark.virtual_time
 
 NONE = Quote("shellScript", problem="the price script printed 'debug\\n12': not a decimal number")
 PRICE = Quote("shellScript", Price("uact", Decimal(5)))
@@ -70,7 +72,7 @@ def test_neither_many_orders_nor_long_or_wild_words_fill_the_memory_or_another_l
 
 
 async def world_with(folder: Path, pricing: object) -> World:
-    world = make_world(await open_database(f"sqlite+aiosqlite:///{folder}/x.db"))
+    world = make_world(MemoryDatabase(folder / "x.db"))
     object.__setattr__(world.market, "pricing", pricing)
     return world
 
@@ -81,6 +83,7 @@ async def ask_of(world: World, *numbers: int) -> None:
         await consider(world.market, world.chain.orders[order_id(number)])
 
 
+@pytest.mark.real_time
 async def test_a2_debug_text_of_a_script_is_counted_order_by_order_and_its_secrets_are_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

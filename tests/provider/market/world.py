@@ -1,4 +1,4 @@
-"""A market over fakes: a chain, a cluster's picture, a real store on disk, and a clock that stands still."""
+"""A market over fakes: a chain, a cluster's picture, a store on disk, in virtual time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from provider.market.loop import run_market
 from provider.market.pricing.scale import ScalePrices
 from provider.market.record.decisions import StoredDecision, orders_decided
 from provider.protocols.chain import Event, Order, OrderState, ProviderRecord
-from provider.store import Database, open_database
+from provider.store import Database
 from provider.units import Coin
 from tests.world.bus import FakeBus
 from tests.world.chain import FakeChain
-from tests.world.clock import FakeClock
+from tests.world.database import MemoryDatabase
+from tests.world.virtual import VirtualClock
 
 US, RIVAL, TENANT = "akash1provider", "akash1rival", "akash1tenant"
 MI, GI = 2**20, 2**30
@@ -88,7 +89,7 @@ class World:
     market: Market
     chain: FakeChain
     bus: FakeBus
-    clock: FakeClock
+    clock: VirtualClock
     ledger: Ledger
     database: Database
     inventory: Inventory
@@ -99,17 +100,11 @@ class World:
         await self.quiet()
 
     async def quiet(self) -> None:
-        """Until nothing is on its way; the store works in a thread of its own."""
-        async with asyncio.timeout(20):
-            await asyncio.sleep(0.005)
-            while self.market.book.busy:
-                await asyncio.sleep(0.005)
+        """Until nothing is on its way."""
         await self.clock.settle()
-        await asyncio.sleep(0.03)
 
     async def later(self, seconds: float) -> None:
         await self.clock.advance(seconds)
-        await self.quiet()
 
     async def decisions(self, dseq: int = 7) -> list[StoredDecision]:
         return list(await orders_decided(self.database, order_id(dseq)))
@@ -127,7 +122,7 @@ class World:
 def make_world(database: Database, *, chain: FakeChain | None = None, inventory: Inventory | None = None) -> World:
     chain = chain or FakeChain()
     chain.providers.setdefault(US, RECORD)
-    bus, clock, ledger = FakeBus(), FakeClock(), Ledger(US)
+    bus, clock, ledger = FakeBus(), VirtualClock(), Ledger(US)
     picture = inventory or make_inventory()
     market = Market(
         provider=US,
@@ -148,7 +143,7 @@ async def running(
     folder: Path, *, chain: FakeChain | None = None, inventory: Inventory | None = None
 ) -> AsyncIterator[World]:
     """A market that did its first pass; ending it is a kill."""
-    database = await open_database(f"sqlite+aiosqlite:///{folder}/market.db")
+    database = MemoryDatabase(folder / "market.db")
     world = make_world(database, chain=chain, inventory=inventory)
     task = asyncio.create_task(run_market(world.market))
     await world.quiet()

@@ -1,4 +1,4 @@
-"""A provider that keeps volumes, its storage, and a clock that stands still until it is moved."""
+"""A provider that keeps volumes, and its storage, in virtual time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import PERSISTENT_VOLUME
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.provider.volumes.storage import Storage
-from tests.world.clock import FakeClock
+from tests.world.virtual import VirtualClock
 
 __all__ = ["DAY", "GIB", "Kept", "L", "quarantined"]
 
@@ -24,15 +24,11 @@ GIB = 2**30
 
 
 class Kept(World):
-    """A provider that keeps volumes for a day, and its storage. The clock stands still until it is moved."""
+    """A provider that keeps volumes for a day, and its storage."""
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**{"volume_quarantine_s": DAY, **config})
         self.storage = Storage(self.cluster)
-
-    def restart(self) -> None:
-        self.clock = FakeClock(self.clock.now()) if isinstance(self.clock, FakeClock) else FakeClock()  # type: ignore[assignment]
-        super().restart()
 
     async def with_volume(self, lease: LeaseId, size: int = GIB, **group: Any) -> LeaseSpec:
         """Running, its claim bound."""
@@ -52,10 +48,9 @@ class Kept(World):
         return phase
 
     @asynccontextmanager
-    async def tended(self) -> AsyncIterator[FakeClock]:
+    async def tended(self) -> AsyncIterator[VirtualClock]:
         looked: list[LeaseId] = []
         task = asyncio.create_task(self.reconciler.quarantine.run(looked.append))
-        assert isinstance(self.clock, FakeClock)
         await self.clock.settle()
         try:
             yield self.clock
@@ -63,7 +58,7 @@ class Kept(World):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def later(self, clock: FakeClock, seconds: float) -> None:
+    async def later(self, clock: VirtualClock, seconds: float) -> None:
         await clock.advance(seconds)
         self.storage.settle()
         await clock.settle()

@@ -21,8 +21,9 @@ from provider.settings import Settings
 from provider.volumes.marks import read_kept
 from tests.provider.lifecycle.world import a_lease, unknown
 from tests.provider.volumes.kept import DAY, GIB, Kept, L, quarantined
-from tests.world.clock import FakeClock
 from tests.world.engine import Killed
+
+pytestmark = pytest.mark.virtual_time
 
 NAME = namespace_name(L)
 
@@ -104,7 +105,6 @@ async def test_when_the_time_is_over_the_storage_deletes_it_and_the_lease_is_clo
 
 async def test_what_ended_its_time_while_nobody_ran_is_deleted_after_the_start() -> None:
     world = await quarantined()
-    assert isinstance(world.clock, FakeClock)
     await world.clock.advance(3 * DAY)
     world.restart()
     assert (await world.look(L)).phase is Phase.QUARANTINED
@@ -170,7 +170,7 @@ async def test_a_clock_that_jumps_deletes_nothing_early(jump: float) -> None:
     world = await quarantined()
     async with world.tended() as clock:
         await world.later(clock, DAY - 60)
-        clock._start += jump
+        clock.jump(jump)
         await world.later(clock, 29)
         assert world.storage.deleted == []
 
@@ -178,9 +178,9 @@ async def test_a_clock_that_jumps_deletes_nothing_early(jump: float) -> None:
 async def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing() -> None:
     world = await quarantined()
     async with world.tended() as clock:
-        clock._start += 365 * DAY
+        clock.jump(365 * DAY)
         await world.later(clock, 50)
-        clock._start -= 365 * DAY
+        clock.jump(-365 * DAY)
         await world.later(clock, 1000)
         assert world.storage.deleted == []
 
@@ -226,8 +226,7 @@ async def test_after_a_restart_a_lease_with_nothing_but_volumes_is_found_and_nee
     world.restart()
     world.chain.lies.append(unknown(world.chain.height + 1))
     task = asyncio.create_task(world.loop.run())
-    assert isinstance(world.clock, FakeClock)
-    await world.clock.settle(400)
+    await world.clock.settle()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert world.loop.statuses[L].phase is Phase.QUARANTINED

@@ -19,6 +19,8 @@ from tests.provider.lifecycle.world import OTHER, a_group, a_lease
 from tests.provider.volumes.kept import DAY, GIB, Kept, L, quarantined
 from tests.world.engine import Killed
 
+pytestmark = pytest.mark.virtual_time
+
 N = a_lease(2)
 SPACE = namespace_name(N)
 CLAIM = "web-data-web-0"

@@ -1,6 +1,8 @@
-"""Virtual time: an event loop that never waits. When nothing can run, the clock jumps to the next timer.
+"""Virtual time: an event loop that never waits. When nothing can run, its time jumps to the next timer.
 
-So `asyncio.timeout`, `Clock.sleep` and every fake's latency share one time, and a seed gives the same run everywhere.
+`asyncio.timeout`, `Clock.sleep` and the latency of every fake share one time, so a test that waits an hour takes no
+time, a busy machine changes no result, and a seed gives the same run everywhere. A test runs in virtual time when it
+carries the mark `virtual_time`. The loop serves no sockets, processes or threads: a test of those runs in real time.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any, TypeVar
 __all__ = ["VirtualClock", "VirtualLoop", "run_virtual"]
 
 _T = TypeVar("_T")
+_ROUNDS = 100_000
+"""Far more rounds of the loop than any test needs: a task that spins is found, not waited for."""
 
 
 class _Call:
@@ -70,6 +74,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         return self.call_at(self._passed + delay, callback, *args, context=context)
 
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """Call `func` at once, in this thread: the time of another thread is not virtual."""
+        done: asyncio.Future[Any] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def idle(self) -> bool:
+        """Whether nothing but the caller can run before the next timer."""
+        return not any(call.callback is not None for call in self._soon)
+
     def _run_once(self) -> None:
         """What is ready now; when nothing is, the time jumps to the next timer, and what is due then is ready."""
         soon = self._soon
@@ -92,31 +109,60 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """`protocols.Clock` on a `VirtualLoop`; `jump` moves the wall clock alone, as NTP or a human does."""
+    """`protocols.Clock` on a `VirtualLoop`. On another loop, and outside one, the clock stands still.
 
-    def __init__(self) -> None:
-        self.offset = 1_700_000_000.0
+    `jump` and `set` move the wall clock alone, as NTP or an administrator does.
+    """
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.offset = now
         self.jumps: list[float] = []
-        """In seconds, those back negative."""
-        self._most = 0.0
+        """In seconds; a jump back is negative."""
+        self._latest = 0.0
 
     def now(self) -> float:
         return self.offset + self.monotonic()
 
     def latest(self) -> float:
-        """The latest time that it ever showed."""
-        return max(self._most, self.now())
+        """The latest time that the clock has ever shown."""
+        return max(self._latest, self.now())
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        loop = _running_loop()
+        return loop.time() if isinstance(loop, VirtualLoop) else 0.0
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def advance(self, seconds: float) -> None:
+        """Return `seconds` later, when everything due by then has run."""
+        await asyncio.sleep(seconds)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when everything that can run before the next timer has run."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop), "the test needs the mark virtual_time"
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+            if loop.idle():
+                return
+        raise AssertionError(f"something still runs after {_ROUNDS} rounds without a timer")
+
     def jump(self, seconds: float) -> None:
-        self._most = self.latest()
+        self._latest = self.latest()
         self.offset += seconds
         self.jumps.append(seconds)
+
+    def set(self, now: float) -> None:
+        self.jump(now - self.now())
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def run_virtual(work: Coroutine[Any, Any, _T]) -> _T:

@@ -39,6 +39,10 @@ class Faults:
             return True
         return False
 
+    def refuses_writes(self) -> bool:
+        """Whether the disk takes nothing now."""
+        return self.dead or self.hit("disk full")
+
     def pick(self, kinds: Iterable[str], chance: float = 0.5) -> str:
         return next((kind for kind in kinds if self.hit(kind, chance)), "")
 
