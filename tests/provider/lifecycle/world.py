@@ -9,8 +9,6 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from provider.protocols.ports import Clock
-
 from lease.build import SpecSettings
 from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
 from lease.manifest import Expose, Group, Params, Service, StorageMount
@@ -24,6 +22,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
+from provider.protocols.clock import Clock
 from provider.protocols.cluster import (
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
