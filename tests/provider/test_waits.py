@@ -8,11 +8,13 @@ from random import Random
 import pytest
 
 from provider.waits import GrowingPause, jittered, wait_for_event
-from tests.world.clock import FakeClock
+from tests.world.virtual import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_wait_ends_with_the_event_and_leaves_it_set():
-    event, clock = asyncio.Event(), FakeClock()
+    event, clock = asyncio.Event(), VirtualClock()
     waiting = asyncio.create_task(wait_for_event(event, clock=clock, seconds=60))
     await clock.advance(59)
     assert not waiting.done()
@@ -22,14 +24,14 @@ async def test_a_wait_ends_with_the_event_and_leaves_it_set():
 
 
 async def test_a_wait_ends_with_its_time():
-    event, clock = asyncio.Event(), FakeClock()
+    event, clock = asyncio.Event(), VirtualClock()
     waiting = asyncio.create_task(wait_for_event(event, clock=clock, seconds=60))
     await clock.advance(60)
     assert waiting.done() and not event.is_set()
 
 
 async def test_a_wait_without_a_limit_ends_with_the_event_only():
-    event, clock = asyncio.Event(), FakeClock()
+    event, clock = asyncio.Event(), VirtualClock()
     waiting = asyncio.create_task(wait_for_event(event, clock=clock, seconds=None))
     await clock.advance(1e9)
     assert not waiting.done()
@@ -38,7 +40,7 @@ async def test_a_wait_without_a_limit_ends_with_the_event_only():
 
 
 async def test_a_cancelled_wait_leaves_no_sleeper():
-    clock = FakeClock()
+    clock = VirtualClock()
     waiting = asyncio.create_task(wait_for_event(asyncio.Event(), clock=clock, seconds=60))
     await clock.settle()
     waiting.cancel()

@@ -119,6 +119,8 @@ class VirtualClock:
         self.jumps: list[float] = []
         """In seconds; a jump back is negative."""
         self._latest = 0.0
+        self.sleepers = 0
+        """Calls of `sleep` that wait now."""
 
     def now(self) -> float:
         return self.offset + self.monotonic()
@@ -132,7 +134,11 @@ class VirtualClock:
         return loop.time() if isinstance(loop, VirtualLoop) else 0.0
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        self.sleepers += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.sleepers -= 1
 
     async def advance(self, seconds: float) -> None:
         """Return `seconds` later, when everything due by then has run."""
