@@ -33,7 +33,7 @@ from components.lease import lease_objects
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox, ensure_tools
 from lease.spec import LeaseSpec
-from provider.lifecycle.openings import openable, opening_spec
+from provider.lifecycle.spec_maker import openable, opening_spec
 from stacks.engine import EngineConfig, PulumiEngine
 
 __all__ = ["WAYS", "ratios", "taken"]

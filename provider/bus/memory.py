@@ -1,7 +1,7 @@
 """The bus in memory. Topics and their values:
 
 * `chain.block`: `provider.protocols.chain.Block`, every height once and in order
-* `lease.changed`: `lease.ids.LeaseId`, look at this lease
+* `lease.changed`: `lease.ids.LeaseId`, a lease was won, found or its escrow ends: the lease loop checks it
 * `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
 * `inventory.changed`: None, the snapshot differs from the last one
 * `funds.wallet`: `provider.funds.wallet.Wallet`, retained

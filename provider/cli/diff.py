@@ -23,9 +23,10 @@ from provider.cli.next_version import NoDiff, Versions, next_version, parse_leas
 from provider.cli.output import failure, warn
 from provider.cli.trial import preview_beside
 from provider.daemon.backends import engine_config
-from provider.daemon.lease_specs import cluster_facts, spec_maker
+from provider.daemon.lease_specs import cluster_facts
 from provider.errors import ProviderError
 from provider.kube.client import KubeCluster
+from provider.lifecycle.spec_maker import spec_maker
 from provider.settings import Settings, load_settings
 from stacks.engine import EngineError
 
@@ -118,8 +119,8 @@ async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> V
     """Both versions, from the provider's cluster and by its own rules."""
     cluster = KubeCluster(settings.kubeconfig)
     try:
-        facts = await cluster_facts(settings, cluster)
-        return await next_version(manifest, lease, settings=settings, cluster=cluster, make=spec_maker(settings, facts))
+        specs = spec_maker(settings, await cluster_facts(settings, cluster))
+        return await next_version(manifest, lease, settings=settings, cluster=cluster, specs=specs)
     finally:
         await cluster.aclose()
 

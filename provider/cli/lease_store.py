@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
-from provider.lifecycle.directives import StandingWord
+from provider.lifecycle.directives import DirectiveKind
 from provider.lifecycle.state import LeaseStatus
 from provider.runs.log import StoredRun, runs_of
 from provider.settings import Settings, load_settings
 from provider.store import Database, read_database
-from provider.store.directives import standing_of
+from provider.store.directives import stored_directives
 from provider.store.leases import find_lease, known_leases
 from provider.store.sealing import KeyRing, load_ring
 
@@ -35,8 +35,8 @@ async def every_lease(*, closed: bool) -> tuple[Sequence[LeaseStatus], frozenset
     """
     async with _opened(load_settings()) as database:
         found = await known_leases(database, closed=closed)
-        standing = await standing_of(database)
-    return found, frozenset(each.lease for each in standing if each.word is StandingWord.HELD)
+        directives = await stored_directives(database)
+    return found, frozenset(each.lease for each in directives if each.kind is DirectiveKind.HELD)
 
 
 async def one_lease(name: str, *, limit: int) -> LeaseStory:

@@ -17,8 +17,8 @@ from provider.errors import ProviderError
 from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.observation import observe
-from provider.lifecycle.parts import MakeLeaseSpec
 from provider.lifecycle.serving.upgrade import carried
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols import Cluster
 from provider.protocols.cluster import Kind
 from provider.records.applied import Applied
@@ -84,11 +84,11 @@ def read_manifest_text(text: bytes, *, file: str) -> Manifest:
 
 
 async def next_version(
-    manifest: Manifest, lease: LeaseId, *, settings: Settings, cluster: Cluster, make: MakeLeaseSpec
+    manifest: Manifest, lease: LeaseId, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> Versions:
     """The lease as it runs, and as it would once the provider had accepted `manifest`.
 
-    `make` is the provider's own. Raises `NoDiff`, `ClusterError`, `BadRecordError`, `ManifestRefused`, `SpecRefused`,
+    `specs` is the provider's own. Raises `NoDiff`, `ClusterError`, `BadRecordError`, `ManifestRefused`, `SpecRefused`,
     `HostnameRefusedError` or `AddressesExhaustedError`.
     """
     seen = await observe(cluster, lease, records=settings.manifest_namespace)
@@ -102,7 +102,7 @@ async def next_version(
     record = ManifestRecord(lease, group, seen.manifest.placements, NEXT_VERSION)
     if record.content_hash() == seen.manifest.content_hash():
         record = seen.manifest
-    claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, make=make)
+    claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, specs=specs)
     unchanged = record.content_hash() == seen.applied.manifest_hash
     again = unchanged and not seen.applied.anew
     wanted = await carried(cluster, claimed, applied=seen.applied.spec, again=again)
@@ -118,7 +118,7 @@ def _group(manifest: Manifest, name: str) -> Group:
 
 
 async def _claimed(
-    record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, make: MakeLeaseSpec
+    record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> LeaseSpec:
     """The spec with the hostnames and addresses that the lease would get, as the lease loop takes them."""
     config = LifecycleConfig(
@@ -129,9 +129,8 @@ async def _claimed(
         ip_ranges=settings.ip_ranges,
     )
     claimed = await Claims(_Unwritten(cluster), config).take(
-        record.lease,
-        record.group,
-        lambda withheld, addresses: make(record, withheld=withheld, addresses=addresses, previous=applied.spec),
+        SpecInputs(record, applied.spec),
+        specs,
         sticky=applied.withheld if applied.manifest_hash == record.content_hash() else frozenset(),
     )
     return claimed.spec

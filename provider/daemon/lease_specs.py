@@ -1,58 +1,14 @@
-"""What a LeaseSpec takes from the settings and from the cluster, also for commands that run beside the daemon."""
+"""The facts about the cluster that a LeaseSpec needs, also for commands that run beside the daemon."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from lease.build import SpecSettings, lease_spec
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import ClusterFacts
 from provider.errors import SettingsError
-from provider.lifecycle.openings import openable
-from provider.lifecycle.parts import MakeLeaseSpec
 from provider.protocols import Cluster
 from provider.protocols.cluster import ENDPOINTS
-from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 
-__all__ = ["cluster_facts", "spec_maker"]
-
-
-def spec_maker(settings: Settings, facts: ClusterFacts) -> MakeLeaseSpec:
-    """A function that makes the LeaseSpec of a stored manifest with these settings."""
-    rules = _spec_settings(settings)
-
-    def make(
-        record: ManifestRecord,
-        *,
-        withheld: frozenset[str],
-        addresses: Mapping[str, str],
-        previous: LeaseSpec | None,
-    ) -> LeaseSpec:
-        spec = lease_spec(
-            lease=record.lease,
-            group=record.group,
-            resource_version=record.resource_version,
-            placements=record.placements,
-            addresses=addresses,
-            cluster=facts,
-            settings=rules,
-            withheld=withheld,
-            previous=previous,
-        )
-        return openable(spec) if settings.open_updates and previous is None else spec
-
-    return make
-
-
-def _spec_settings(settings: Settings) -> SpecSettings:
-    return SpecSettings(
-        static_hosts=settings.ingress_static_hosts,
-        ingress_domain=settings.ingress_domain,
-        overcommit_cpu_percent=settings.overcommit_cpu,
-        overcommit_memory_percent=settings.overcommit_memory,
-        overcommit_storage_percent=settings.overcommit_storage,
-        runtime_class=settings.runtime_class,
-    )
+__all__ = ["cluster_facts"]
 
 
 async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:

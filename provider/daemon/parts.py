@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
 from provider.daemon.backends import Backends
-from provider.daemon.lease_specs import spec_maker
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
@@ -26,11 +24,10 @@ from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
-from provider.lifecycle.openings import opening_spec
 from provider.lifecycle.parts import Parts
-from provider.lifecycle.placement import placing
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.tenant_text import tenant_words
+from provider.lifecycle.spec_maker import SpecMaker, spec_maker
+from provider.lifecycle.state import tenant_text
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
@@ -38,7 +35,7 @@ from provider.market.rules import rules_from
 from provider.observe.operator_status import StatusSources, day_fees
 from provider.observe.provider_status import provider_status
 from provider.settings import Settings
-from provider.store.directives import StoredMemory
+from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
 __all__ = ["ProviderParts", "provider_parts"]
@@ -63,8 +60,9 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     funds = _funds(backends, ledger)
     market = _market(backends, ledger, inventory, paused=funds.paused)
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
-    leases = _lease_loop(backends, chain_id, facts, ledger, cards=cards)
-    build = trial_build(spec_maker(settings, facts))
+    specs = spec_maker(settings, facts)
+    leases = _lease_loop(backends, chain_id, ledger, specs=replace(specs, cards=cards, note=backends.engine.note_spec))
+    build = trial_build(specs)
     gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases)
     return ProviderParts(inventory, market, leases, funds, gateway, status)
@@ -95,21 +93,19 @@ def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, 
     )
 
 
-def _lease_loop(backends: Backends, chain_id: str, facts: ClusterFacts, ledger: Ledger, *, cards: Cards) -> LeaseLoop:
-    settings = backends.settings
-    config = _lifecycle_config(settings, backends.address, chain_id)
+def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: SpecMaker) -> LeaseLoop:
+    config = _lifecycle_config(backends.settings, backends.address, chain_id)
     parts = Parts(
         cluster=backends.cluster,
         engine=backends.engine,
         bus=backends.bus,
         config=config,
         claims=Claims(backends.cluster, config),
-        make_spec=backends.engine.watching(placing(spec_maker(settings, facts), cards)),
+        specs=specs,
         release=ledger.release,
-        opening=partial(opening_spec, cluster=facts) if settings.open_updates else None,
     )
-    memory = StoredMemory(backends.database)
-    reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, memory=memory)
+    directives = StoredDirectives(backends.database)
+    reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives)
     return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock)
 
 
@@ -192,7 +188,7 @@ def _lease_reader(backends: Backends, leases: LeaseLoop) -> ReadLease:
     read = lease_reader(backends.cluster, backends.settings.manifest_namespace)
 
     async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        return replace(await read(lease), trouble=tenant_words(leases.statuses.get(lease)))
+        return replace(await read(lease), trouble=tenant_text(leases.statuses.get(lease)))
 
     return read_with_trouble
 

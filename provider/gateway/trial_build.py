@@ -18,7 +18,7 @@ from components.lease import lease_objects
 from lease.build import sharing_keys
 from lease.errors import SpecRefused
 from lease.spec import GpuPlacement
-from provider.lifecycle.parts import MakeLeaseSpec
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.records.manifests import ManifestRecord
 
 __all__ = ["TrialBuild", "trial_build"]
@@ -33,23 +33,23 @@ _MAX_INLINE = 10
 """Services that are built without a thread, 0.25 ms each; a hundred would block other requests for 25 ms."""
 
 
-def trial_build(make: MakeLeaseSpec) -> TrialBuild:
-    """A trial build with `make`, which must not record what it makes."""
+def trial_build(specs: SpecMaker) -> TrialBuild:
+    """The check that a manifest can be built. `specs`: the lease loop's, without `cards` and `note`."""
 
     async def trial(record: ManifestRecord) -> str:
         services = record.group.services or ()
-        return (
-            _problem(make, record) if len(services) <= _MAX_INLINE else await asyncio.to_thread(_problem, make, record)
-        )
+        if len(services) <= _MAX_INLINE:
+            return _problem(specs, record)
+        return await asyncio.to_thread(_problem, specs, record)
 
     return trial
 
 
-def _problem(make: MakeLeaseSpec, record: ManifestRecord) -> str:
+def _problem(specs: SpecMaker, record: ManifestRecord) -> str:
     addresses = dict.fromkeys(sharing_keys(record.lease.owner, record.group), _ADDRESS)
     whole = replace(record, resource_version="0", placements=_placements(record))
     try:
-        lease_objects(make(whole, withheld=frozenset(), addresses=addresses, previous=None))
+        lease_objects(specs.make(SpecInputs(whole, addresses=addresses)))
     except (SpecRefused, BuildError) as error:
         return str(error)
     return ""

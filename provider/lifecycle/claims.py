@@ -7,9 +7,8 @@ address, and a name is never given to two.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
@@ -21,14 +20,12 @@ from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_o
 from provider.claims.pools import list_pools, remove_unused_pools
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 from provider.units import AddressRange
 
-__all__ = ["Claimed", "Claims", "MakeSpec"]
-
-MakeSpec: TypeAlias = Callable[[frozenset[str], Mapping[str, str]], LeaseSpec]
-"""(withheld hostnames, address by sharing key) to the spec that follows."""
+__all__ = ["Claimed", "Claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +44,19 @@ class Claims:
         self._config = config
         self._one_at_a_time = asyncio.Lock()
 
-    async def take(self, lease: LeaseId, group: Group, make: MakeSpec, *, sticky: frozenset[str]) -> Claimed:
-        """Claim what the group asks for and build its spec. `sticky` names stay withheld though nobody holds them now.
+    async def take(self, inputs: SpecInputs, specs: SpecMaker, *, sticky: frozenset[str]) -> Claimed:
+        """Claim what the manifest asks for and make its spec. `sticky` names stay withheld though nobody holds them
+        now. `withheld` and `addresses` of `inputs` are replaced by what is claimed.
 
-        Raises `HostnameRefusedError` or `AddressesExhaustedError`; then nothing new was claimed.
+        Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
+        lease, group = inputs.record.lease, inputs.record.group
         async with self._one_at_a_time:
             withheld = await self._withheld(lease, group, sticky)
             wanted = await self._addresses(lease, group)
             mine = [claim for claim in wanted if claim.lease == lease]
-            spec = make(withheld, {claim.key: claim.address for claim in wanted})
+            addresses = {claim.key: claim.address for claim in wanted}
+            spec = specs.make(replace(inputs, withheld=withheld, addresses=addresses))
             spec = _without_foreign(spec, mine)
             for claim in mine:
                 await self._write_address(claim)

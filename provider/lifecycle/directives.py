@@ -1,7 +1,8 @@
-"""What a restart must not forget: what the teardown brake holds and has let go, operators' words, who waits since when.
+"""Directives: what a restart must not forget of the teardown brake, of operators' decisions and of leases without a
+manifest.
 
-Without it every restart would grant the brake's allowance anew, ask an operator again who has decided, and give every
-lease without a manifest its whole time once more.
+Without directives every restart would grant the brake's allowance again, ask an operator again who has decided, and
+give every lease without a manifest its whole time again.
 """
 
 from __future__ import annotations
@@ -13,48 +14,48 @@ from typing import Protocol
 
 from lease.ids import LeaseId
 
-__all__ = ["Forgetful", "Memory", "Standing", "StandingWord"]
+__all__ = ["Directive", "DirectiveKind", "DirectiveStore", "NoDirectiveStore"]
 
 
-class StandingWord(StrEnum):
+class DirectiveKind(StrEnum):
     HELD = "held"
-    """By the brake, until an operator releases it."""
+    """The brake holds the lease until an operator releases the brake."""
     LET = "let"
-    """Removed without an event of the chain; counts against the brake's window from `at`."""
+    """The brake allowed the removal without an event of the chain; it counts against the brake's window from `at`."""
     MAY_GO = "may go"
-    """The chain's event or an operator's word has come; the brake is not asked."""
-    CONDEMNED = "condemned"
-    """An operator says that it has ended; counts until the chain calls it alive."""
+    """An event of the chain announced the end, or an operator released the lease; the brake is not asked."""
+    CALLED_CLOSED = "condemned"
+    """An operator says that the lease has ended; this counts until the chain calls the lease alive."""
     AWAITED = "awaited"
-    """Its first manifest, since `at`: when we first knew of the lease."""
+    """The lease waits for its first manifest since `at`, when this provider first knew of the lease."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Standing:
-    """One word about one lease; `at` in Unix seconds."""
+class Directive:
+    """One directive about one lease; `at` in Unix seconds."""
 
     lease: LeaseId
-    word: StandingWord
+    kind: DirectiveKind
     at: float
 
 
-class Memory(Protocol):
-    """Where it is kept. A store that fails is logged by it and loses a restart's memory, never a lease."""
+class DirectiveStore(Protocol):
+    """Where directives are kept. A store logs its own failures; a failed store loses directives, never a lease."""
 
-    async def load(self) -> Collection[Standing] | None:
-        """None when it cannot be read now."""
+    async def load(self) -> Collection[Directive] | None:
+        """All directives; None when they cannot be read now."""
         ...
 
-    async def save(self, standing: Collection[Standing]) -> bool:
-        """Replace all of it. Whether it was written."""
+    async def save(self, directives: Collection[Directive]) -> bool:
+        """Replace all directives. Returns whether they were written."""
         ...
 
 
-class Forgetful:
-    """Keeps nothing: a restart knows nothing of what was before."""
+class NoDirectiveStore:
+    """Keeps nothing: a restart begins without directives."""
 
-    async def load(self) -> Collection[Standing]:
+    async def load(self) -> Collection[Directive]:
         return ()
 
-    async def save(self, standing: Collection[Standing]) -> bool:
+    async def save(self, directives: Collection[Directive]) -> bool:
         return True

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from components.labels import Object
@@ -31,7 +33,17 @@ from provider.protocols.cluster import (
 )
 from provider.units import parse_quantity
 
-__all__ = ["ALWAYS_WATCHED", "HTTP_ROUTE", "NETWORK_POLICY", "Drifts", "differences", "find_drift", "named"]
+__all__ = [
+    "ALWAYS_WATCHED",
+    "HTTP_ROUTE",
+    "NETWORK_POLICY",
+    "Change",
+    "Digests",
+    "Drift",
+    "differences",
+    "find_drift",
+    "named",
+]
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -52,82 +64,64 @@ _SHOWN = 5
 _AMOUNTS = (".resources.", ".sizeLimit")
 
 
-class Drifts:
-    """Which namespaces must be compared again, and what a repair could not put right.
+class Change(Enum):
+    """What an event of a watch says beside the object's status."""
 
-    Everything here may be forgotten: a namespace that nothing is known of is compared once.
+    NONE = auto()
+    FIRST = auto()
+    """The object was not known before."""
+    CHANGED = auto()
+
+
+@dataclass(slots=True)
+class Drift:
+    """What is known of one lease's drift. A restart forgets it: a lease of which nothing is known is compared once.
+
+    `compared`: no object has changed since the last comparison began. `left`: what the last comparison found.
+    `repaired`: what was left when the last repair ended. `strays`: what the search for objects without an owner left in
+    the namespace; None: not searched yet.
     """
+
+    compared: bool = False
+    left: tuple[str, ...] = ()
+    repaired: tuple[str, ...] | None = None
+    strays: tuple[str, ...] | None = None
+
+    @property
+    def worth_repairing(self) -> bool:
+        """False when a repair has just left exactly what is left now: another one would change nothing either."""
+        return bool(self.left) and self.repaired != self.left
+
+    def found(self, texts: tuple[str, ...]) -> None:
+        """Note what a comparison found."""
+        self.left = texts
+        if not texts:
+            self.repaired = None
+
+    def repair_ended(self) -> None:
+        """The next check compares again and sees what the repair has done."""
+        self.repaired, self.compared = self.left, False
+
+
+class Digests:
+    """What every watched object said last, but for its status. Forgetting a digest costs a comparison."""
 
     def __init__(self) -> None:
         self._digests: dict[str, bytes] = {}
-        self._compared: set[str] = set()
-        self._repaired: dict[str, tuple[str, ...]] = {}
-        self._left: dict[str, tuple[str, ...]] = {}
-        self._swept: dict[str, tuple[str, ...]] = {}
 
-    def heed(self, event: WatchEvent) -> bool:
-        """Whether this event changes more than a status, so that its namespace is due."""
-        meta, key = event.object["metadata"], _object_key(event.object)
+    def note(self, event: WatchEvent) -> Change:
+        """Whether this event changes more than a status."""
+        key = _object_key(event.object)
         before = self._digests.pop(key, None)
         if event.type != "DELETED":
             self._digests[key] = _digest(event.object)
         if self._digests.get(key) == before:
-            return False
-        first = before is None and event.type != "DELETED"
-        if first and meta.get("namespace", "") not in self._compared:
-            return False
-        self._compared.discard(meta.get("namespace") or meta["name"])
-        return True
+            return Change.NONE
+        return Change.FIRST if before is None and event.type != "DELETED" else Change.CHANGED
 
     def listed(self, obj: Mapping[str, Any]) -> None:
-        """What an object says now, whether its namespace was compared or not."""
+        """Note what a listed object says."""
         self._digests[_object_key(obj)] = _digest(obj)
-
-    def due(self, namespace: str) -> bool:
-        return namespace not in self._compared
-
-    def comparing(self, namespace: str) -> None:
-        """Called before the objects are read, so that a change meanwhile makes it due again."""
-        self._compared.add(namespace)
-
-    def touch(self, namespace: str) -> None:
-        self._compared.discard(namespace)
-
-    def found(self, namespace: str, texts: tuple[str, ...]) -> None:
-        """What a comparison came to."""
-        if texts:
-            self._left[namespace] = texts
-        else:
-            self._left.pop(namespace, None)
-            self._repaired.pop(namespace, None)
-
-    def left(self, namespace: str) -> tuple[str, ...]:
-        """What the last comparison found."""
-        return self._left.get(namespace, ())
-
-    def worth_repairing(self, namespace: str) -> bool:
-        """False when a repair has just left exactly what is left now: another would change nothing either."""
-        left = self.left(namespace)
-        return bool(left) and self._repaired.get(namespace) != left
-
-    def repaired(self, namespace: str) -> None:
-        """A repair came to its end; the next look sees what it has done."""
-        self._repaired[namespace] = self.left(namespace)
-        self.touch(namespace)
-
-    def swept(self, namespace: str, left: tuple[str, ...] = ()) -> None:
-        """What is nobody's was looked for, and removed but for `left`."""
-        self._swept[namespace] = left
-
-    def strays(self, namespace: str) -> tuple[str, ...] | None:
-        """What was left of what is nobody's; None when it was not looked for yet."""
-        return self._swept.get(namespace)
-
-    def forget(self, namespace: str) -> None:
-        self.touch(namespace)
-        self._swept.pop(namespace, None)
-        self._repaired.pop(namespace, None)
-        self._left.pop(namespace, None)
 
 
 async def find_drift(cluster: Cluster, spec: LeaseSpec) -> tuple[str, ...]:

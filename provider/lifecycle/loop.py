@@ -10,8 +10,9 @@ import structlog
 
 from lease.ids import LeaseId
 from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
-from provider.chain.events import LEASE_CLOSED, lease_id
+from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED, lease_id
 from provider.errors import ClusterError
+from provider.lifecycle.drift import Drift
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
@@ -50,7 +51,7 @@ class LeaseLoop:
             parts.cluster,
             records=config.records,
             look=self._noticed,
-            drifts=parts.drifts,
+            drift_of=self._drift_of,
             metallb=config.metallb_namespace,
         )
         self._all = asyncio.Event()
@@ -69,11 +70,11 @@ class LeaseLoop:
     @property
     def braked(self) -> frozenset[LeaseId]:
         """Leases that are proven closed, and kept because too many were to go at once without a word of the chain."""
-        return self._reconciler.brake.held
+        return self._reconciler.memories.held()
 
     def release_brake(self) -> tuple[LeaseId, ...]:
         """An operator's word: what the brake holds is removed. Returns these leases."""
-        released = self._reconciler.brake.release(now=self._clock.monotonic())
+        released = self._reconciler.release_brake()
         for lease in released:
             self._look(lease, 0.0)
         return released
@@ -81,11 +82,11 @@ class LeaseLoop:
     @property
     def suspects(self) -> Mapping[LeaseId, str]:
         """Leases that look closed without proof; only an operator's word removes them."""
-        return self._reconciler.suspects
+        return self._reconciler.memories.suspects()
 
     def close(self, lease: LeaseId) -> str:
         """An operator's word: this suspect has ended. Why not, empty when it goes now."""
-        if not self._reconciler.condemn(lease):
+        if not self._reconciler.call_closed(lease):
             return f"{lease} does not look closed; the chain's own word ends it"
         self._look(lease, 0.0)
         return ""
@@ -120,7 +121,7 @@ class LeaseLoop:
 
     async def remember(self) -> bool:
         """Whether operators' words and the brake would outlive a restart now."""
-        return await self._reconciler.memory.remember(insist=True)
+        return await self._reconciler.record.write()
 
     def look(self, lease: LeaseId) -> None:
         """Look at this lease as soon as possible. Another provider's lease is none of our business."""
@@ -132,7 +133,7 @@ class LeaseLoop:
         topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
         async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
             self._watcher.hold()
-            await self._reconciler.memory.recall()
+            await self._reconciler.record.restore()
             group.create_task(self._resync())
             config = self._parts.config
             for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges)):
@@ -151,19 +152,29 @@ class LeaseLoop:
             case Block():
                 if event.missed_from:
                     self._all.set()
-                self._reconciler.proofs.saw(event.height)
+                self._reconciler.judge.saw(event.height)
                 self._hear(event)
-                for lease in self._reconciler.proofs.pending():
+                for lease in self._reconciler.unproven():
                     self._look(lease, 0.0)
             case Overflow():
                 self._all.set()
 
     def _hear(self, block: Block) -> None:
-        """What the chain's events say was closed may go, however much it is."""
+        """Check each lease of ours that an event says was closed or begins its notice. The brake lets every closed
+        one go, however many they are.
+        """
         for event in block.events:
-            lease = lease_id(event) if event.type == LEASE_CLOSED else None
-            if lease is not None and lease.provider == self._parts.config.provider:
-                self._reconciler.brake.announced(lease, now=self._clock.monotonic())
+            lease = lease_id(event) if event.type in (LEASE_CLOSED, LEASE_RECLAIM_STARTED) else None
+            if lease is None or lease.provider != self._parts.config.provider:
+                continue
+            if event.type == LEASE_CLOSED:
+                self._reconciler.announce_end(lease)
+            self._reconciler.fresh(lease)
+            self.look(lease)
+
+    def _drift_of(self, lease: LeaseId) -> Drift | None:
+        memory = self._reconciler.memories.get(lease)
+        return memory.drift if memory is not None else None
 
     def _noticed(self, lease: LeaseId, after: float) -> None:
         """Something moved in the cluster. A lease that waits to be tried again keeps waiting: what moved may be the
@@ -210,7 +221,8 @@ class LeaseLoop:
         self._unknown_stacks = found.unknown_stacks
         self._reconciler.brake.knows(len(found.leases) - found.only_volumes)
         if not found.problems:
-            self._reconciler.waits.only(found.leases)
+            self._reconciler.memories.only(found.leases)
+            await self._reconciler.record.write()
         if found.problems or found.unknown_stacks:
             _log.warning("lifecycle.leases_incomplete", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems

@@ -1,7 +1,7 @@
-"""`reconcile(lease)`: ask the chain, then serve or end; note the outcome where an operator can read it.
+"""`Reconciler.reconcile(lease)`: ask the chain, then serve or end the lease, and note the outcome for operators.
 
-Level-triggered: it may be called at any time, any number of times, and after a crash at any line. One call at a time a
-lease is the loop's business.
+A check is level-triggered: it may be made at any time, any number of times, and after a crash at any line. The lease
+loop makes one check of a lease at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from types import MappingProxyType
 
 import structlog
 
@@ -19,264 +18,252 @@ from provider.chain.messages import CloseReason
 from provider.claims.addresses import AddressesExhaustedError
 from provider.claims.hostnames import HostnameRefusedError
 from provider.errors import ChainError, ClusterError
-from provider.lifecycle.directives import Forgetful, Memory
-from provider.lifecycle.ending.brake import Brake
-from provider.lifecycle.ending.delays import SlowEnds
-from provider.lifecycle.ending.notice import ending_message
-from provider.lifecycle.ending.proof import Judgement, Proofs, Verdict
+from provider.lifecycle.directives import DirectiveStore, NoDirectiveStore
+from provider.lifecycle.ending.brake import Brake, Clearance
+from provider.lifecycle.ending.close_request import request_close
+from provider.lifecycle.ending.proof import AnswerJudge, Judgement, Verdict
 from provider.lifecycle.ending.removal import end, only_volumes
-from provider.lifecycle.health.instability import Unstable
-from provider.lifecycle.manifest_wait import ManifestWaits, traces_of_a_manifest
-from provider.lifecycle.memory import Remembering
-from provider.lifecycle.openings import Openings
+from provider.lifecycle.lease_memory import LeaseMemory, Memories, Statuses
+from provider.lifecycle.manifest_wait import traces_of_a_manifest
+from provider.lifecycle.openings import offer, withdraw
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.lifecycle.survey import Survey
-from provider.lifecycle.troubles import pause
 from provider.protocols import Chain, Clock
 from provider.protocols.cluster import SECRET
 from provider.records.applied import applied_name, read_applied
 from provider.records.manifests import BadRecordError
 from provider.volumes.quarantine import Quarantine
+from provider.waits import GrowingPause, jittered
 
-__all__ = ["Reconciler"]
+__all__ = ["Reconciler", "retry_pause"]
 
 _BLOCKED_S = 30.0
 _PROOF_S = 2.0
+_LONGEST_PAUSE_S = 300.0
 _log = structlog.get_logger(__name__)
 
 
 class Reconciler:
-    """Holds what may be forgotten: proofs in the making, the last status of each lease, who was ready once."""
+    """Checks leases. `memories` holds what is remembered of each lease, `judge` and `brake` what concerns all."""
 
     def __init__(
-        self, parts: Parts, *, chain: Chain, clock: Clock, random: Random | None = None, memory: Memory | None = None
+        self,
+        parts: Parts,
+        *,
+        chain: Chain,
+        clock: Clock,
+        random: Random | None = None,
+        directives: DirectiveStore | None = None,
     ) -> None:
         config = parts.config
-        self.proofs = Proofs(config.chain_id, confirmations=config.confirmations)
+        self.judge = AnswerJudge(config.chain_id, confirmations=config.confirmations)
         self.brake = Brake(leases=config.brake_leases, percent=config.brake_percent, window_s=config.brake_window_s)
-        self._unstable = Unstable(config.unstable_after_s)
-        self._slow = SlowEnds()
-        self.waits = ManifestWaits(config.manifest_timeout_s)
-        self._openings = Openings(parts.engine, parts.cluster, parts.opening, records=config.records)
+        self.memories = Memories(config)
+        self.record = RestartRecord(directives or NoDirectiveStore(), self.memories, self.brake, clock=clock)
         seconds = config.volume_quarantine_s
         self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
         self._parts = replace(parts, tell=self._show)
         self._chain = chain
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
-        self._statuses: dict[LeaseId, LeaseStatus] = {}
-        self._was_ready: set[LeaseId] = set()
         self.survey: Survey | None = None
-        """Used for leases that nothing has happened to since it was taken."""
-        self._suspects: dict[LeaseId, str] = {}
-        self._condemned: set[LeaseId] = set()
-        self.memory = Remembering(
-            memory or Forgetful(), self.brake, condemned=self._condemned, waits=self.waits, clock=clock
-        )
+        """Used for leases to which nothing has happened since it was taken."""
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
-        """The last word on every lease that is not closed."""
-        return MappingProxyType(self._statuses)
+        """The last status of every lease that is not closed."""
+        return Statuses(self.memories)
 
-    @property
-    def suspects(self) -> Mapping[LeaseId, str]:
-        """Leases that look closed without proof, and what was said of each."""
-        return MappingProxyType(self._suspects)
+    def call_closed(self, lease: LeaseId) -> bool:
+        """An operator says that this suspect has ended. Returns whether it is a suspect; else nothing changes."""
+        memory = self.memories.get(lease)
+        if memory is None or not memory.suspicion:
+            return False
+        memory.called_closed = True
+        return True
 
-    def condemn(self, lease: LeaseId) -> bool:
-        """An operator's word: it has ended. It counts for a suspect only, and until the chain calls it alive."""
-        if lease in self._suspects:
-            self._condemned.add(lease)
-        return lease in self._suspects
+    def release_brake(self) -> tuple[LeaseId, ...]:
+        """An operator releases the brake: the leases that it holds may go, and only those. Returns them."""
+        return self.memories.release_held(now=self._clock.monotonic())
+
+    def announce_end(self, lease: LeaseId) -> None:
+        """An event of the chain says that the lease was closed: the brake lets it go."""
+        self.memories[lease].clearance.announce(now=self._clock.monotonic())
+
+    def unproven(self) -> tuple[LeaseId, ...]:
+        """Leases that looked ended but not often enough: a new block may complete their proof."""
+        memories = self.memories.items()
+        return tuple(lease for lease, memory in memories if self.judge.incomplete(memory.closed_heights))
 
     async def reconcile(self, lease: LeaseId) -> Outcome:
-        """One look. Never raises for what goes wrong with the lease, the chain, the cluster or the engine."""
+        """Check the lease once. Never raises for what goes wrong with the lease, the chain, the cluster or the
+        engine.
+        """
+        memory = self.memories[lease]
         try:
-            outcome = await self._look(lease)
+            outcome = await self._check(lease, memory)
         except (ChainError, ClusterError) as error:
-            self._unstable.saw_nothing(lease, now=self._clock.monotonic())
-            self.waits.saw_nothing(lease)
-            outcome = Outcome(self._phase(lease), str(error), retry=True)
+            memory.instability.saw_nothing(now=self._clock.monotonic())
+            memory.manifest_wait.saw_nothing()
+            outcome = Outcome(memory.phase, str(error), retry=True)
         except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
-            self.waits.forget(lease)  # there is a manifest, good or bad
+            memory.manifest_wait.end()  # there is a manifest, good or bad
             outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
         except Exception as error:
-            # a defect of ours in one lease must not stop the others; it is loud, and the lease is left as it is
+            # a defect in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("lifecycle.reconcile_failed", lease=str(lease))
-            outcome = Outcome(self._phase(lease), f"unexpected {type(error).__name__}: {error}", retry=True)
-        outcome = self._note(lease, outcome)
-        self._slow.saw(lease, outcome, now=self._clock.monotonic())
-        await self.memory.remember()
+            outcome = Outcome(memory.phase, f"unexpected {type(error).__name__}: {error}", retry=True)
+        outcome = self._note(lease, memory, outcome)
+        memory.slow_end.saw(lease, outcome, now=self._clock.monotonic())
+        await self.record.write(lease)
         return outcome
 
     async def retry_refused(self, lease: LeaseId) -> None:
-        """An operator's word: the cluster was put right, try the refused version again at the next look."""
+        """An operator has put the cluster right: the next check tries the refused version again."""
         records = self._parts.config.records
         secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
         await forget_refusal(self._parts.cluster, lease, read_applied(secret), records=records)
 
     async def recreate(self, lease: LeaseId) -> bool:
-        """An operator's word: see `serving.recreate`. Raises `ClusterError` and `BadRecordError`."""
+        """An operator asks for it: see `serving.recreate`. Raises `ClusterError` and `BadRecordError`."""
         records = self._parts.config.records
         secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
         return await recreate(self._parts.cluster, lease, read_applied(secret), records=records)
 
     def fresh(self, lease: LeaseId) -> None:
-        """Something new was said about it: trouble with what was before does not delay it."""
-        status = self._statuses.get(lease)
-        if status is not None and status.attempts:
-            self._statuses[lease] = replace(status, attempts=0)
+        """There is news of the lease: trouble with its state before does not delay the next check."""
+        memory = self.memories.get(lease)
+        if memory is not None and memory.status is not None and memory.status.attempts:
+            memory.status = replace(memory.status, attempts=0)
 
-    async def _look(self, lease: LeaseId) -> Outcome:
-        judgement = self.proofs.weigh(lease, await self._chain.lease(lease))
-        if judgement.verdict is not Verdict.ALIVE and (kept := await self._only_volumes(lease)):
+    async def _check(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
+        judgement = self.judge.judge(lease, await self._chain.lease(lease), memory.closed_heights)
+        if judgement.verdict is not Verdict.ALIVE and (kept := await self._only_volumes(lease, memory)):
             return kept
         match judgement.verdict:
             case Verdict.ALIVE:
-                self.brake.not_ended(lease, now=self._clock.monotonic())
-                self._cleared(lease)
-                return await self._serve(lease)
+                memory.clearance.not_ended(now=self._clock.monotonic(), window_s=self.brake.window_s)
+                memory.clear_suspicion()
+                return await self._serve(lease, memory)
             case Verdict.ENDED:
-                await self._openings.withdraw(lease)
-                return await self._end(lease, judgement)
-            case Verdict.LOOKS_ENDED | Verdict.NO_WORD:
+                await withdraw(self._parts, lease, memory.opening)
+                return await self._end(lease, memory, judgement)
+            case Verdict.LOOKS_ENDED | Verdict.NOTHING_PROVEN:
                 if judgement.verdict is Verdict.LOOKS_ENDED:
-                    await self._openings.withdraw(lease)
-                self.waits.saw_nothing(lease)
+                    await withdraw(self._parts, lease, memory.opening)
+                memory.manifest_wait.saw_nothing()
                 if judgement.suspect:
-                    self._suspects[lease] = judgement.reason
-                    if lease in self._condemned:
+                    memory.suspicion = judgement.reason
+                    if memory.called_closed:
                         return await end(self._parts, lease, self.quarantine)
-                return self._undecided(lease, judgement)
+                return _undecided(memory, judgement)
 
-    async def _only_volumes(self, lease: LeaseId) -> Outcome | None:
-        """Its end is over but for volumes in quarantine: nothing is left to prove or for the brake to hold."""
-        before = self._phase(lease) is Phase.QUARANTINED
+    async def _only_volumes(self, lease: LeaseId, memory: LeaseMemory) -> Outcome | None:
+        """The outcome when only volumes in quarantine are left: nothing is to be proven or held by the brake."""
+        before = memory.phase is Phase.QUARANTINED
         return await only_volumes(self._parts, lease, self.quarantine, kept_before=before)
 
-    def _cleared(self, lease: LeaseId) -> None:
-        self._suspects.pop(lease, None)
-        self._condemned.discard(lease)
-
-    async def _serve(self, lease: LeaseId) -> Outcome:
-        outcome = await self.survey.look(self._parts, lease) if self.survey is not None else None
-        outcome = outcome or await serve(self._parts, lease)
+    async def _serve(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
+        outcome = await self.survey.look(self._parts, lease, memory.drift) if self.survey is not None else None
+        outcome = outcome or await serve(self._parts, lease, memory.drift)
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
-            return await self._wait(lease, outcome)
-        self.waits.forget(lease)
-        seen = self._unstable.saw(lease, unstable=outcome.of_the_tenant, now=self._clock.monotonic())
-        if self._unstable.over(lease):
-            outcome = replace(outcome, reason=f"{outcome.reason}; so for {seen:.0f} s")
-            return await self._give_up(lease, outcome, CloseReason.UNSTABLE)
+            return await self._wait(lease, memory, outcome)
+        memory.manifest_wait.end()
+        instability = memory.instability
+        seconds = instability.saw(unstable=outcome.of_the_tenant, now=self._clock.monotonic())
+        if instability.over:
+            outcome = replace(outcome, reason=f"{outcome.reason}; so for {seconds:.0f} s")
+            return await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.UNSTABLE)
         if outcome.of_the_tenant and outcome.again_in is None:
-            outcome = replace(outcome, again_in=self._unstable.look_again_s)
-        return self._ready_once(lease, outcome)
+            outcome = replace(outcome, again_in=instability.check_again_s)
+        return _ready_once(memory, outcome)
 
-    async def _wait(self, lease: LeaseId, outcome: Outcome) -> Outcome:
-        """Its manifest is to come: the engine may begin before it; when it does not come in time the room is wanted."""
-        left = self.waits.left(lease, now=self._clock.monotonic())
+    async def _wait(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome) -> Outcome:
+        """The manifest is still to come: the engine may begin before it. The lease is given up when the manifest does
+        not come in time, so that its capacity can be sold.
+        """
+        wait = memory.manifest_wait
+        left = wait.left(now=self._clock.monotonic())
         if left is None or left > 0:
-            await self._openings.offer(lease)
+            await offer(self._parts, lease, memory.opening)
         if left is None:
             return outcome
-        limit, again_in = f"{self.waits.limit_s:g} s", self.waits.next_look(left)
+        limit, again_in = f"{wait.limit_s:g} s", wait.next_check_s(left)
         if left > 0:
             reason = f"{outcome.reason}; the lease is given up {limit} after it was won"
             return replace(outcome, reason=reason, again_in=again_in)
         if trace := await traces_of_a_manifest(self._parts.cluster, lease, records=self._parts.config.records):
             return replace(outcome, reason=f"{outcome.reason}; it had one and is not given up: {trace}")
-        await self._openings.withdraw(lease)
+        await withdraw(self._parts, lease, memory.opening)
         outcome = replace(outcome, reason=f"no manifest has come within {limit}")
-        return replace(await self._give_up(lease, outcome, CloseReason.MANIFEST_TIMEOUT), again_in=again_in)
+        outcome = await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.MANIFEST_TIMEOUT)
+        return replace(outcome, again_in=again_in)
 
-    async def _give_up(self, lease: LeaseId, outcome: Outcome, reason: CloseReason) -> Outcome:
-        """Ask the chain to end a lease whose application does not run (kubernetes-objects.md §4.4), or has never been
-        sent. Only when the chain then says that it has ended is anything removed.
-        """
-        found = (await self._chain.lease(lease)).lease
-        if found is None:
-            return outcome
-        message = ending_message(found, reason=reason, now=self._clock.now())
-        if message is None:
-            return replace(outcome, reason=f"the provider gives this lease up after its notice: {outcome.reason}")
-        try:
-            await self._chain.broadcast([message])
-        except ChainError as error:
-            waits = f"the provider gives this lease up and the chain does not know yet: {outcome.reason}; {error}"
-            return replace(outcome, reason=waits, retry=True)
-        _log.warning(f"lifecycle.{reason.name.lower()}", lease=str(lease), reason=outcome.reason)
-        self._unstable.forget(lease)
-        self.waits.asked(lease, now=self._clock.monotonic())
-        return replace(outcome, reason=f"the provider gives this lease up: {outcome.reason}")
+    async def _give_up(self, lease: LeaseId, memory: LeaseMemory, *, outcome: Outcome, reason: CloseReason) -> Outcome:
+        """Ask the chain to end the lease. Only when the chain then says that it has ended is anything removed."""
+        outcome, sent = await request_close(self._chain, self._clock, lease, outcome=outcome, reason=reason)
+        if sent:
+            memory.instability.reset()
+            memory.manifest_wait.asked(now=self._clock.monotonic())
+        return outcome
 
-    async def _end(self, lease: LeaseId, judgement: Judgement) -> Outcome:
-        braking = bool(self.brake.held)
-        if not self.brake.may_remove(lease, now=self._clock.monotonic()):
-            if not braking:
-                _log.error("lifecycle.brake_holds", problem=self.brake.why())
-            return Outcome(self._phase(lease), f"nothing is removed: {judgement.reason}; {self.brake.why()}")
-        await self.memory.remember()
+    async def _end(self, lease: LeaseId, memory: LeaseMemory, judgement: Judgement) -> Outcome:
+        on = bool(self.memories.held())
+        if not self.brake.may_remove(lease, memory.clearance, now=self._clock.monotonic(), on=on):
+            why = self.brake.why(held=len(self.memories.held()))
+            if not on:
+                _log.error("lifecycle.brake_holds", problem=why)
+            return Outcome(memory.phase, f"nothing is removed: {judgement.reason}; {why}")
+        await self.record.write(lease)
         outcome = await end(self._parts, lease, self.quarantine)
         return replace(outcome, reason=outcome.reason or judgement.reason)
 
-    def _undecided(self, lease: LeaseId, judgement: Judgement) -> Outcome:
-        """Nothing is applied and nothing removed until the chain says more."""
-        soon = judgement.verdict is Verdict.LOOKS_ENDED
-        return Outcome(
-            self._phase(lease),
-            f"nothing is changed: {judgement.reason}",
-            again_in=_PROOF_S if soon else None,
-            retry=not soon,
-        )
-
-    def _phase(self, lease: LeaseId) -> Phase:
-        """The phase before, for a look that could not tell."""
-        status = self._statuses.get(lease)
-        return status.phase if status else Phase.UNKNOWN
-
-    def _ready_once(self, lease: LeaseId, outcome: Outcome) -> Outcome:
-        """Not ready yet is not degraded."""
-        if outcome.phase is Phase.RUNNING:
-            self._was_ready.add(lease)
-        if outcome.phase is Phase.DEGRADED and lease not in self._was_ready:
-            return replace(outcome, phase=Phase.APPLYING)
-        return outcome
-
-    def _note(self, lease: LeaseId, outcome: Outcome) -> Outcome:
-        before = self._statuses.get(lease)
-        attempts = (before.attempts if before else 0) + 1 if outcome.retry else 0
+    def _note(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome) -> Outcome:
+        attempts = (memory.status.attempts if memory.status else 0) + 1 if outcome.retry else 0
         if outcome.retry:
-            outcome = replace(outcome, again_in=pause(attempts, random=self._random))
-        if before is None or (before.phase, before.reason) != (outcome.phase, outcome.reason):
-            status = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
-            self._parts.bus.publish(LEASE_STATE, status)
-        else:
-            status = replace(before, attempts=attempts)
-        self._statuses[lease] = status
+            outcome = replace(outcome, again_in=retry_pause(attempts, random=self._random))
+        self._set_status(lease, memory, outcome, attempts=attempts)
         if outcome.phase is Phase.CLOSED:
-            self._forget(lease)
+            self.memories.pop(lease, None)
         if outcome.phase is Phase.QUARANTINED:
-            self._cleared(lease)
-            self.brake.done(lease)
+            memory.clear_suspicion()
+            memory.clearance = Clearance()
         return outcome
+
+    def _set_status(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome, *, attempts: int) -> None:
+        """Publish the status when its phase or reason is new."""
+        before = memory.status
+        if before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason):
+            memory.status = replace(before, attempts=attempts)
+            return
+        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
+        self._parts.bus.publish(LEASE_STATE, memory.status)
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:
-        """What a look does while it goes on, so that nobody reads an old state meanwhile."""
-        before = self._statuses.get(lease)
-        if before is None or (before.phase, before.reason) != (outcome.phase, outcome.reason):
-            attempts = before.attempts if before else 0
-            self._statuses[lease] = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
-            self._parts.bus.publish(LEASE_STATE, self._statuses[lease])
+        """Show what a check does while it goes on, so that nobody reads an old state meanwhile."""
+        memory = self.memories[lease]
+        self._set_status(lease, memory, outcome, attempts=memory.status.attempts if memory.status else 0)
 
-    def _forget(self, lease: LeaseId) -> None:
-        self._statuses.pop(lease)
-        self._unstable.forget(lease)
-        self.waits.forget(lease)
-        self._openings.forget(lease)
-        self._cleared(lease)
-        self.brake.done(lease)
-        self._was_ready.discard(lease)
-        self.proofs.forget(lease)
+
+def retry_pause(attempts: int, *, random: Random, longest: float = _LONGEST_PAUSE_S) -> float:
+    """Seconds before try `attempts` + 1: 1, 2, 4 … `longest`, each cut by up to a half, so that leases spread."""
+    return jittered(GrowingPause(1.0, longest).after(attempts), random=random)
+
+
+def _undecided(memory: LeaseMemory, judgement: Judgement) -> Outcome:
+    """Nothing is applied and nothing removed until the chain says more."""
+    soon = judgement.verdict is Verdict.LOOKS_ENDED
+    reason = f"nothing is changed: {judgement.reason}"
+    return Outcome(memory.phase, reason, again_in=_PROOF_S if soon else None, retry=not soon)
+
+
+def _ready_once(memory: LeaseMemory, outcome: Outcome) -> Outcome:
+    """Workloads that have never been ready are still being applied, not degraded."""
+    if outcome.phase is Phase.RUNNING:
+        memory.was_ready = True
+    if outcome.phase is Phase.DEGRADED and not memory.was_ready:
+        return replace(outcome, phase=Phase.APPLYING)
+    return outcome

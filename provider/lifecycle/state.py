@@ -8,7 +8,7 @@ from enum import StrEnum
 from lease.ids import LeaseId
 from stacks.common import StackResult
 
-__all__ = ["LEASE_STATE", "STACK_RESULT", "LeaseStatus", "Outcome", "Phase", "StackReport"]
+__all__ = ["LEASE_STATE", "STACK_RESULT", "LeaseStatus", "Outcome", "Phase", "StackReport", "tenant_text"]
 
 LEASE_STATE = "lease.state"
 """Bus topic; the value is a `LeaseStatus`, published when it differs from the one before."""
@@ -66,3 +66,21 @@ class LeaseStatus:
 class StackReport:
     lease: LeaseId
     result: StackResult
+
+
+_OF_THE_TENANT = (Phase.BLOCKED, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAILED)
+
+
+def tenant_text(status: LeaseStatus | None) -> str:
+    """What the tenant reads of why the lease does not run as the newest manifest says; empty when it does or nothing is
+    known.
+
+    Trouble of the provider is admitted but not described: addresses and errors of the cluster are not for tenants.
+    """
+    if status is None or status.phase not in (*_OF_THE_TENANT, Phase.APPLYING):
+        return ""
+    if status.attempts:
+        return f"{status.phase}: the provider has trouble of its own and tries again"
+    if status.phase is Phase.APPLYING:
+        return f"update under way: {status.reason}" if status.reason.startswith("service ") else ""
+    return f"{status.phase}: {status.reason}"

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from lease.ids import LeaseId, namespace_name
+from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED
 from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drift
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.convergence import serve
 from provider.lifecycle.state import Outcome
@@ -64,7 +64,7 @@ class Survey:
         """Whether this very version of the object was listed."""
         return _version(event.object) in self._versions
 
-    async def look(self, parts: Parts, lease: LeaseId) -> Outcome | None:
+    async def look(self, parts: Parts, lease: LeaseId, drift: Drift) -> Outcome | None:
         """The outcome when nothing is to be done; None when the cluster itself must be looked at."""
         if lease in self._old:
             return None
@@ -73,12 +73,11 @@ class Survey:
         over = replace(
             parts, cluster=cluster, engine=_NoEngine(), claims=Claims(cluster, parts.config), tell=lambda *_: None
         )
-        space = namespace_name(lease)
-        parts.drifts.touch(space)  # comparing costs no request here, and finds what no watch has told
+        drift.compared = False  # comparing costs no request here, and finds what no watch has reported
         try:
-            return await serve(over, lease)
+            return await serve(over, lease, drift)
         except _Unsettled:
-            parts.drifts.touch(space)
+            drift.compared = False
             return None
 
 

@@ -10,6 +10,7 @@ from lease.errors import SpecRefused
 from lease.ids import LeaseId
 from provider.lifecycle.observation import observe
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.protocols import Clock
 from provider.volumes.quarantine import Quarantine
@@ -57,7 +58,7 @@ async def _wanted(parts: Parts, lease: LeaseId) -> dict[str, dict[str, Any]] | N
     if seen.manifest is None:
         return None
     try:
-        made = parts.make_spec(seen.manifest, withheld=seen.applied.withheld, addresses={}, previous=None)
+        made = parts.specs.make(SpecInputs(seen.manifest, withheld=seen.applied.withheld))
     except SpecRefused:
         return None  # an address is not chosen yet; the cluster still binds only what is large enough
     return claims_of(made)

@@ -12,7 +12,7 @@ from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
 from provider.claims.leased_ips import address_claims
 from provider.kube.labels import MANAGED, lease_of
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drifts
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Change, Digests, Drift
 from provider.lifecycle.health.pods import Trouble, pod_trouble
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
@@ -48,8 +48,9 @@ def watched(*, gateway_api: bool, addresses: bool = False) -> tuple[Kind, ...]:
 
 
 class Watcher:
-    """Feeds `look(lease, after)`. Remembers who held a claim (the old holder must let go), who was ready, what ails a
-    pod; `drifts` remembers what every object said.
+    """Calls `look(lease, after)`. Remembers the holder of each claim (the old holder must let go), which workloads were
+    ready, the trouble of each pod and what every object said. `drift_of`: what is known of a lease's drift, None when
+    nothing is.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Watcher:
         *,
         records: str,
         look: Callable[[LeaseId, float], None],
-        drifts: Drifts | None = None,
+        drift_of: Callable[[LeaseId], Drift | None] = lambda lease: None,
         metallb: str = "metallb-system",
     ) -> None:
         self._cluster = cluster
@@ -66,7 +67,8 @@ class Watcher:
         self._users: dict[str, tuple[str, LeaseId]] = {}
         self._records = records
         self._look = look
-        self._drifts = drifts or Drifts()
+        self._drift_of = drift_of
+        self._digests = Digests()
         self._by_namespace: dict[str, LeaseId] = {}
         self._holders: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
@@ -91,7 +93,6 @@ class Watcher:
 
     def forget(self, lease: LeaseId) -> None:
         self._by_namespace.pop(namespace_name(lease), None)
-        self._drifts.forget(namespace_name(lease))
 
     async def follow(self, kind: Kind) -> None:
         """Watch one kind, for ever."""
@@ -135,11 +136,23 @@ class Watcher:
             self._ask(concerned, 0.0)  # type: ignore[arg-type]
 
     def _object(self, event: WatchEvent) -> None:
-        """Somebody changed what an object says, our own engine perhaps: a comparison will tell."""
+        """Somebody changed what an object says, perhaps this provider's own engine: a comparison finds out."""
         if self._quiet:
-            self._drifts.listed(event.object)
-        elif self._drifts.heed(event) and (lease := self._lease_of(event)) is not None:
-            self._ask(lease, _SETTLE_S)
+            self._digests.listed(event.object)
+            return
+        change, lease = self._digests.note(event), self._lease_of(event)
+        if lease is None or change is Change.NONE:
+            return
+        drift = self._drift_of(lease)
+        compared = drift is not None and drift.compared and event.object["metadata"].get("namespace")
+        if change is Change.FIRST and not compared:
+            return  # the first comparison is still to come and reads this object too
+        self._compare_again(lease)
+
+    def _compare_again(self, lease: LeaseId) -> None:
+        if drift := self._drift_of(lease):
+            drift.compared = False
+        self._ask(lease, _SETTLE_S)
 
     def _user(self, event: WatchEvent) -> None:
         """Which lease has its address from which pool; one pool serves all leases of a sharing key."""
@@ -150,14 +163,13 @@ class Watcher:
             self._users[name] = (pool_name(claim.key), claim.lease)
 
     def _pool(self, event: WatchEvent) -> None:
-        """Somebody changed or deleted what addresses come from: all its users are compared."""
+        """Somebody changed or deleted what addresses come from: all leases that use it are compared."""
         if self._quiet:
-            self._drifts.listed(event.object)
-        elif self._drifts.heed(event):
+            self._digests.listed(event.object)
+        elif self._digests.note(event) is Change.CHANGED:
             pool = event.object["metadata"]["name"]
             for lease in {lease for used, lease in self._users.values() if used == pool}:
-                self._drifts.touch(namespace_name(lease))
-                self._ask(lease, _SETTLE_S)
+                self._compare_again(lease)
 
     def _workload(self, event: WatchEvent) -> None:
         """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""

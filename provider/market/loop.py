@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from lease.ids import OrderId
-from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, Overflow
+from provider.bus import CHAIN_BLOCK, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
 from provider.market.bid_end import end_bid
@@ -118,10 +118,6 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
                 spawn(consider(market, order))
         case events.LEASE_CREATED:
             _on_lease_created(market, event, spawn=spawn)
-        case events.LEASE_CLOSED | events.LEASE_RECLAIM_STARTED:
-            lease = events.lease_id(event)
-            if lease is not None and lease.provider == market.provider:
-                market.bus.publish(LEASE_CHANGED, lease)
         case events.BID_CLOSED:
             bid = events.lease_id(event)
             if bid is not None and bid.provider == market.provider:

@@ -8,7 +8,7 @@ the newest manifest is and how the run before ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -16,7 +16,7 @@ import structlog
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.errors import StoreError
-from provider.lifecycle.parts import MakeLeaseSpec
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Clock, StackEngine
 from provider.records.manifests import ManifestRecord
 from provider.runs.log import (
@@ -87,21 +87,9 @@ class RecordedEngine:
         except (StoreError, TimeoutError) as error:
             _unwritable(error)
 
-    def watching(self, make: MakeLeaseSpec) -> MakeLeaseSpec:
-        """`make`, noting what specs are made from."""
-
-        def made(
-            record: ManifestRecord,
-            *,
-            withheld: frozenset[str],
-            addresses: Mapping[str, str],
-            previous: LeaseSpec | None,
-        ) -> LeaseSpec:
-            spec = make(record, withheld=withheld, addresses=addresses, previous=previous)
-            self._seen[spec.namespace] = _Seen(record, previous, spec)
-            return spec
-
-        return made
+    def note_spec(self, inputs: SpecInputs, spec: LeaseSpec) -> None:
+        """`SpecMaker.note`: what the lease loop has just made `spec` from."""
+        self._seen[spec.namespace] = _Seen(inputs.record, inputs.previous, spec)
 
     def mask(self, lease: LeaseId, text: str) -> str:
         """`text` without what the lease's tenant keeps secret: an API server may quote it outside of runs too."""

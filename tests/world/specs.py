@@ -1,34 +1,26 @@
-"""`lifecycle.parts.MakeLeaseSpec` of a plain provider."""
+"""Makers of specs for tests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from lease.build import SpecSettings, lease_spec
 from lease.spec import ClusterFacts, LeaseSpec
-from provider.lifecycle.parts import MakeLeaseSpec
-from provider.records.manifests import ManifestRecord
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 
-__all__ = ["spec_maker"]
+__all__ = ["ScriptedMaker", "scripted_maker"]
 
 
-def spec_maker(cluster: ClusterFacts, settings: SpecSettings | None = None) -> MakeLeaseSpec:
-    """Of these facts; without `settings` those of nobody in particular."""
-    chosen = settings or SpecSettings()
+@dataclass(frozen=True)
+class ScriptedMaker(SpecMaker):
+    """A maker whose step `build` is `script`; everything around that step is the provider's own."""
 
-    def make(
-        record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
-    ) -> LeaseSpec:
-        return lease_spec(
-            lease=record.lease,
-            group=record.group,
-            resource_version=record.resource_version,
-            placements=record.placements,
-            addresses=addresses,
-            cluster=cluster,
-            settings=chosen,
-            withheld=withheld,
-            previous=previous,
-        )
+    script: Callable[[SpecInputs], LeaseSpec] | None = None
 
-    return make
+    def build(self, inputs: SpecInputs) -> LeaseSpec:
+        return super().build(inputs) if self.script is None else self.script(inputs)
+
+
+def scripted_maker(script: Callable[[SpecInputs], LeaseSpec]) -> ScriptedMaker:
+    """`script` on a cluster without any particular facts."""
+    return ScriptedMaker(ClusterFacts(), script=script)

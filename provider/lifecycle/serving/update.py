@@ -15,11 +15,10 @@ from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
 from provider.lifecycle.serving.view import Look, same
 from provider.lifecycle.state import Outcome, Phase
-from provider.lifecycle.troubles import ours
 from provider.records.applied import Applied, Attempt
-from stacks.common import Priority, StackResult, mask
+from stacks.common import Priority, StackResult, cause_of, mask
 
-__all__ = ["update"]
+__all__ = ["provider_fault", "update"]
 
 _UNREADY_S = 15.0
 
@@ -68,11 +67,19 @@ def _doing(look: Look, repair: str) -> str:
 
 async def _failed(look: Look, spec: LeaseSpec, result: StackResult) -> Outcome:
     error = mask(result.error, spec) or "the engine gave no reason"
-    if ours(result):
+    if provider_fault(result):
         return Outcome(Phase.APPLYING, error, retry=True)
     if look.applied.spec is not None and same(spec, look.applied.spec):
         return Outcome(Phase.UPDATE_FAILED, f"the previous version could not be restored: {error}", retry=True)
     return await _refuse(look, spec, error, untouched=False)
+
+
+def provider_fault(result: StackResult) -> bool:
+    """Whether a failed operation may succeed unchanged later (docs/architecture.md §2, rule 5). An unknown cause is a
+    refusal: the same operation would be refused again.
+    """
+    cause = result.cause or cause_of(result.error)
+    return cause is not None and cause.ours
 
 
 async def _refuse(look: Look, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:
@@ -95,7 +102,7 @@ async def _recall(look: Look, spec: LeaseSpec) -> Outcome | None:
     await look.write(replace(look.applied, attempt=recalling))
     before = await as_found(look.parts.cluster, before) if outdated(before) else before
     result = look.parts.report(look.lease, await look.parts.engine.up(before))
-    if not result.ok and ours(result):
+    if not result.ok and provider_fault(result):
         return Outcome(Phase.APPLYING, mask(result.error, before), retry=True)
     return None
 
@@ -121,5 +128,5 @@ async def _done(look: Look, spec: LeaseSpec, *, opened: bool) -> Outcome:
         return Outcome(Phase.UPDATE_FAILED, look.refused, again_in=_UNREADY_S)
     await look.write(Applied(spec, look.record.content_hash(), look.newest.withheld))
     if look.namespace is NamespaceState.ABSENT or opened:
-        look.parts.drifts.swept(spec.namespace)  # everything in it is this stack's
+        look.drift.strays = ()  # everything in the namespace is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

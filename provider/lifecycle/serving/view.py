@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.lifecycle.claims import Claimed
+from provider.lifecycle.drift import Drift
 from provider.lifecycle.observation import NamespaceState
 from provider.lifecycle.parts import Parts
 from provider.records.applied import Applied, applied_object
@@ -25,6 +26,7 @@ class Look:
     applied: Applied
     newest: Claimed
     namespace: NamespaceState
+    drift: Drift
 
     @property
     def refused(self) -> str:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from random import Random
 
 from lease.ids import OrderId
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import ClusterFacts
 from provider.bus import MemoryBus
 from provider.daemon.pump import pump_blocks
 from provider.inventory.cards import cards_of
@@ -19,14 +19,12 @@ from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
-from provider.lifecycle.openings import openable, opening_spec
-from provider.lifecycle.parts import MakeLeaseSpec, Parts
-from provider.lifecycle.placement import placing
+from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.spec_maker import SpecMaker
 from provider.market.book import Market
 from provider.market.loop import run_market
 from provider.protocols import Chain, Cluster, StackEngine
-from provider.records.manifests import ManifestRecord
 from provider.runs.history import History, RecordedEngine
 from provider.settings import Settings
 from provider.store import Database
@@ -34,10 +32,9 @@ from provider.store.sealing import KeyRing
 from provider.units import Coin, parse_address_range
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import RULES
-from tests.world.specs import spec_maker
 from tests.world.virtual import VirtualClock
 
-__all__ = ["CHAIN_ID", "Around", "Daemon", "make_spec"]
+__all__ = ["CHAIN_ID", "SPECS", "Around", "Daemon"]
 
 CHAIN_ID = "simnet-1"
 _RANGES = (parse_address_range("203.0.113.1-203.0.113.4"),)
@@ -51,17 +48,7 @@ def _settings() -> Settings:
     return Settings(ip_ranges=_RANGES, storage_classes={"beta2": 4 << 30})
 
 
-make_spec = spec_maker(_FACTS)
-
-
-def _openable(make: MakeLeaseSpec) -> MakeLeaseSpec:
-    def made(
-        record: ManifestRecord, *, withheld: frozenset[str], addresses: Mapping[str, str], previous: LeaseSpec | None
-    ) -> LeaseSpec:
-        spec = make(record, withheld=withheld, addresses=addresses, previous=previous)
-        return openable(spec) if previous is None else spec
-
-    return made
+SPECS = SpecMaker(_FACTS)
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class Around:
     opening: bool = True
     kept_s: float = 0.0
     make_ledger: Callable[[str], Ledger] = Ledger
-    make_spec: MakeLeaseSpec = make_spec
+    specs: SpecMaker = SPECS
     config: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -101,16 +88,16 @@ class Daemon:
         config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
         config = replace(config, volume_quarantine_s=world.kept_s, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
-        make = placing(_openable(world.make_spec) if world.opening else world.make_spec, cards)
+        note = self.engine.note_spec if world.recorded else None
+        specs = replace(world.specs, cards=cards, open_updates=world.opening, note=note)
         parts = Parts(
             cluster=world.cluster,
             engine=self.engine if world.recorded else world.engine,
             bus=self.bus,
             config=config,
             claims=Claims(world.cluster, config),
-            make_spec=self.engine.watching(make) if world.recorded else make,
+            specs=specs,
             release=self.ledger.release,
-            opening=partial(opening_spec, cluster=_FACTS) if world.opening else None,
         )
         reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=random)
         return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)

@@ -16,6 +16,7 @@ from lease.spec import LeaseSpec
 from provider.errors import FeesHeldBack
 from provider.inventory.ledger import Ledger, free_snapshot
 from provider.inventory.snapshot import Inventory, Snapshot
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols.chain import Bid, Lease, LeaseAnswer, LeaseState
 from provider.protocols.cluster import (
     IP_ADDRESS_POOL,
@@ -26,11 +27,11 @@ from provider.protocols.cluster import (
     PROVIDER_LEASED_IP,
     Kind,
 )
-from provider.records.manifests import ManifestRecord
 from provider.store.tables import decisions
 from stacks.common.results import Operation, StackResult
-from tests.laws.simulation.daemon import Around, make_spec
+from tests.laws.simulation.daemon import SPECS, Around
 from tests.provider.lifecycle.world import PROVIDER
+from tests.world.specs import ScriptedMaker
 
 __all__ = ["DEFECTS", "planted"]
 
@@ -208,21 +209,15 @@ def _done(stack: str) -> StackResult:
     return StackResult(Operation.DESTROY, stack, ok=True, seconds=0.1, changes=(), error="")
 
 
-def _relabels(around: Around) -> Any:
+def _relabels(around: Around) -> SpecMaker:
     """Every life of the daemon labels what it makes anew, so a restart rolls the pods."""
 
-    def made(
-        record: ManifestRecord,
-        *,
-        withheld: frozenset[str],
-        addresses: Mapping[str, str],
-        previous: LeaseSpec | None,
-    ) -> LeaseSpec:
+    def build(inputs: SpecInputs) -> LeaseSpec:
+        record = inputs.record
         label = f"{record.resource_version}{around.life:03}" if around.life > 1 else record.resource_version
-        again = replace(record, resource_version=label)
-        return make_spec(again, withheld=withheld, addresses=addresses, previous=None)
+        return SPECS.build(replace(inputs, record=replace(record, resource_version=label), previous=None))
 
-    return made
+    return ScriptedMaker(SPECS.facts, script=build)
 
 
 DEFECTS = {
@@ -265,7 +260,7 @@ def planted(name: str, around: Around) -> Around:
         "stacks are never destroyed": {"engine": _KeepsStacks(engine)},
         "volumes are not kept": {"cluster": _KeepsNoVolume(cluster)},
         "kept volumes never go": {"cluster": _KeepsVolumesForGood(cluster)},
-        "a restart rolls pods": {"make_spec": _relabels(around)},
+        "a restart rolls pods": {"specs": _relabels(around)},
         "scheduled pods are counted twice": {"make_ledger": _CountsTwice},
         "promises are not counted": {"make_ledger": _CountsNothing},
         "every update is called done": {"engine": _SwallowsErrors(engine)},

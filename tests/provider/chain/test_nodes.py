@@ -19,7 +19,7 @@ from provider.chain.comet import CometChain
 from provider.chain.connection import Connection
 from provider.chain.nodes import RpcNode, best, choose
 from provider.errors import ChainError, WrongChain
-from provider.lifecycle.ending.proof import Proofs, Verdict
+from provider.lifecycle.ending.proof import AnswerJudge, Verdict
 from provider.protocols.chain import Block, Head
 from tests.provider.chain.world import client, order, scripted_node, status
 
@@ -321,16 +321,16 @@ async def test_nodes_that_disagree_about_a_lease_prove_no_end_before_two_heights
         query = {"response": {"code": 0, "value": value, "height": str(height)}}
         return lambda method, params: query if method == "abci_query" else good(height)(method, params)
 
-    lying, proofs = says(3, 900), Proofs("local")
-    proofs.saw(1010)
+    lying, judge, heights = says(3, 900), AnswerJudge("local"), set[int]()
+    judge.saw(1010)
     async with (
         scripted_node(lying) as behind,
         scripted_node(says(1, 1010)) as front,
         client(f"{behind},{front}") as chain,
     ):
         for _ in range(3):
-            assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.NO_WORD
+            assert judge.judge(lease, await chain.lease(lease), heights).verdict is Verdict.NOTHING_PROVEN
         chain._rpc.raise_floor(1010)
         assert (await chain.head()).height == 1010
         assert chain.address == front
-        assert proofs.weigh(lease, await chain.lease(lease)).verdict is Verdict.ALIVE
+        assert judge.judge(lease, await chain.lease(lease), heights).verdict is Verdict.ALIVE

@@ -16,18 +16,18 @@ from typer.testing import CliRunner
 
 from components.lease import lease_objects
 from components.workload import workload_object
-from lease.build import SpecSettings, lease_spec
 from lease.errors import ManifestRefused, SdlInvalid
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Manifest
 from lease.manifest_json import manifest_json
 from lease.sdl import read_sdl
-from lease.spec import ClusterFacts, KeptWorkload, LeaseSpec
+from lease.spec import ClusterFacts, KeptWorkload
 from provider.claims.hostnames import HostnameRefusedError
 from provider.cli import build_app
 from provider.cli.change_table import ABSENT, compared, from_pulumi, lines
 from provider.cli.next_version import NEXT_VERSION, NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.trial import preview_beside
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object, read_applied
 from provider.records.manifests import ManifestRecord, read_manifest, write_manifest
@@ -49,18 +49,7 @@ SETTINGS = Settings(
 )
 
 
-def make(record: ManifestRecord, *, withheld: Any, addresses: Any, previous: LeaseSpec | None) -> LeaseSpec:
-    return lease_spec(
-        lease=record.lease,
-        group=record.group,
-        resource_version=record.resource_version,
-        placements=record.placements,
-        addresses=addresses,
-        cluster=FACTS,
-        settings=SpecSettings(),
-        withheld=withheld,
-        previous=previous,
-    )
+SPECS = SpecMaker(FACTS)
 
 
 def manifest(text: str = TEXT) -> Manifest:
@@ -73,14 +62,14 @@ async def running(*, applied: bool = True) -> FakeCluster:
     record = await write_manifest(cluster, ManifestRecord(LEASE, manifest()[0], {}), namespace="lease")
     if applied:
         addresses = {f"{OWNER}-ip-front": "203.0.113.10"}
-        spec = make(record, withheld=frozenset(), addresses=addresses, previous=None)
+        spec = SPECS.make(SpecInputs(record, addresses=addresses))
         obj = applied_object(LEASE, Applied(spec, record.content_hash()), namespace="lease")
         await cluster.apply(obj)
     return cluster
 
 
 async def versions(cluster: FakeCluster, wanted: Manifest) -> Versions:
-    return await next_version(wanted, LEASE, settings=SETTINGS, cluster=cluster, make=make)
+    return await next_version(wanted, LEASE, settings=SETTINGS, cluster=cluster, specs=SPECS)
 
 
 def shown(found: Versions) -> list[str]:

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from lease.ids import LeaseId, namespace_name
 from provider.cli import build_app
-from provider.lifecycle.directives import Standing, StandingWord
+from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.store import Database, open_database
-from provider.store.directives import StoredMemory
+from provider.store.directives import StoredDirectives
 from provider.store.leases import save_status
 from provider.store.ring import open_ring
 from stacks.common.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
@@ -199,8 +199,8 @@ def test_a_store_without_leases_says_so(home: Path, lessor: Callable[..., Result
 
 
 async def _brake(database: Database, _key: Path) -> None:
-    held = Standing(RUNNING, StandingWord.HELD, 0.0)
-    assert await StoredMemory(database).save([held, Standing(CLOSED, StandingWord.LET, 5.0)])
+    held = Directive(RUNNING, DirectiveKind.HELD, 0.0)
+    assert await StoredDirectives(database).save([held, Directive(CLOSED, DirectiveKind.LET, 5.0)])
 
 
 def test_what_the_teardown_brake_holds_is_said_below_the_list_with_the_word_for_it(kept, lessor) -> None:

@@ -15,10 +15,12 @@ from lease.errors import SpecRefused
 from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement, LeaseSpec
 from provider.gateway.trial_build import trial_build
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.records.manifests import ManifestRecord
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
-from tests.provider.gateway.world import make_spec, new_world
+from tests.provider.gateway.world import SPECS, new_world
+from tests.world.specs import scripted_maker
 
 
 def a_record(*services: dict[str, Any], **changes: Any) -> ManifestRecord:
@@ -47,26 +49,26 @@ def with_an_address() -> ManifestRecord:
 
 @pytest.mark.parametrize("make", [a_record, with_a_gpu, with_an_address])
 async def test_what_can_be_built_is_taken_though_card_and_address_are_still_to_be_chosen(make: Any) -> None:
-    assert await trial_build(make_spec)(make()) == ""
+    assert await trial_build(SPECS)(make()) == ""
 
 
 async def test_the_reserved_card_is_what_is_built_with() -> None:
     seen: list[ManifestRecord] = []
 
-    def make(record: ManifestRecord, **more: Any) -> LeaseSpec:
-        seen.append(record)
-        return make_spec(record, **more)
+    def build(inputs: SpecInputs) -> LeaseSpec:
+        seen.append(inputs.record)
+        return SPECS.build(inputs)
 
     record, card = with_a_gpu(), GpuPlacement(vendor="nvidia", model="a100")
-    await trial_build(make)(ManifestRecord(record.lease, record.group, {1: card}))
+    await trial_build(scripted_maker(build))(ManifestRecord(record.lease, record.group, {1: card}))
     assert seen[0].placements == {1: card}
 
 
-def _refused(record: ManifestRecord, **more: Any) -> LeaseSpec:
+def _refused(inputs: SpecInputs) -> LeaseSpec:
     raise SpecRefused('service "web" cannot be')
 
 
-def _not_built(record: ManifestRecord, **more: Any) -> LeaseSpec:
+def _not_built(inputs: SpecInputs) -> LeaseSpec:
     raise BuildError("image", "\x00", "something printable")
 
 
@@ -75,7 +77,7 @@ async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_
     tmp_path: Path, make: Any, words: str
 ) -> None:
     world = new_world(tmp_path)
-    world.clock.time, world.build = NOW, trial_build(make)
+    world.clock.time, world.build = NOW, trial_build(scripted_maker(make))
     async with world.running():
         rent(world, body(), lease())
         answer = await world.put_manifest(DSEQ, body(), TENANT.token())
@@ -87,11 +89,11 @@ async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_
 async def test_many_services_are_built_beside_the_event_loop(count: int, beside: bool) -> None:
     threads: list[int] = []
 
-    def make(record: ManifestRecord, **more: Any) -> LeaseSpec:
+    def build(inputs: SpecInputs) -> LeaseSpec:
         threads.append(threading.get_ident())
-        return make_spec(record, **more)
+        return SPECS.build(inputs)
 
     record = a_record(*(service(f"web{number:02}") for number in range(count)))
     async with asyncio.timeout(60):
-        assert await trial_build(make)(record) == ""
+        assert await trial_build(scripted_maker(build))(record) == ""
     assert (threads[0] != threading.get_ident()) is beside

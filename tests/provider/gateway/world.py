@@ -19,15 +19,15 @@ from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
+from provider.lifecycle.spec_maker import SpecMaker
 from provider.protocols.chain import Deployment, Lease, LeaseState
 from provider.protocols.cluster import Kind
-from tests.world.specs import spec_maker
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 FREE = Price("uact", 1)
 
 
-make_spec = spec_maker(ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)))
+SPECS = SpecMaker(ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)))
 
 
 class ScriptedClock:
@@ -170,7 +170,7 @@ class World:
     kube: dict[str, str] = field(default_factory=lambda: {"major": "1", "minor": "36"})
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
     gateway: Gateway | None = None
-    build: TrialBuild = field(default_factory=lambda: trial_build(make_spec))
+    build: TrialBuild = field(default_factory=lambda: trial_build(SPECS))
 
     def configure(self, **changes: Any) -> None:
         self.config = replace(self.config, **changes)

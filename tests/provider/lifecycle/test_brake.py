@@ -15,12 +15,18 @@ from provider.bus import CHAIN_BLOCK
 from provider.chain.events import LEASE_CLOSED
 from provider.chain.messages import CloseReason
 from provider.errors import ChainError
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.directives import Directive
 from provider.lifecycle.ending.brake import Brake
-from provider.lifecycle.health.instability import Unstable
+from provider.lifecycle.lease_memory import Instability, Memories
+from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.state import Phase
-from provider.protocols.chain import Block, Event, LeaseState
+from provider.protocols.chain import Block, LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
+from tests.provider.lifecycle.test_remembering import Kept
 from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.chain import event_of
+from tests.world.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -28,13 +34,36 @@ L = a_lease()
 LEASES = [a_lease(number) for number in range(1, 41)]
 
 
-def brake(*, leases: int = 10, percent: float = 50, known: int = 40, window_s: float = 600) -> Brake:
-    made = Brake(leases=leases, percent=percent, window_s=window_s)
-    made.knows(known)
-    return made
+class Braked:
+    """A brake with the memories of all leases, as a reconciler has them."""
+
+    def __init__(self, *, leases: int = 10, percent: float = 50, known: int = 40, window_s: float = 600) -> None:
+        self.memories = Memories(LifecycleConfig(provider="akash1"))
+        self.brake = Brake(leases=leases, percent=percent, window_s=window_s)
+        self.brake.knows(known)
+        self.clock = VirtualClock()
+
+    @property
+    def held(self) -> frozenset[LeaseId]:
+        return self.memories.held()
+
+    def announced(self, lease: LeaseId, *, now: float) -> None:
+        self.memories[lease].clearance.announce(now=now)
+
+    def not_ended(self, lease: LeaseId, *, now: float) -> None:
+        self.memories[lease].clearance.not_ended(now=now, window_s=self.brake.window_s)
+
+    def may_remove(self, lease: LeaseId, *, now: float) -> bool:
+        return self.brake.may_remove(lease, self.memories[lease].clearance, now=now, on=bool(self.held))
+
+    def directives(self) -> list[Directive]:
+        return [each for lease, memory in self.memories.items() for each in memory.directives(lease, now=0, wall=0)]
+
+    def record(self, store: Kept) -> RestartRecord:
+        return RestartRecord(store, self.memories, self.brake, clock=self.clock)
 
 
-def let(made: Brake, leases: list[LeaseId], *, now: float = 0) -> list[LeaseId]:
+def let(made: Braked, leases: list[LeaseId], *, now: float = 0) -> list[LeaseId]:
     return [lease for lease in leases if made.may_remove(lease, now=now)]
 
 
@@ -43,52 +72,52 @@ def let(made: Brake, leases: list[LeaseId], *, now: float = 0) -> list[LeaseId]:
     [(10, 50, 40, 10), (10, 10, 40, 4), (10, 10, 1000, 10), (0, 0, 40, 3), (10, 20, 5, 3), (10, 20, 0, 3)],
 )
 def test_so_many_go_unannounced_and_no_more(leases: int, percent: float, known: int, most: int) -> None:
-    made = brake(leases=leases, percent=percent, known=known)
+    made = Braked(leases=leases, percent=percent, known=known)
     assert let(made, LEASES) == LEASES[:most]
-    assert made.held == frozenset(LEASES[most:]) and f"{len(LEASES) - most} more" in made.why()
+    assert made.held == frozenset(LEASES[most:]) and f"{len(LEASES) - most} more" in made.brake.why(held=len(made.held))
 
 
 def test_what_the_chain_announced_goes_however_much_it_is() -> None:
-    made = brake()
+    made = Braked()
     for lease in LEASES:
         made.announced(lease, now=0)
     assert let(made, LEASES) == LEASES and not made.held
 
 
 def test_an_announcement_that_comes_late_lets_its_lease_go() -> None:
-    made = brake(leases=3)
+    made = Braked(leases=3)
     let(made, LEASES[:5])
     made.announced(LEASES[4], now=1)
     assert let(made, LEASES[3:5]) == [LEASES[4]]
 
 
 def test_a_removal_that_was_allowed_goes_on_to_its_end_and_still_counts() -> None:
-    made = brake(leases=3)
+    made = Braked(leases=3)
     let(made, LEASES[:4])
     assert let(made, LEASES[:3], now=9999) == LEASES[:3]
-    made = brake(leases=3)
+    made = Braked(leases=3)
     for lease in let(made, LEASES[:3]):
-        made.done(lease)
+        del made.memories[lease]
     assert let(made, LEASES[3:4], now=599) == []
 
 
 def test_few_at_a_time_never_brake() -> None:
-    made = brake(leases=3)
+    made = Braked(leases=3)
     for number, lease in enumerate(LEASES):
         assert made.may_remove(lease, now=number * 300.0)
-        made.done(lease)
+        del made.memories[lease]
 
 
 def test_once_it_brakes_time_alone_does_not_release_it_but_an_operator_does() -> None:
-    made = brake(leases=3)
+    made = Braked(leases=3)
     let(made, LEASES[:6])
     assert let(made, LEASES[6:7], now=10_000) == []
-    assert set(made.release(now=10_000)) == set(LEASES[3:7])
+    assert set(made.memories.release_held(now=10_000)) == set(LEASES[3:7])
     assert let(made, LEASES[3:7], now=10_000) == LEASES[3:7] and not made.held
 
 
 def test_a_lease_that_is_alive_after_all_is_held_no_more() -> None:
-    made = brake(leases=3)
+    made = Braked(leases=3)
     let(made, LEASES[:4])
     made.not_ended(LEASES[3], now=0)
     assert not made.held
@@ -124,13 +153,8 @@ async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
     await world.after(50)
     for lease in leases:
         world.chain.states[lease] = LeaseState.CLOSED
-    ids = [{"owner": x.owner, "dseq": x.dseq, "gseq": x.gseq, "oseq": x.oseq, "provider": x.provider} for x in leases]
-    world.bus.publish(
-        CHAIN_BLOCK, Block(world.chain.height + 1, tuple(Event(LEASE_CLOSED, {"id": each}) for each in ids))
-    )
-    await world.after(20)
-    for lease in leases:
-        world.loop.look(lease)
+    events = tuple(event_of(LEASE_CLOSED, lease) for lease in leases)
+    world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, events))
     for _ in range(400):
         world.cluster.settle()
         if not any(world.leftovers(lease) for lease in leases):
@@ -182,13 +206,13 @@ async def test_what_is_not_the_applications_own_doing_never_closes_a_lease(statu
 
 
 def test_time_in_which_nothing_was_seen_does_not_count() -> None:
-    unstable = Unstable(100.0)
-    assert unstable.saw(L, unstable=True, now=0) == 0
-    assert unstable.saw(L, unstable=True, now=50) == 50
-    unstable.saw_nothing(L, now=5000)
-    assert unstable.saw(L, unstable=True, now=5010) == 60
-    assert unstable.saw(L, unstable=True, now=9999) == 120 and unstable.over(L), "no gap counts for more than a minute"
-    assert unstable.saw(L, unstable=False, now=10_000) == 0 and not unstable.over(L)
+    unstable = Instability(100.0)
+    assert unstable.saw(unstable=True, now=0) == 0
+    assert unstable.saw(unstable=True, now=50) == 50
+    unstable.saw_nothing(now=5000)
+    assert unstable.saw(unstable=True, now=5010) == 60
+    assert unstable.saw(unstable=True, now=9999) == 120 and unstable.over, "no gap counts for more than a minute"
+    assert unstable.saw(unstable=False, now=10_000) == 0 and not unstable.over
 
 
 async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
@@ -205,17 +229,22 @@ async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
 
 
 def test_a_word_that_the_chain_contradicts_after_the_window_counts_no_more() -> None:
-    made = brake(leases=0, percent=0)
+    made = Braked(leases=0, percent=0)
     made.announced(L, now=0)
     made.not_ended(L, now=1)
-    assert made.standing(now=1, wall=1), "the node may only be a block behind"
+    assert made.directives(), "the node may only be a block behind"
     made.not_ended(L, now=700)
-    assert made.standing(now=700, wall=700) == []
+    assert made.directives() == []
 
 
-def test_a_removal_that_goes_on_longer_than_the_window_goes_on_after_a_restart() -> None:
-    before, after = brake(leases=0, percent=0), brake(leases=0, percent=0)
+@pytest.mark.parametrize("others", [0, 3])
+async def test_a_removal_that_goes_on_longer_than_the_window_goes_on_after_a_restart(others: int) -> None:
+    before, after, store = Braked(leases=0, percent=0), Braked(leases=0, percent=0), Kept()
+    after.clock = before.clock
     assert before.may_remove(L, now=0)
-    after.restore(before.standing(now=900, wall=900), now=900, wall=900)
-    let(after, LEASES[5:20], now=900)
+    let(before, LEASES[5 : 5 + others], now=900)  # these clear the window of the first one
+    await before.clock.sleep(900)
+    assert await before.record(store).write()
+    await after.record(store).restore()
+    let(after, LEASES[10:20], now=900)
     assert after.held and after.may_remove(L, now=901)

@@ -13,9 +13,10 @@ import pytest
 from components.labels import Object
 from components.lease import lease_objects
 from lease.ids import LeaseId, namespace_name
-from provider.lifecycle.drift import Drifts, differences, find_drift
+from provider.lifecycle.drift import Drift, differences, find_drift
 from provider.lifecycle.state import Phase
 from provider.lifecycle.watches import Watcher, watched
+from provider.protocols import cluster as objects
 from provider.protocols.cluster import WatchEvent
 from stacks.common.results import Operation
 from tests.components.specs import everything
@@ -211,14 +212,24 @@ def test_only_what_we_say_counts(wanted: Any, live: Any, paths: list[str]) -> No
 
 
 def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
-    drifts = Drifts()
-    obj = {"kind": "Service", "metadata": {"name": "web", "namespace": "n"}, "spec": {"a": 1}}
-    assert not drifts.heed(WatchEvent("ADDED", obj)) and drifts.due("n")
-    drifts.comparing("n")
-    assert not drifts.heed(WatchEvent("MODIFIED", obj | {"status": {"x": 1}})) and not drifts.due("n")
-    assert drifts.heed(WatchEvent("MODIFIED", obj | {"spec": {"a": 2}})) and drifts.due("n")
-    drifts.comparing("n")
-    assert drifts.heed(WatchEvent("DELETED", obj)) and drifts.due("n")
+    looks: list[LeaseId] = []
+    drift = Drift()
+    watcher = Watcher(
+        FakeCluster(), records="lease", look=lambda lease, after: looks.append(lease), drift_of=lambda lease: drift
+    )
+    watcher.know(L)
+    place = {"name": "web", "namespace": namespace_name(L)}
+    obj = {"kind": "Service", "metadata": place, "spec": {"a": 1}}
+    watcher._heed(objects.SERVICE, WatchEvent("ADDED", obj))
+    assert looks == [] and not drift.compared, "the first comparison is still to come"
+    drift.compared = True
+    watcher._heed(objects.SERVICE, WatchEvent("MODIFIED", obj | {"status": {"x": 1}}))
+    assert looks == [] and drift.compared
+    watcher._heed(objects.SERVICE, WatchEvent("MODIFIED", obj | {"spec": {"a": 2}}))
+    assert looks == [L] and not drift.compared
+    drift.compared = True
+    watcher._heed(objects.SERVICE, WatchEvent("DELETED", obj))
+    assert looks == [L, L] and not drift.compared
 
 
 @pytest.mark.parametrize("kind", ["IPAddressPool", "L2Advertisement"])
@@ -266,7 +277,10 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
     """What makes it be seen within 2 s: the watch itself asks, after the time in which bursts come to an end."""
     world = World()
     asked: list[tuple[LeaseId, float]] = []
-    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: asked.append((lease, after)))
+    drifts = {lease: Drift() for lease in (L, OTHER)}
+    watcher = Watcher(
+        world.cluster, records="lease", look=lambda lease, after: asked.append((lease, after)), drift_of=drifts.get
+    )
     for lease in (L, OTHER):
         await world.run(lease, a_group())
         watcher.know(lease)
@@ -274,7 +288,7 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
     try:
         await world.after(0.05)
         for lease in (L, OTHER):
-            watcher._drifts.comparing(namespace_name(lease))
+            drifts[lease].compared = True
         asked.clear()
         by_hand(world, DEPLOYMENT, another_image)
         world.cluster.remove(SERVICE)
@@ -284,5 +298,4 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
     assert set(asked) == {(L, 0.3)}
-    assert watcher._drifts.due(namespace_name(L))
-    assert not watcher._drifts.due(namespace_name(OTHER))
+    assert not drifts[L].compared and drifts[OTHER].compared

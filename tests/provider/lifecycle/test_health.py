@@ -10,8 +10,7 @@ import pytest
 from lease.ids import namespace_name
 from provider.lifecycle.health.pods import Trouble, pod_trouble
 from provider.lifecycle.health.workloads import check_health
-from provider.lifecycle.state import LeaseStatus, Phase
-from provider.lifecycle.tenant_text import tenant_words
+from provider.lifecycle.state import LeaseStatus, Phase, tenant_text
 from provider.lifecycle.watches import Watcher
 from provider.protocols.cluster import POD, WatchEvent
 from tests.provider.lifecycle.world import World, a_group, a_lease
@@ -139,7 +138,7 @@ async def test_an_update_says_what_it_waits_for() -> None:
     outcome = await world.look(L)
     told = "service web: 0 of 1 pods updated; pod web-1 unschedulable: 0/1 nodes are available: 1 Insufficient"
     assert outcome.phase is Phase.APPLYING and outcome.reason.startswith(told)
-    assert tenant_words(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
+    assert tenant_text(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
 
 
 async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> None:
@@ -230,5 +229,5 @@ WORDS = [
 def test_a_tenant_is_told_his_own_part_and_never_an_address_of_ours(
     phase: Phase, reason: str, attempts: int, told: str
 ) -> None:
-    assert tenant_words(LeaseStatus(L, phase, reason, 0.0, attempts)) == told
-    assert tenant_words(None) == ""
+    assert tenant_text(LeaseStatus(L, phase, reason, 0.0, attempts)) == told
+    assert tenant_text(None) == ""

@@ -13,6 +13,7 @@ from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
 from provider.bus.memory import MemoryBus
+from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED
 from provider.claims.hostnames import host_object
 from provider.errors import ChainError, ClusterError, Conflict
 from provider.lifecycle.queue import LeaseQueue
@@ -23,6 +24,7 @@ from provider.protocols.chain import Block, LeaseState
 from provider.protocols.cluster import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
 from stacks.common.results import Operation, StackResult
 from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
+from tests.world.chain import event_of
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
 from tests.world.virtual import VirtualClock
@@ -71,7 +73,7 @@ async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
         world.bus.publish(MANIFEST_ACCEPTED, L)
         await until(world, lambda: phase(world) is Phase.RUNNING)
         world.chain.states[L] = LeaseState.CLOSED
-        world.bus.publish(LEASE_CHANGED, L)
+        world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, (event_of(LEASE_CLOSED, L),)))
         await until(world, lambda: phase(world) is None and not world.leftovers(L))
     assert world.pools() == [] and [op for op, _ in world.engine.calls] == [Operation.UP, Operation.DESTROY]
 
@@ -178,6 +180,18 @@ async def test_another_providers_lease_is_none_of_our_business() -> None:
         world.loop.look(theirs)
         await world.after(50)
     assert world.chain.asked == 0
+
+
+@pytest.mark.parametrize(("kind", "ours"), [(LEASE_CLOSED, True), (LEASE_RECLAIM_STARTED, True), (LEASE_CLOSED, False)])
+async def test_the_chain_is_asked_about_a_lease_of_ours_that_a_block_names(kind: str, ours: bool) -> None:
+    world = World()
+    lease = L if ours else LeaseId(OTHER, 1, 1, 1, OTHER)
+    async with running(world):
+        await asyncio.sleep(0.02)
+        assert world.chain.asked == 0
+        world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, (event_of(kind, lease),)))
+        await asyncio.sleep(0.05)
+        assert bool(world.chain.asked) is ours
 
 
 async def test_a_stuck_lease_does_not_hold_up_the_others() -> None:
@@ -306,7 +320,7 @@ async def test_a_new_block_is_taken_as_the_chance_to_prove_an_end() -> None:
     world.chain.states[L] = LeaseState.CLOSED
     world.chain.stuck = True
     async with running(world):
-        await until(world, lambda: L in world.reconciler.proofs.pending())
+        await until(world, lambda: L in world.reconciler.unproven())
         world.chain.stuck = False
         world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, ()))
         await until(world, lambda: not world.leftovers(L))

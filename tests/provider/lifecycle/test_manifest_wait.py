@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
 from lease.ids import LeaseId, namespace_name
-from lease.spec import ClusterFacts
 from provider.chain.messages import CloseReason
 from provider.cli.lease_text import show_lines
 from provider.errors import ChainError, ClusterError
-from provider.lifecycle.directives import Standing, StandingWord
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.directives import Directive, DirectiveKind
+from provider.lifecycle.lease_memory import Memories
 from provider.lifecycle.loop import LeaseLoop
-from provider.lifecycle.manifest_wait import ManifestWaits
-from provider.lifecycle.openings import opening_spec
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
@@ -62,21 +60,20 @@ class Waiting(World):
 
     def __init__(self, limit_s: float = LIMIT) -> None:
         self.time = VirtualClock()
-        self.memory = Kept()
+        self.store = Kept()
         self.told = Chain()
         super().__init__(manifest_timeout_s=limit_s)
 
     def restart(self) -> None:
         self.chain = self.told
         super().restart()
-        opening = partial(opening_spec, cluster=ClusterFacts(network_policies=False))
-        self.parts = replace(self.parts, opening=opening)
-        self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.time, memory=self.memory)  # type: ignore[arg-type]
+        self.parts = replace(self.parts, specs=replace(self.parts.specs, open_updates=True))
+        self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.time, directives=self.store)  # type: ignore[arg-type]
         self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.time)  # type: ignore[arg-type]
 
     async def restarted(self) -> None:
         self.restart()
-        await self.reconciler.memory.recall()
+        await self.reconciler.record.restore()
 
     async def after(self, seconds: float, lease: LeaseId = L) -> Outcome:
         """A look that much later; nothing is looked at in between."""
@@ -142,7 +139,7 @@ async def test_an_operator_reads_when_it_will_be_given_up_and_why_it_was() -> No
             closed = await anext(aiter(events))
     assert "the chain says closed (manifest timeout)" in closed.reason  # type: ignore[attr-defined]
     assert world.leftovers(L) == []
-    assert [each.word for each in world.memory.standing] == [StandingWord.LET], "it waits no more"
+    assert [each.kind for each in world.store.directives] == [DirectiveKind.LET], "it waits no more"
 
 
 async def test_its_opened_update_is_ended_before_the_chain_is_asked() -> None:
@@ -156,7 +153,7 @@ async def test_switched_off_nothing_is_counted_written_or_given_up() -> None:
     world = await won(Waiting(limit_s=0))
     outcome = await world.after(10**9)
     assert outcome.again_in is None and "given up" not in outcome.reason
-    assert world.said == [] and world.memory.standing == ()
+    assert world.said == [] and world.store.directives == ()
 
 
 async def test_a_failed_message_is_not_the_last_word() -> None:
@@ -227,7 +224,7 @@ async def test_a_wait_whose_lease_ended_while_we_were_down_is_forgotten() -> Non
     await world.restarted()
     task = asyncio.create_task(world.loop.run())
     await world.time.advance(1)
-    assert [each.lease for each in world.memory.standing] == [OTHER]
+    assert [each.lease for each in world.store.directives] == [OTHER]
     task.cancel()
     await asyncio.wait({task})
 
@@ -250,7 +247,7 @@ async def test_a_lease_with_a_manifest_is_never_touched_however_long_it_waited_b
     await world.converge(L)
     for _ in range(5):
         await world.after(LIMIT)
-    assert world.said == [] and world.memory.standing == ()
+    assert world.said == [] and world.store.directives == ()
 
 
 @pytest.mark.parametrize("lost", [(MANIFEST,), (MANIFEST, SECRET)], ids=["manifest", "manifest and record"])
@@ -273,7 +270,7 @@ async def test_a_manifest_that_an_old_list_does_not_show_counts() -> None:
     outcome = Outcome(Phase.WAITING_FOR_MANIFEST, "so the list said")
     await world.send(L, a_group())
     await world.time.advance(LIMIT)
-    assert "not given up" in (await world.reconciler._wait(L, outcome)).reason
+    assert "not given up" in (await world.reconciler._wait(L, world.reconciler.memories[L], outcome)).reason
     assert world.said == []
 
 
@@ -314,17 +311,23 @@ async def test_one_that_ended_while_it_was_to_be_given_up_is_asked_nothing() -> 
 
 
 def test_a_jump_of_the_wall_clock_ends_nothing_while_we_run() -> None:
-    waits = ManifestWaits(LIMIT)
-    waits.left(L, now=10)
-    assert waits.standing(now=10, wall=10**9) == [Standing(L, StandingWord.AWAITED, 10**9)]
-    assert waits.left(L, now=20) == LIMIT - 10
+    memory = Memories(LifecycleConfig(provider="akash1", manifest_timeout_s=LIMIT))[L]
+    memory.manifest_wait.left(now=10)
+    assert memory.directives(L, now=10, wall=10**9) == [Directive(L, DirectiveKind.AWAITED, 10**9)]
+    assert memory.manifest_wait.left(now=20) == LIMIT - 10
 
 
-@pytest.mark.parametrize(("wall", "left"), [(1000.0, 60.0), (130.0, 270.0), (0.0, LIMIT)])
-def test_what_a_restart_knows_is_never_longer_ago_than_the_clocks_say_nor_in_the_future(
-    wall: float, left: float
+@pytest.mark.parametrize(("ago", "left"), [(1000.0, 60.0), (30.0, 270.0), (-100.0, LIMIT)])
+async def test_what_a_restart_knows_is_never_longer_ago_than_the_clocks_say_nor_in_the_future(
+    ago: float, left: float
 ) -> None:
-    waits = ManifestWaits(LIMIT)
-    waits.restore([Standing(L, StandingWord.AWAITED, 100.0), Standing(OTHER, StandingWord.HELD, 0.0)], now=5, wall=wall)
-    assert waits.left(L, now=5) == left
-    assert waits.left(OTHER, now=5) == LIMIT
+    world, store = Waiting(), Kept()
+    now = world.time.now()
+    store.directives = (
+        Directive(L, DirectiveKind.AWAITED, now - ago), Directive(OTHER, DirectiveKind.HELD, 0.0),
+    )  # fmt: skip
+    world.store = store
+    await world.restarted()
+    waits = {lease: world.reconciler.memories[lease].manifest_wait for lease in (L, OTHER)}
+    assert waits[L].left(now=world.time.monotonic()) == left
+    assert waits[OTHER].left(now=world.time.monotonic()) == LIMIT

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from components.lease import lease_objects
 from lease.ids import namespace_name
 from lease.spec import ClusterFacts
-from provider.daemon.lease_specs import spec_maker
 from provider.errors import ChainError
-from provider.lifecycle.openings import BEFORE_THE_MANIFEST, openable, opening_spec
 from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.spec_maker import BEFORE_THE_MANIFEST, SpecInputs, openable, opening_spec, spec_maker
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import MANIFEST
@@ -34,8 +32,7 @@ class Opening(World):
 
     def restart(self) -> None:
         super().restart()
-        opening = partial(opening_spec, cluster=ClusterFacts(network_policies=False))
-        self.parts = replace(self.parts, opening=opening)
+        self.parts = replace(self.parts, specs=replace(self.parts.specs, open_updates=True))
         self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
 
 
@@ -168,13 +165,11 @@ def test_the_first_version_of_a_lease_is_made_so_that_it_fits(
     told: str, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LESSOR_OPEN_UPDATES", told)
-    make = spec_maker(Settings(), FACTS)
+    specs = spec_maker(Settings(), FACTS)
     record = ManifestRecord(a_lease(), a_group(), {}, "12")
 
-    first = make(record, withheld=frozenset(), addresses={}, previous=None)
-    again = make(
-        record, withheld=frozenset(), addresses={}, previous=first.model_copy(update={"first_resource_version": "7"})
-    )
+    first = specs.make(SpecInputs(record))
+    again = specs.make(SpecInputs(record, first.model_copy(update={"first_resource_version": "7"})))
 
     assert (first.first_resource_version, first.services[0].resource_version) == (label, "12")
     assert again.first_resource_version == "7", "what runs keeps its label"

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from lease.spec import GpuPlacement
-from provider.lifecycle.placement import placing
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.records.manifests import ManifestRecord
 from tests.provider.lifecycle.world import a_group, a_lease
+from tests.world.specs import scripted_maker
 
 T4, A100 = GpuPlacement(vendor="nvidia", model="t4"), GpuPlacement(vendor="nvidia", model="a100")
 
@@ -38,11 +39,11 @@ def test_what_is_stored_holds_and_what_it_lacks_is_asked_for(
 ) -> None:
     seen: list[Mapping[int, GpuPlacement | None]] = []
 
-    def make(record: ManifestRecord, **_: Any) -> Any:
-        seen.append(record.placements)
+    def build(inputs: SpecInputs) -> Any:
+        seen.append(inputs.record.placements)
 
     record = ManifestRecord(a_lease(), gpu_group(), stored, "1")
-    placing(make, lambda lease: chosen)(record, withheld=frozenset(), addresses={}, previous=None)
+    replace(scripted_maker(build), cards=lambda lease: chosen).make(SpecInputs(record))
     assert seen == [made_with]
 
 
@@ -52,7 +53,6 @@ def test_nobody_is_asked_for_a_lease_without_gpus() -> None:
 
     seen: list[ManifestRecord] = []
     record = ManifestRecord(a_lease(), a_group(), {}, "1")
-    placing(lambda item, **_: seen.append(item), asked)(  # type: ignore[arg-type, return-value]
-        record, withheld=frozenset(), addresses={}, previous=None
-    )
+    build: Any = lambda inputs: seen.append(inputs.record)  # noqa: E731
+    replace(scripted_maker(build), cards=asked).make(SpecInputs(record))
     assert seen == [record]

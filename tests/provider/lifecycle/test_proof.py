@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from provider.chain.codec import lease_id_to_pb
 from provider.chain.queries import lease_from_pb
-from provider.lifecycle.ending.proof import Proofs, Verdict
+from provider.lifecycle.ending.proof import AnswerJudge, Verdict
 from provider.protocols.chain import LeaseAnswer, LeaseState
 from tests.provider.lifecycle.world import a_lease, closed, on_chain, unknown
 
@@ -21,8 +21,8 @@ def said(state: LeaseState | None, height: int, chain: str = "akashnet-2") -> Le
 
 
 def verdicts(*answers: LeaseAnswer) -> list[Verdict]:
-    proofs = Proofs("akashnet-2")
-    return [proofs.weigh(L, answer).verdict for answer in answers]
+    judge, heights = AnswerJudge("akashnet-2"), set[int]()
+    return [judge.judge(L, answer, heights).verdict for answer in answers]
 
 
 @pytest.mark.parametrize("state", [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS])
@@ -34,12 +34,12 @@ def test_the_same_word_at_two_heights_is_proof(state: LeaseState) -> None:
     ("answers", "last"),
     [
         pytest.param([closed(L, 5), closed(L, 5)], Verdict.LOOKS_ENDED, id="one height twice"),
-        pytest.param([closed(L, 5), unknown(6)], Verdict.NO_WORD, id="not known"),
-        pytest.param([closed(L, 9), closed(L, 8)], Verdict.NO_WORD, id="an older height"),
-        pytest.param([closed(L, 5), closed(L, 6, "othernet-1")], Verdict.NO_WORD, id="another chain"),
-        pytest.param([closed(L, 5), closed(L, 6, "")], Verdict.NO_WORD, id="no chain named"),
-        pytest.param([closed(L, 0), closed(L, -1)], Verdict.NO_WORD, id="no height named"),
-        pytest.param([closed(L, 5), closed(a_lease(2), 6)], Verdict.NO_WORD, id="another lease's word"),
+        pytest.param([closed(L, 5), unknown(6)], Verdict.NOTHING_PROVEN, id="not known"),
+        pytest.param([closed(L, 9), closed(L, 8)], Verdict.NOTHING_PROVEN, id="an older height"),
+        pytest.param([closed(L, 5), closed(L, 6, "othernet-1")], Verdict.NOTHING_PROVEN, id="another chain"),
+        pytest.param([closed(L, 5), closed(L, 6, "")], Verdict.NOTHING_PROVEN, id="no chain named"),
+        pytest.param([closed(L, 0), closed(L, -1)], Verdict.NOTHING_PROVEN, id="no height named"),
+        pytest.param([closed(L, 5), closed(a_lease(2), 6)], Verdict.NOTHING_PROVEN, id="another lease's word"),
         pytest.param(
             [closed(L, 5), said(LeaseState.ACTIVE, 6), closed(L, 7)], Verdict.LOOKS_ENDED, id="alive in between"
         ),
@@ -55,19 +55,19 @@ def test_active_and_reclaiming_are_alive(state: LeaseState) -> None:
 
 
 def test_the_follower_raises_the_height_below_which_nothing_counts() -> None:
-    proofs = Proofs("akashnet-2")
-    proofs.saw(100)
-    assert proofs.weigh(L, closed(L, 99)).verdict is Verdict.NO_WORD
-    assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
+    judge, heights = AnswerJudge("akashnet-2"), set[int]()
+    judge.saw(100)
+    assert judge.judge(L, closed(L, 99), heights).verdict is Verdict.NOTHING_PROVEN
+    assert judge.judge(L, closed(L, 100), heights).verdict is Verdict.LOOKS_ENDED
 
 
 def test_a_node_that_is_a_block_behind_may_say_alive_but_takes_nothing_back() -> None:
-    proofs = Proofs("akashnet-2")
-    proofs.saw(100)
-    assert proofs.weigh(L, said(LeaseState.ACTIVE, 99)).verdict is Verdict.ALIVE
-    assert proofs.weigh(L, closed(L, 100)).verdict is Verdict.LOOKS_ENDED
-    assert proofs.weigh(L, said(LeaseState.ACTIVE, 99)).verdict is Verdict.NO_WORD
-    assert proofs.weigh(L, closed(L, 101)).verdict is Verdict.ENDED
+    judge, heights = AnswerJudge("akashnet-2"), set[int]()
+    judge.saw(100)
+    assert judge.judge(L, said(LeaseState.ACTIVE, 99), heights).verdict is Verdict.ALIVE
+    assert judge.judge(L, closed(L, 100), heights).verdict is Verdict.LOOKS_ENDED
+    assert judge.judge(L, said(LeaseState.ACTIVE, 99), heights).verdict is Verdict.NOTHING_PROVEN
+    assert judge.judge(L, closed(L, 101), heights).verdict is Verdict.ENDED
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_the_proof_says_in_words_why_the_chain_closed_it(reason: int, told: str)
     ended = lease_from_pb(
         pb.Lease(id=lease_id_to_pb(L), state=LeaseState.CLOSED, price={"denom": "uakt"}, reason=reason)
     )
-    assert told in Proofs().weigh(L, LeaseAnswer(ended, 5, "akashnet-2")).reason
+    assert told in AnswerJudge().judge(L, LeaseAnswer(ended, 5, "akashnet-2"), set()).reason
 
 
 def test_an_unset_chain_id_is_fixed_by_the_first_answer() -> None:
-    proofs = Proofs()
-    assert proofs.weigh(L, said(LeaseState.ACTIVE, 5, "sandbox-2")).verdict is Verdict.ALIVE
-    assert proofs.weigh(L, closed(L, 6)).verdict is Verdict.NO_WORD
-    assert "sandbox-2" in proofs.weigh(L, closed(L, 6)).reason
+    judge, heights = AnswerJudge(), set[int]()
+    assert judge.judge(L, said(LeaseState.ACTIVE, 5, "sandbox-2"), heights).verdict is Verdict.ALIVE
+    assert judge.judge(L, closed(L, 6), heights).verdict is Verdict.NOTHING_PROVEN
+    assert "sandbox-2" in judge.judge(L, closed(L, 6), heights).reason
 
 
 _ANSWERS = st.builds(
@@ -98,9 +98,9 @@ _ANSWERS = st.builds(
 
 @given(st.lists(_ANSWERS, max_size=12))
 def test_no_sequence_of_answers_proves_an_end_without_two_valid_heights(answers: list[LeaseAnswer]) -> None:
-    proofs, valid, highest = Proofs("akashnet-2"), set[int](), 0
+    judge, heights, valid, highest = AnswerJudge("akashnet-2"), set[int](), set[int](), 0
     for answer in answers:
-        verdict = proofs.weigh(L, answer).verdict
+        verdict = judge.judge(L, answer, heights).verdict
         if answer.chain_id == "akashnet-2" and answer.height >= max(1, highest):
             highest = answer.height
             if answer.lease is not None:  # an unknown lease neither proves nor takes back

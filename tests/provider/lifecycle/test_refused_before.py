@@ -8,8 +8,8 @@ import pytest
 
 from lease.ids import namespace_name
 from lease.manifest import Group
-from provider.lifecycle.state import Phase
-from provider.lifecycle.tenant_text import tenant_words
+from provider.lifecycle.spec_maker import SpecInputs
+from provider.lifecycle.state import Phase, tenant_text
 from provider.protocols.cluster import SECRET, STATEFUL_SET
 from provider.records.applied import applied_name
 from tests.provider.lifecycle.world import World, a_group, a_lease
@@ -45,7 +45,7 @@ async def test_a_version_that_would_lose_data_is_refused_before_the_engine_runs(
         ("v1", "Secret", "lease", applied_name(L)),
         ("akash.network/v2beta2", "Manifest", "lease", namespace_name(L)),
     }
-    assert tenant_words(world.reconciler.statuses[L]) == f"{Phase.UPDATE_FAILED}: {outcome.reason}"
+    assert tenant_text(world.reconciler.statuses[L]) == f"{Phase.UPDATE_FAILED}: {outcome.reason}"
 
 
 async def test_a_tenant_who_sends_another_manifest_after_a_refusal_is_served() -> None:
@@ -107,14 +107,14 @@ async def test_a_service_gets_its_first_volume() -> None:
 async def test_what_a_policy_forbids_is_refused_before_the_engine_runs() -> None:
     world = World()
     await world.win(L, a_group(ip="meow"))
-    record = world.make_spec
+    plain = world.build_spec
 
-    def with_hostile_class(*args: Any, **named: Any) -> Any:
-        spec = record(*args, **named)
+    def with_hostile_class(inputs: SpecInputs) -> Any:
+        spec = plain(inputs)
         services = tuple(service.model_copy(update={"runtime_class": "../x"}) for service in spec.services)
         return spec.model_copy(update={"services": services})
 
-    world.make_spec = with_hostile_class  # type: ignore[method-assign]
+    world.build_spec = with_hostile_class  # type: ignore[method-assign]
     world.restart()
     outcome = await world.converge(L)
     assert world.engine.calls == []

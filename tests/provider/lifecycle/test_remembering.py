@@ -14,11 +14,11 @@ from sqlalchemy import insert
 from lease.ids import namespace_name
 from provider.gateway.provider_status import ProviderStatus, status_document
 from provider.lifecycle.control import obey
-from provider.lifecycle.directives import Standing, StandingWord
+from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
 from provider.protocols.chain import LeaseState
-from provider.store.directives import StoredMemory, standing_of
+from provider.store.directives import StoredDirectives, stored_directives
 from provider.store.tables import standing_words
 from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
 from tests.world.database import MemoryDatabase
@@ -31,39 +31,39 @@ class Kept:
     """A memory that outlives restarts, and may fail."""
 
     def __init__(self) -> None:
-        self.standing: tuple[Standing, ...] = ()
+        self.directives: tuple[Directive, ...] = ()
         self.full = False
         self.away = False
 
-    async def load(self) -> Collection[Standing] | None:
-        return None if self.away else self.standing
+    async def load(self) -> Collection[Directive] | None:
+        return None if self.away else self.directives
 
-    async def save(self, standing: Collection[Standing]) -> bool:
+    async def save(self, directives: Collection[Directive]) -> bool:
         if not self.full:
-            self.standing = tuple(standing)
+            self.directives = tuple(directives)
         return not self.full
 
 
-class Remembering(World):
-    def __init__(self, memory: Kept) -> None:
-        self.memory = memory
+class Restarting(World):
+    def __init__(self, store: Kept) -> None:
+        self.store = store
         super().__init__(brake_leases=0, brake_percent=0)
 
     def restart(self) -> None:
         super().restart()
         self.reconciler = Reconciler(
-            self.parts, chain=self.chain, clock=self.clock, random=Random(1), memory=self.memory  # type: ignore[arg-type]
+            self.parts, chain=self.chain, clock=self.clock, random=Random(1), directives=self.store  # type: ignore[arg-type]
         )  # fmt: skip
         self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
 
     async def restarted(self) -> None:
         self.restart()
-        await self.reconciler.memory.recall()
+        await self.reconciler.record.restore()
 
 
-async def _braking() -> Remembering:
+async def _braking() -> Restarting:
     """Five leases are closed without an event: three go, two are held."""
-    world = Remembering(Kept())
+    world = Restarting(Kept())
     for lease in LEASES:
         await world.run(lease, a_group())
         world.chain.states[lease] = LeaseState.CLOSED
@@ -101,7 +101,7 @@ async def test_a_brake_that_was_released_is_not_put_on_again_by_a_restart() -> N
     await world.restarted()
     await _all_looked_at(world)
     assert _left(world) == 0
-    assert [each.word for each in world.memory.standing] == [StandingWord.LET] * 3, "only the window is left"
+    assert [each.kind for each in world.store.directives] == [DirectiveKind.LET] * 3, "only the window is left"
 
 
 async def _suspect(world: World) -> None:
@@ -110,7 +110,7 @@ async def _suspect(world: World) -> None:
 
 
 async def test_an_operators_word_given_before_a_restart_counts_after_it() -> None:
-    world = Remembering(Kept())
+    world = Restarting(Kept())
     await world.run(LEASES[0], a_group())
     await _suspect(world)
     line = f'{{"word": "close", "lease": "{LEASES[0]}"}}'.encode()
@@ -121,13 +121,13 @@ async def test_an_operators_word_given_before_a_restart_counts_after_it() -> Non
 
 
 async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> None:
-    world = Remembering(Kept())
+    world = Restarting(Kept())
     await world.run(LEASES[0], a_group())
     await _suspect(world)
     world.loop.close(LEASES[0])
     await world.restarted()
     await world.look(LEASES[0])
-    assert world.memory.standing == ()
+    assert world.store.directives == ()
     await world.restarted()
     await _suspect(world)
     assert _left(world) == 1
@@ -135,7 +135,7 @@ async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> Non
 
 async def test_a_word_that_cannot_be_written_down_is_obeyed_and_says_so() -> None:
     world = await _braking()
-    world.memory.full = True
+    world.store.full = True
     assert "a restart forgets it" in (await obey(world.loop, b'{"word": "release-brake"}'))["text"]
 
 
@@ -162,15 +162,15 @@ def test_the_providers_status_says_how_many_leases_the_brake_holds_and_nothing_w
 
 
 SAID = (
-    Standing(LEASES[0], StandingWord.HELD, 0.0),
-    Standing(LEASES[0], StandingWord.MAY_GO, 12.5),
-    Standing(LEASES[1], StandingWord.CONDEMNED, 0.0),
+    Directive(LEASES[0], DirectiveKind.HELD, 0.0),
+    Directive(LEASES[0], DirectiveKind.MAY_GO, 12.5),
+    Directive(LEASES[1], DirectiveKind.CALLED_CLOSED, 0.0),
 )
 
 
 async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
     database = MemoryDatabase(tmp_path / "lessor.db")
-    memory = StoredMemory(database)
+    memory = StoredDirectives(database)
     assert await memory.save(SAID)
     async with database.writing() as connection:
         strange = [
@@ -179,7 +179,7 @@ async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_
         ]
         await connection.execute(insert(standing_words), strange)
     assert await memory.load() == sorted(SAID)
-    assert await memory.save(()) and await standing_of(database) == []
+    assert await memory.save(()) and await stored_directives(database) == []
     await database.close()
 
 
@@ -187,7 +187,7 @@ async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> N
     database = MemoryDatabase(tmp_path / "lessor.db")
     async with database.writing() as connection:
         await connection.exec_driver_sql("DROP TABLE standing_words")
-    memory = StoredMemory(database)
+    memory = StoredDirectives(database)
     assert not await memory.save(SAID)
     assert await memory.load() is None
     await database.close()
@@ -195,11 +195,11 @@ async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> N
 
 async def test_a_store_that_is_away_at_the_start_is_read_later_and_never_overwritten_before() -> None:
     world = await _braking()
-    said = world.memory.standing
-    world.memory.away = True
+    said = world.store.directives
+    world.store.away = True
     await world.restarted()
-    assert not await world.loop.remember() and world.memory.standing == said
-    world.memory.away = False
+    assert not await world.loop.remember() and world.store.directives == said
+    world.store.away = False
     await world.clock.sleep(11)
     assert await world.loop.remember()
-    assert len(world.loop.braked) == 2 and len(world.memory.standing) == len(said)
+    assert len(world.loop.braked) == 2 and len(world.store.directives) == len(said)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from lease.ids import namespace_name
 from provider.cli.lease_text import list_lines
 from provider.errors import ChainError
-from provider.lifecycle.ending.delays import SlowEnds
+from provider.lifecycle.lease_memory import SlowEnd
 from provider.lifecycle.state import LeaseStatus, Outcome, Phase
 from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, waiting
@@ -135,7 +135,7 @@ async def test_trouble_of_ours_in_an_update_keeps_the_lease_applying_and_says_so
 
 
 def test_an_end_that_takes_ten_minutes_is_an_error_in_the_log_once() -> None:
-    slow, ending = SlowEnds(), Outcome(Phase.CLOSING, f"namespace {namespace_name(L)} is held by finalizer x")
+    slow, ending = SlowEnd(), Outcome(Phase.CLOSING, f"namespace {namespace_name(L)} is held by finalizer x")
     with capture_logs() as logs:
         for now in (0.0, 599.0, 601.0, 700.0, 5000.0):
             slow.saw(L, ending, now=now)

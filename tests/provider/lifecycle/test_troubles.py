@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from provider.lifecycle.troubles import ours, pause
+from provider.lifecycle.reconcile import retry_pause
+from provider.lifecycle.serving.update import provider_fault
 from stacks.common.results import FailureCause, Operation, StackResult
 
 
@@ -38,7 +39,7 @@ def failed(text: str) -> StackResult:
     ],
 )
 def test_our_trouble(text: str) -> None:
-    assert ours(failed(text))
+    assert provider_fault(failed(text))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +58,13 @@ def test_our_trouble(text: str) -> None:
     ],
 )
 def test_a_refusal(text: str) -> None:
-    assert not ours(failed(text))
+    assert not provider_fault(failed(text))
 
 
 @pytest.mark.parametrize("cause", FailureCause)
 def test_the_cause_that_the_engine_names_counts_before_the_text(cause: FailureCause) -> None:
     texts = ("connection refused", "exceeded quota")
-    told = [ours(replace(failed(text), cause=cause)) for text in texts]
+    told = [provider_fault(replace(failed(text), cause=cause)) for text in texts]
     assert told == [cause.ours] * 2
 
 
@@ -71,5 +72,5 @@ def test_pauses_double_up_to_five_minutes_and_spread() -> None:
     random = Random(7)
     for attempts in range(1, 2000, 7):
         whole = min(300.0, 2.0 ** min(attempts - 1, 20))
-        assert whole / 2 <= pause(attempts, random=random) <= whole
-    assert len({pause(5, random=random) for _ in range(20)}) > 10
+        assert whole / 2 <= retry_pause(attempts, random=random) <= whole
+    assert len({retry_pause(5, random=random) for _ in range(20)}) > 10

@@ -11,7 +11,8 @@ import pytest
 from lease.ids import namespace_name
 from lease.manifest import Group, Params
 from lease.spec import BUILDER_VERSION, LeaseSpec
-from provider.lifecycle.serving.convergence import PENDING
+from provider.lifecycle.serving.upkeep import PENDING
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase
 from provider.protocols.cluster import DEPLOYMENT, MANIFEST, SECRET, SERVICE, STATEFUL_SET
 from provider.records.applied import Applied, applied_name, applied_object, read_applied
@@ -178,7 +179,7 @@ async def test_what_was_refused_before_an_upgrade_stays_refused_and_touches_noth
     record = world.applied(LEASE)
     assert record.spec is not None
     assert record.attempt is not None
-    newest = world.make_spec(world_record(world), withheld=frozenset(), addresses={}, previous=record.spec).model_copy(
+    newest = world.build_spec(SpecInputs(world_record(world), record.spec)).model_copy(
         update={"builder_version": BUILDER_VERSION - 1}
     )
     old = record.spec.model_copy(update={"builder_version": BUILDER_VERSION - 1})

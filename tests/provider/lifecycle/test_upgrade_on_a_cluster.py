@@ -6,7 +6,6 @@ import asyncio
 import json
 import secrets
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,17 @@ from components.lease import lease_objects
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import ClusterFacts
 from provider.lifecycle.drift import find_drift
-from provider.lifecycle.serving.convergence import PENDING
+from provider.lifecycle.serving.upkeep import PENDING
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object
-from provider.records.manifests import ManifestRecord, read_manifest
+from provider.records.manifests import read_manifest
 from tests.provider.lifecycle.older import OLDER, older_builder, run_older
 from tests.provider.lifecycle.real import engine_config, real_world
 from tests.provider.lifecycle.world import World, a_group, a_lease
-from tests.world.specs import spec_maker
 
 pytestmark = pytest.mark.devnet
 
@@ -35,16 +34,7 @@ pytestmark = pytest.mark.devnet
 class Isolated(World):
     """Leases have network policies."""
 
-    def make_spec(
-        self,
-        record: ManifestRecord,
-        *,
-        withheld: frozenset[str],
-        addresses: Mapping[str, str],
-        previous: LeaseSpec | None,
-    ) -> LeaseSpec:
-        make = spec_maker(ClusterFacts(network_policies=True, api_server_endpoints=("192.0.2.1:6443",)))
-        return make(record, withheld=withheld, addresses=addresses, previous=previous)
+    facts = ClusterFacts(network_policies=True, api_server_endpoints=("192.0.2.1:6443",))
 
 
 def two_services(host: str, image: str = "nginx:1") -> Group:
@@ -95,7 +85,7 @@ async def _golden(world: World, lease: LeaseId, devnet: Any, toolbox: Toolbox, f
     found = world.cluster.find(MANIFEST, namespace_name(lease), "lease")
     assert found is not None
     record = read_manifest(found)
-    spec = world.make_spec(record, withheld=frozenset(), addresses={}, previous=None)
+    spec = world.build_spec(SpecInputs(record))
     spec = spec.model_copy(update={"builder_version": OLDER})
     code = await asyncio.to_thread(older_builder, folder)
     await run_older(code, engine_config(devnet, toolbox, folder), spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -20,6 +20,7 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
+from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
 from provider.protocols.clock import Clock
@@ -37,7 +38,7 @@ from provider.records.manifests import ManifestRecord, manifest_object, write_ma
 from provider.units import parse_address_range
 from tests.world.cluster import FakeCluster
 from tests.world.engine import FakeEngine
-from tests.world.specs import spec_maker
+from tests.world.specs import ScriptedMaker
 from tests.world.virtual import VirtualClock
 
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
@@ -118,6 +119,8 @@ def on_chain(lease: LeaseId, state: LeaseState) -> Lease:
 class World:
     """`restart()` loses everything in memory, as a crash does."""
 
+    facts = ClusterFacts(network_policies=False)
+
     def __init__(
         self, *, ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",), clock: Clock | None = None, **config: Any
     ) -> None:
@@ -139,22 +142,14 @@ class World:
             bus=self.bus,
             config=self.config,
             claims=Claims(self.cluster, self.config),
-            make_spec=self.make_spec,
+            specs=ScriptedMaker(self.facts, script=self.build_spec),
             release=self.released.append,
         )
         self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.clock, random=Random(1))  # type: ignore[arg-type]
         self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.clock)  # type: ignore[arg-type]
 
-    def make_spec(
-        self,
-        record: ManifestRecord,
-        *,
-        withheld: frozenset[str],
-        addresses: Mapping[str, str],
-        previous: LeaseSpec | None,
-    ) -> LeaseSpec:
-        make = spec_maker(ClusterFacts(network_policies=False), self.settings)
-        return make(record, withheld=withheld, addresses=addresses, previous=previous)
+    def build_spec(self, inputs: SpecInputs) -> LeaseSpec:
+        return SpecMaker(self.facts, self.settings).build(inputs)
 
     async def after(self, seconds: float) -> None:
         """So much later, in virtual time; what is due by then has run."""
@@ -189,7 +184,7 @@ class World:
         raise AssertionError(f"no end after {limit} looks: {outcome}")
 
     def _moving(self, lease: LeaseId) -> bool:
-        return lease in self.reconciler.proofs.pending() or self.cluster.terminating(namespace_name(lease))
+        return lease in self.reconciler.unproven() or self.cluster.terminating(namespace_name(lease))
 
     async def run(self, lease: LeaseId, group: Group) -> LeaseSpec:
         """A lease in the state running."""

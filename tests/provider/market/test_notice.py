@@ -9,7 +9,7 @@ import pytest
 from lease.ids import LeaseId
 from lease.resources import Price
 from provider.chain.messages import CloseReason
-from provider.lifecycle.ending.notice import ending_message
+from provider.lifecycle.ending.close_request import ending_message
 from provider.protocols.chain import Lease, LeaseState
 
 pytestmark = pytest.mark.virtual_time

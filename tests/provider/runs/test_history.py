@@ -17,6 +17,7 @@ from lease.manifest import Group
 from lease.spec import BUILDER_VERSION, LeaseSpec
 from provider.cli.lease_text import history_lines
 from provider.errors import StoreError
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.runs.history import History, RecordedEngine
@@ -27,6 +28,7 @@ from provider.store.sealing import KeyRing
 from stacks.common.results import Operation, StackResult
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.engine import Fault, Killed
+from tests.world.specs import ScriptedMaker
 
 L = a_lease()
 STACK = namespace_name(L)
@@ -47,7 +49,8 @@ class Recorded:
         """As a start of the daemon does: nothing in memory is known."""
         history = History(self.database, self.ring, self.world.clock, **self.limits)
         self.engine = RecordedEngine(self.world.engine, history)
-        parts = replace(self.world.parts, engine=self.engine, make_spec=self.engine.watching(self.world.make_spec))
+        specs = ScriptedMaker(self.world.facts, script=self.world.build_spec, note=self.engine.note_spec)
+        parts = replace(self.world.parts, engine=self.engine, specs=specs)
         self.world.parts = parts
         self.world.reconciler._parts = parts
 
@@ -107,15 +110,15 @@ async def test_other_settings_are_no_manifest_update(recorded: Recorded) -> None
 
 
 async def test_an_upgrade_and_its_recreation_are_no_change_of_settings(recorded: Recorded) -> None:
-    world, todays = recorded.world, recorded.world.make_spec
+    world, todays = recorded.world, recorded.world.build_spec
 
-    def older(*told: Any, **more: Any) -> LeaseSpec:
-        return todays(*told, **more).model_copy(update={"builder_version": BUILDER_VERSION - 1})
+    def older(inputs: SpecInputs) -> LeaseSpec:
+        return todays(inputs).model_copy(update={"builder_version": BUILDER_VERSION - 1})
 
-    world.make_spec = older  # type: ignore[method-assign]
+    world.build_spec = older  # type: ignore[method-assign]
     recorded.wrap()
     await world.run(L, a_group())
-    world.make_spec = todays  # type: ignore[method-assign]
+    world.build_spec = todays  # type: ignore[method-assign]
     recorded.wrap()
     await world.converge(L)
     await world.reconciler.recreate(L)

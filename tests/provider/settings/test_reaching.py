@@ -9,7 +9,8 @@ import pytest
 from lease.build import SpecSettings
 from lease.manifest_decode import manifest_from_json
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec
-from provider.daemon.lease_specs import cluster_facts, spec_maker
+from provider.daemon.lease_specs import cluster_facts
+from provider.lifecycle.spec_maker import SpecInputs, spec_maker
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 from tests.provider.gateway.manifests import body, lease
@@ -47,8 +48,7 @@ async def facts(settings: Settings) -> ClusterFacts:
 def built(**changes: Any) -> LeaseSpec:
     settings = Settings(ingress_domain="first.example", ingress_static_hosts=True).model_copy(update=changes)
     record = ManifestRecord(lease(), manifest_from_json(body())[0], {})
-    make = spec_maker(settings, ClusterFacts())
-    return make(record, withheld=frozenset(), addresses={}, previous=None)
+    return spec_maker(settings, ClusterFacts()).make(SpecInputs(record))
 
 
 @pytest.mark.parametrize("field", ClusterFacts.model_fields)

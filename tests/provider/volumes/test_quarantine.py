@@ -244,7 +244,7 @@ async def test_the_brake_does_not_count_leases_of_which_only_volumes_are_left() 
     for _ in range(2):
         phases = {(await world.look(lease)).phase for lease in leases}
     assert phases == {Phase.QUARANTINED}
-    assert world.reconciler.brake.held == frozenset()
+    assert world.reconciler.memories.held() == frozenset()
     other = a_lease(9)
     await world.with_volume(other)
     assert await world.close(other) is Phase.QUARANTINED

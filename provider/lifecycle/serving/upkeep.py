@@ -1,0 +1,143 @@
+"""The upkeep of a stack that is what it should be: claims that it does not use, drift, strays, missing workloads,
+health.
+
+A stray is an object in the lease's namespace with this provider's labels that the stack does not know: another builder
+made it under another name, and the state of that stack was lost. An old network policy would still open what a new one
+closes. Strays are searched for once a namespace, after a start, and only when the stack is known to be complete.
+Network policies alone are deleted: without one nothing is open that the stack does not open itself. All else is
+reported and stays, because it may serve what runs (a template that is kept as found names an older Secret, a tenant's
+clients an older Service).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from components.lease import lease_objects
+from lease.spec import LeaseSpec
+from provider.kube.labels import MANAGED, lease_of
+from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, NETWORK_POLICY, find_drift
+from provider.lifecycle.health.workloads import Health, check_health
+from provider.lifecycle.serving.rollouts import pending
+from provider.lifecycle.serving.update import update
+from provider.lifecycle.serving.upgrade import outdated
+from provider.lifecycle.serving.view import Look
+from provider.lifecycle.state import Outcome, Phase
+from provider.protocols import Cluster
+from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
+from stacks.common import mask
+
+__all__ = ["PENDING", "keep_up"]
+
+PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
+"""Another builder made what runs; the services and paths follow this text."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def keep_up(look: Look, spec: LeaseSpec) -> Outcome:
+    """Give back what the stack does not use, and check whether its objects are there and ready."""
+    attempt = look.applied.attempt
+    if (attempt is not None or look.applied.anew) and not look.refused:
+        await look.write(replace(look.applied, attempt=None, anew=False))
+    if not look.refused and not await look.parts.claims.match(spec):
+        await look.parts.claims.keep_only(spec)
+    strays = await _strays(look, spec)
+    drift = await _drift(look, spec)
+    if look.parts.config.repair_drift and look.drift.worth_repairing:
+        return await _repair(look, spec, drift)
+    health = await check_health(look.parts.cluster, spec)
+    if health.missing and look.parts.config.repair_drift:
+        return await update(look, spec, repair=f"{', '.join(health.missing)} missing")
+    for pod in health.stuck:
+        await look.parts.cluster.delete(POD, pod, namespace=spec.namespace)
+    return _told(look, health, mask("; ".join((*drift, *strays)), spec))
+
+
+async def _strays(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
+    """A text for each stray that stays; network policies among them are removed where drift is repaired."""
+    config = look.parts.config
+    if outdated(spec) or not config.repair_drift:
+        return ()
+    if look.drift.strays is None:
+        look.drift.strays = await _remove_strays(look.parts.cluster, spec, gateway_api=config.gateway_api)
+    return look.drift.strays
+
+
+async def _repair(look: Look, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcome:
+    outcome = await update(look, spec, repair=mask("; ".join(drift), spec))
+    if not outcome.retry:
+        look.drift.repair_ended()
+    return outcome
+
+
+async def _drift(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
+    """Compared only when a watch says that something changed, and once after a start. What another builder made cannot
+    be compared with what this one would make.
+    """
+    drift = look.drift
+    if outdated(spec):
+        return ()
+    if drift.compared:
+        return drift.left
+    drift.compared = True  # before the objects are read, so that a change meanwhile asks for another comparison
+    try:
+        found = await find_drift(look.parts.cluster, spec)
+    except BaseException:
+        drift.compared = False
+        raise
+    drift.found(found)
+    return found
+
+
+def _told(look: Look, health: Health, drift: str) -> Outcome:
+    left = f"not as applied: {drift}" if drift else ""
+    waiting, unready = ("; ".join(texts) for texts in (health.waiting, health.unready))
+    missing = f"missing: {', '.join(health.missing)}" if health.missing else ""
+    spec = look.target or look.newest.spec
+    reason = mask("; ".join(filter(None, (look.refused, waiting, unready, missing, left))), spec)
+    if look.refused:
+        return Outcome(Phase.UPDATE_FAILED, reason)
+    if waiting:
+        return Outcome(Phase.APPLYING, reason)
+    if unready or missing:
+        return Outcome(Phase.DEGRADED, reason, of_the_tenant=health.of_the_tenant and not missing)
+    if kept := pending(spec):
+        reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))
+    return Outcome(Phase.RUNNING, reason)
+
+
+async def _remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool) -> tuple[str, ...]:
+    """Delete stray network policies, which only open the network; a text for each other stray. Raises
+    `ClusterError`.
+    """
+    wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in lease_objects(spec)}
+    left = []
+    for kind in (*ALWAYS_WATCHED, DEPLOYMENT, STATEFUL_SET, *((HTTP_ROUTE,) if gateway_api else ())):
+        for obj in await cluster.list(kind, namespace=spec.namespace, labels=MANAGED):
+            name = obj["metadata"]["name"]
+            if (kind.kind, name) in wanted or not _of_this_lease(obj, spec):
+                continue
+            if kind is NETWORK_POLICY:
+                await _remove_stray(cluster, spec, kind, name)
+            else:
+                left.append(f"{kind.kind} {name} is no part of this lease's stack: it stays until it is deleted")
+    return tuple(left)
+
+
+async def _remove_stray(cluster: Cluster, spec: LeaseSpec, kind: Kind, name: str) -> None:
+    _log.warning("lifecycle.stray_removed", lease=str(spec.lease), kind=kind.kind, name=name)
+    await cluster.delete(kind, name, namespace=spec.namespace)
+
+
+def _of_this_lease(obj: Mapping[str, Any], spec: LeaseSpec) -> bool:
+    """False for an object that is being deleted, for one that a controller made (controllers copy labels onto what they
+    make), and for one that is labelled with another lease: that is somebody's mistake, not a stray.
+    """
+    if obj["metadata"].get("deletionTimestamp") or obj["metadata"].get("ownerReferences"):
+        return False
+    return lease_of(obj) in (None, spec.lease)
