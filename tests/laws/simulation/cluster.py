@@ -13,10 +13,10 @@ from typing import Any
 from provider.errors import ClusterError, Conflict
 from provider.protocols.cluster import Kind, WatchEvent
 from provider.units import parse_quantity
-from tests.provider.volumes.storage import Storage
 from tests.world.cluster import FakeCluster, Key, copied, unreachable
 from tests.world.engine import object_key
 from tests.world.faults import Faults
+from tests.world.storage import Storage
 
 __all__ = ["GPUS", "WORKLOADS", "Remover", "SimulatedCluster"]
 

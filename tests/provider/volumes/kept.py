@@ -13,7 +13,7 @@ from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import PERSISTENT_VOLUME
 from tests.provider.lifecycle.world import World, a_group, a_lease
-from tests.provider.volumes.storage import Storage
+from tests.world.storage import Storage
 from tests.world.virtual import VirtualClock
 
 __all__ = ["DAY", "GIB", "Kept", "L", "quarantined"]

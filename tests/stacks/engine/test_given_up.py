@@ -10,7 +10,7 @@ import pytest
 
 from stacks.common.errors import WorkerLost
 from stacks.common.results import StackResult
-from tests.stacks.test_opened_races import Opened
+from tests.stacks.engine.test_opened_races import Opened
 
 
 class Heard(Opened):

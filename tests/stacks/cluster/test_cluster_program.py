@@ -25,7 +25,7 @@ from devnet.tools import Toolbox
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import demo
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PLURALS = ("manifests", "providerhosts", "providerleasedips")
 CRDS = [f"{plural}.akash.network" for plural in PLURALS]
 

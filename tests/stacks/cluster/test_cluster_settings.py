@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stacks.cluster.requirements import cluster_client
 from stacks.cluster.settings import ClusterSettings, ConfigError, parse_settings
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "Pulumi.example.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "Pulumi.example.yaml"
 
 
 def test_no_configuration_means_the_names_of_the_go_provider():

@@ -23,7 +23,7 @@ from tests.stacks.leases import demo, small
 
 pytestmark = pytest.mark.devnet
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def the_command_line(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:

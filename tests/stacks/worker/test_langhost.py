@@ -16,7 +16,7 @@ import pytest
 from devnet.tools import Toolbox
 from stacks.common.processes import alive
 
-HOST = Path(__file__).resolve().parents[2] / "tools" / "langhost" / "pulumi-language-python"
+HOST = Path(__file__).resolve().parents[3] / "tools" / "langhost" / "pulumi-language-python"
 SLOW = "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()} {os.getppid()}')\ntime.sleep(60)\n"
 
 

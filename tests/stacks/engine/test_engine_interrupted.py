@@ -12,8 +12,8 @@ from lightkube.resources.apps_v1 import Deployment
 
 from lease.spec import LeaseSpec
 from tests.components.specs import service, spec
+from tests.stacks.engine.test_engine_killed import until
 from tests.stacks.leases import small
-from tests.stacks.test_engine_killed import until
 
 pytestmark = pytest.mark.devnet
 
