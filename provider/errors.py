@@ -1,4 +1,4 @@
-"""What can go wrong in the provider. Each error says what was wrong, with which value, and what to do."""
+"""The errors of the provider. Each one names what was wrong, the value, and the remedy."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = [
 
 
 class ProviderError(Exception):
-    """Root of everything `provider` raises on purpose."""
+    """The base of all errors that `provider` raises on purpose."""
 
 
 class SettingsError(ProviderError):
-    """A setting is missing or wrong; the text names it, its value and what is allowed."""
+    """A setting is missing or wrong; the text names the setting, its value and what is allowed."""
 
 
 class PricingError(ProviderError):
-    """An order has no price: an unpriced class, nothing to pay, or an amount that cannot be. No price, no bid."""
+    """An order has no price, so there is no bid: an unpriced class, a price of zero, or an impossible amount."""
 
 
 class MarketError(ProviderError):
-    """A question about the market that cannot be answered now; the text says why."""
+    """A request about the market cannot be answered now; the text gives the reason."""
 
 
 class ChainError(ProviderError):
-    """The node did not answer, or answered what cannot be used. Never a proof that something ended."""
+    """The node did not answer, or its answer cannot be used. Never proof that a lease or an order ended."""
 
     def __init__(self, address: str, problem: str) -> None:
         super().__init__(f"chain node {address}: {problem}")
@@ -46,15 +46,15 @@ class ChainError(ProviderError):
 
 
 class WrongChain(ChainError):
-    """The node serves another chain than ours: its every word is about something else."""
+    """The node serves another chain than the expected one, so none of its answers counts."""
 
 
 class NotSent(ChainError):
-    """Nothing was sent, or what was sent is proved to be in no block: it may be sent again."""
+    """Nothing was sent, or the transaction is proved to be in no block: its messages may be sent again."""
 
 
 class FeesHeldBack(NotSent):
-    """The day's fee budget does not allow it now; not before `again_at` (Unix seconds)."""
+    """The fee budget of the day does not allow the transaction before `again_at` (Unix seconds)."""
 
     def __init__(self, problem: str, *, again_at: float) -> None:
         super().__init__("", problem)
@@ -67,7 +67,7 @@ class CatchingUp(NotSent):
 
 
 class TxRefused(ChainError):
-    """The chain refused a transaction; `codespace` and `code` as recorded (chain.md §10)."""
+    """The chain refused a transaction; `codespace` and `code` are those of chain.md §10."""
 
     def __init__(self, address: str, *, codespace: str, code: int, log: str) -> None:
         super().__init__(address, f"transaction refused ({codespace} {code}): {log}")
@@ -77,16 +77,16 @@ class TxRefused(ChainError):
 
 
 class CannotPay(TxRefused):
-    """The account has too little for the fee or the deposit; `problem` says how much it has and what to do."""
+    """The account cannot pay the fee or the deposit; `problem` names its balance and the remedy."""
 
     def __init__(self, refusal: TxRefused, remedy: str) -> None:
         super().__init__(refusal.address, codespace=refusal.codespace, code=refusal.code, log=refusal.log)
-        self.problem = f"{remedy} (the chain said: {refusal.log})"
+        self.problem = f"{remedy} (answer of the chain: {refusal.log})"
         self.args = (f"chain node {refusal.address}: {self.problem}",)
 
 
 class ClusterError(ProviderError):
-    """The API server did not answer, or refused. `status` is the HTTP status, 0 when nothing came back."""
+    """The API server did not answer, or refused. `status`: the HTTP status, 0 without an answer."""
 
     def __init__(self, address: str, problem: str, *, status: int = 0) -> None:
         super().__init__(f"Kubernetes API {address}: {problem}")
@@ -95,8 +95,8 @@ class ClusterError(ProviderError):
 
 
 class Conflict(ClusterError):
-    """The object changed since it was read; read again and decide anew."""
+    """The object changed since it was read: read it again and decide again."""
 
 
 class StoreError(ProviderError):
-    """The local database does not answer, or holds what cannot be read; chain and cluster are enough to rebuild it."""
+    """The local database does not answer or cannot be read. Chain and cluster are enough to rebuild it."""

@@ -1,6 +1,6 @@
-"""A socket in the provider's home, for the command line: one line of JSON there, one document back.
+"""Sockets in the provider's home for the command line: the request is one line of JSON, the answer one document.
 
-Only who may write the home (mode 0700, the socket 0600) can speak.
+Only users who may write the home (mode 0700, the socket 0600) can connect.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ import structlog
 
 from provider.errors import ProviderError
 
-__all__ = ["NobodyAnswers", "ask_provider", "serve_socket"]
+__all__ = ["ProviderUnreachable", "ask_provider", "serve_socket"]
 
 _log = structlog.get_logger(__name__)
 
 
-class NobodyAnswers(ProviderError):
+class ProviderUnreachable(ProviderError):
     """No provider runs with this home, or it does not answer."""
 
 
 async def serve_socket(
     path: Path, answer: Callable[[bytes], Awaitable[Mapping[str, Any]]], *, longest: int, seconds: float
 ) -> None:
-    """Listen until cancelled; `answer` never raises. A line of more than `longest` bytes, or an answer that takes more
-    than `seconds`, closes the connection. A socket that cannot be made is loud and stops nothing.
+    """Listen until cancelled; `answer` must not raise. A line of more than `longest` bytes, or an answer that takes
+    more than `seconds`, closes the connection. A socket that cannot be created is an error in the log and stops
+    nothing.
     """
     try:
         server = await asyncio.start_unix_server(_handler(answer, seconds), path, limit=longest)
@@ -45,7 +46,7 @@ async def serve_socket(
 
 
 def ask_provider(path: Path, request: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-    """Say it and wait for the answer. Raises `NobodyAnswers`."""
+    """Send the request and return the answer. Raises `ProviderUnreachable`."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(seconds)
@@ -53,11 +54,11 @@ def ask_provider(path: Path, request: Mapping[str, Any], *, seconds: float) -> d
             connection.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
     except (OSError, ValueError) as error:
-        raise NobodyAnswers(
-            f"no provider answers at {path} ({error}): does `lessor run` run with this AP_HOME?"
+        raise ProviderUnreachable(
+            f"no provider answers at {path} ({error}): start `lessor run` with this AP_HOME"
         ) from error
     if not isinstance(answer, dict):
-        raise NobodyAnswers(f"what answers at {path} is no provider")
+        raise ProviderUnreachable(f"the program that answers at {path} is not a provider")
     return answer
 
 
@@ -65,11 +66,11 @@ def _handler(answer: Callable[[bytes], Awaitable[Mapping[str, Any]]], seconds: f
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(seconds):
-                said = await answer(await reader.readline())
-                writer.write(json.dumps(said).encode())
+                reply = await answer(await reader.readline())
+                writer.write(json.dumps(reply).encode())
                 await writer.drain()
         except (OSError, ValueError, TimeoutError):
-            pass  # who asked has gone, or says more than a request can be
+            pass  # the client has gone, or its line is longer than a request can be
         finally:
             writer.close()
 

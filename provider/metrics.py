@@ -1,4 +1,4 @@
-"""The one registry and the first metrics; names and labels as the Go provider's where it has them (bidding.md §7)."""
+"""The registry of metrics and the metrics; names and labels are the Go provider's where it has them (bidding.md §7)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,23 @@ REGISTRY = CollectorRegistry()
 
 DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], registry=REGISTRY)
 BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
-CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were handed on", registry=REGISTRY)
-CHAIN_TIME = Gauge("lessor_chain_height_timestamp_seconds", "When that was, in Unix seconds", registry=REGISTRY)
+CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were published", registry=REGISTRY)
+CHAIN_TIME = Gauge(
+    "lessor_chain_height_timestamp_seconds", "Unix seconds at which that block was published", registry=REGISTRY
+)
 STACK_OPERATIONS = Counter("lessor_stack_operations", "Engine operations", ["operation", "result"], registry=REGISTRY)
 ENGINE_WAITING = Gauge("lessor_engine_waiting", "Operations that wait for a worker", ["kind"], registry=REGISTRY)
-ENGINE_OLDEST = Gauge("lessor_engine_oldest_wait_seconds", "The longest of these waits so far", registry=REGISTRY)
+ENGINE_OLDEST = Gauge(
+    "lessor_engine_oldest_wait_seconds", "The longest wait of an operation for a worker, so far", registry=REGISTRY
+)
 ENGINE_BUSY = Gauge("lessor_engine_busy_workers", "Workers that run an operation", registry=REGISTRY)
 ENGINE_PLUGIN_SHARED = Gauge(
-    "lessor_engine_plugin_shared", "1: operations share a Kubernetes plugin, 0: each starts its own", registry=REGISTRY
+    "lessor_engine_plugin_shared",
+    "1: operations share a Kubernetes plugin, 0: each operation starts one",
+    registry=REGISTRY,
 )
-ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run side by side", registry=REGISTRY)
-WALLET = Gauge("lessor_wallet", "What our account holds, micro-units", ["denom"], registry=REGISTRY)
+ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)
+WALLET = Gauge("lessor_wallet", "Balance of the provider's account, in micro-units", ["denom"], registry=REGISTRY)
 WITHDRAWALS = Counter("lessor_withdrawals", "Withdrawals of leases", ["why", "result"], registry=REGISTRY)
 
 

@@ -1,5 +1,5 @@
-"""TLS to a node: an own CA and a client certificate, for nodes behind an mTLS proxy. Files are read again when they
-changed, so a renewed certificate needs no restart.
+"""TLS to a node: the operator's CA and a client certificate, for nodes behind an mTLS proxy. Changed files are read
+again, so that a renewed certificate needs no restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files. No `ca`: the system's. `certificate` may hold its key and the chain above it."""
+    """PEM files. `ca` None: the system's CAs. `certificate` may contain its key and the chain above it."""
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -34,27 +34,31 @@ class TlsFiles:
 
 
 class ClientTls:
-    """Gives the context for the next connection. Raises `SettingsError` at the start only: a file that is bad later
-    (half written, removed) is told in the log, and the last good context goes on.
+    """Provides the context for the next connection. Raises `SettingsError` at construction only: a file that is invalid
+    later (half written, removed) is an error in the log, and the last valid context stays in use.
     """
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
-        self._stamp = self._look()
+        self._stamp = self._stamps()
         self._context = _context(files)
 
     def context(self) -> ssl.SSLContext:
-        stamp = self._look()
+        stamp = self._stamps()
         if stamp != self._stamp:
             self._stamp = stamp
             try:
                 self._context = _context(self._files)
                 _log.info("chain.tls_reloaded", files=[str(path) for path in self._files.all()])
             except SettingsError as error:
-                _log.error("chain.tls_not_reloaded", problem=str(error), remedy="the files of before stay in use")
+                _log.error(
+                    "chain.tls_not_reloaded",
+                    problem=str(error),
+                    remedy="correct the files; the ones read before stay in use",
+                )
         return self._context
 
-    def _look(self) -> _Stamp:
+    def _stamps(self) -> _Stamp:
         return tuple(_stamp(path) for path in self._files.all())
 
 
@@ -68,7 +72,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
     if files.key and not files.certificate:
-        raise SettingsError(f"LESSOR_NODE_KEY_FILE={files.key}: a key without LESSOR_NODE_CERT_FILE")
+        raise SettingsError(f"LESSOR_NODE_KEY_FILE={files.key}: a key needs its certificate; set LESSOR_NODE_CERT_FILE")
     context = _trusting(files.ca)
     if files.certificate:
         _identify(context, files.certificate, files.key)
@@ -84,13 +88,15 @@ def _trusting(ca: Path | None) -> ssl.SSLContext:
 
 def _identify(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
     def no_password() -> bytes:
-        raise ValueError("the key is encrypted, and nobody is there to type its password")
+        raise ValueError("the key is encrypted; write it without a password")
 
     try:
         context.load_cert_chain(certificate, key, password=no_password)
     except (OSError, ValueError) as error:
         names = f"LESSOR_NODE_CERT_FILE={certificate} with LESSOR_NODE_KEY_FILE={key or certificate}"
-        raise SettingsError(f"{names}: {_why(error)}; PEM, the key not encrypted and of that certificate") from error
+        raise SettingsError(
+            f"{names}: {_why(error)}; they must hold PEM, and the unencrypted key of that certificate"
+        ) from error
 
 
 def _why(error: Exception) -> str:

@@ -1,5 +1,5 @@
-"""Texts that operators and Kubernetes write for amounts: durations, coins, byte sizes, address ranges. Bad text
-raises ValueError.
+"""Parsers for amounts and names in settings and in Kubernetes objects: durations, coins, byte sizes, address ranges.
+Every parser raises ValueError for an invalid text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SUFFIX = _SMALL | _DECIMAL | _BINARY
 
 @dataclass(frozen=True, slots=True)
 class Coin:
-    """An amount in a denom; fractions only in gas prices."""
+    """An amount in a denom; only gas prices have fractions."""
 
     denom: str
     amount: Decimal
@@ -57,7 +57,7 @@ class Coin:
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """First and last address, both usable; one family."""
+    """The first and the last address, both usable and of one family."""
 
     first: ipaddress.IPv4Address | ipaddress.IPv6Address
     last: ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -79,7 +79,7 @@ class AddressRange:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration ("5m", "1h30m", "500ms", "0"), the form the Go provider's settings have."""
+    """Seconds of a Go duration ("5m", "1h30m", "500ms", "0"), the form in the Go provider's settings."""
     if text.strip() == "0":
         return 0.0
     parts = _DURATION.findall(text.strip())
@@ -89,7 +89,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_coin(text: str) -> Coin:
-    """`500000uakt`, `0.025uakt`."""
+    """A coin: `500000uakt`, `0.025uakt`."""
     match = _COIN.fullmatch(text.strip())
     if match is None:
         raise ValueError("not a coin; examples: 500000uakt, 0.025uakt")
@@ -109,7 +109,7 @@ def parse_quantity(text: str | int) -> Decimal:
 
 
 def parse_address_range(text: str) -> AddressRange:
-    """`10.0.0.10-10.0.0.20`, `10.0.0.0/28` (every address of it) or one address."""
+    """A range: `10.0.0.10-10.0.0.20`, `10.0.0.0/28` (every address of it) or one address."""
     first, dash, last = text.strip().partition("-")
     if not dash and "/" in first:
         network = ipaddress.ip_network(first, strict=False)
@@ -117,26 +117,26 @@ def parse_address_range(text: str) -> AddressRange:
     low = ipaddress.ip_address(first.strip())
     high = ipaddress.ip_address(last.strip()) if dash else low
     if low.version != high.version or int(high) < int(low):
-        raise ValueError("the last address must not be below the first, and both of one family")
+        raise ValueError("the last address must not be below the first, and both must be of one family")
     return AddressRange(low, high)
 
 
 def parse_hostname(text: str) -> str:
-    """A DNS name or an IP address, as it is; empty stays empty."""
+    """A DNS name or an IP address, unchanged; the empty text is allowed."""
     if text and not (_HOSTNAME.fullmatch(text) and len(text) <= 253):
         raise ValueError("not a hostname; letters, digits, - and . are allowed, for example provider.example.com")
     return text
 
 
 def parse_object_name(text: str) -> str:
-    """What Kubernetes takes as the name of a namespace or class."""
+    """The name of a namespace or class of Kubernetes, unchanged."""
     if not _OBJECT_NAME.fullmatch(text):
         raise ValueError("not a Kubernetes name; lower-case letters, digits, - and . are allowed")
     return text
 
 
 def parse_endpoint(text: str) -> str:
-    """`192.0.2.1:6443` or `[2001:db8::1]:6443`, as it is."""
+    """`192.0.2.1:6443` or `[2001:db8::1]:6443`, unchanged."""
     host, _, port = text.rpartition(":")
     try:
         ipaddress.ip_address(host.strip("[]"))
@@ -148,7 +148,7 @@ def parse_endpoint(text: str) -> str:
 
 
 def parse_address(text: str) -> str:
-    """An IP address, as it is."""
+    """An IP address, unchanged."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -157,7 +157,9 @@ def parse_address(text: str) -> str:
 
 
 def parse_blocked(text: str) -> str:
-    """`a.example` blocks that name, `.example` a whole domain; what else there is would block nothing, unnoticed."""
+    """A blocked hostname, unchanged: `a.example` for one name, `.example` for a domain. Any other text would block
+    nothing without notice.
+    """
     try:
         parse_hostname(text.removeprefix("."))
     except ValueError:
@@ -166,25 +168,25 @@ def parse_blocked(text: str) -> str:
 
 
 def parse_closed_range(text: str) -> str:
-    """An IPv4 network that is not everything; IPv6 is closed to tenants as a whole."""
+    """An IPv4 network other than 0.0.0.0/0, unchanged. All of IPv6 is closed to tenants anyway."""
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError as error:
         raise ValueError(f"{text[:60]!r} is not an IPv4 network such as 203.0.113.0/24 ({error})") from None
     if not network.prefixlen:
-        raise ValueError(f"{text[:60]!r} would close everything")
+        raise ValueError(f"{text[:60]!r} would close all addresses")
     return text
 
 
 def parse_label(text: str) -> str:
-    """`app.kubernetes.io/name=traefik`, as it is: a label and its value."""
+    """A label and its value, unchanged: `app.kubernetes.io/name=traefik`."""
     if not _LABEL_PAIR.fullmatch(text):
         raise ValueError(f"{text[:60]!r} is not a label such as app.kubernetes.io/name=traefik")
     return text
 
 
 def parse_nginx_size(text: str) -> str:
-    """A size as NGINX writes it; empty stays empty, which says nothing."""
+    """A size in NGINX's form, unchanged; the empty text sets none."""
     if text and not _NGINX_SIZE.fullmatch(text):
-        raise ValueError("not a size of NGINX: digits, perhaps with k or m, for example 16k")
+        raise ValueError("not a size for NGINX: digits with an optional k or m, for example 16k")
     return text

@@ -1,4 +1,4 @@
-"""A file of the operator's that is read again when it changes; while it is wrong, its last good content holds."""
+"""A file of the operator that is read again when it changes; while it is invalid, its last valid content is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _Content = TypeVar("_Content")
 
 
 def watched(path: Path, read: Callable[[], _Content], *, what: str) -> Callable[[], _Content]:
-    """`read` raises `SettingsError`, which only the first reading passes on. `what` names the content in the log."""
+    """A function that returns the current content. `read` may raise `SettingsError`; only the first reading passes it
+    on. `what` names the content in the log.
+    """
     current, seen = read(), file_mark(path)
 
     def content() -> _Content:
@@ -29,14 +31,14 @@ def watched(path: Path, read: Callable[[], _Content], *, what: str) -> Callable[
                 current = read()
                 _log.info(f"market.{what}_read", path=str(path))
             except SettingsError as error:
-                _log.error(f"market.{what}_wrong", problem=str(error), kept="what was read last")
+                _log.error(f"market.{what}_wrong", problem=str(error), kept="the content that was read last")
         return current
 
     return content
 
 
 def file_mark(path: Path) -> tuple[int, ...]:
-    """What changes when the file does; empty while it is away."""
+    """A value that changes when the file does; empty while there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -23,7 +23,7 @@ __all__ = ["what_if"]
 
 def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
     """One explanation for each group. Raises `SettingsError` when the file is no SDL or `price` is no price, and
-    `NobodyAnswers` when no provider runs.
+    `ProviderUnreachable` when no provider runs.
     """
     document = _read(file)
     groups = tuple(_priced(group, price) for group in document.groups) if price else document.groups

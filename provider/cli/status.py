@@ -7,7 +7,7 @@ from typing import Any
 
 from provider.cli.output import JsonOption, failure, print_result, table_lines
 from provider.errors import SettingsError
-from provider.local_socket import NobodyAnswers, ask_provider
+from provider.local_socket import ProviderUnreachable, ask_provider
 from provider.observe.operator_status import status_socket
 from provider.settings import load_settings
 
@@ -20,7 +20,7 @@ def status(*, as_json: JsonOption = False) -> None:
     """Show the state of the running provider: chain nodes, fees, wallet, bids, leases."""
     try:
         found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)
-    except (SettingsError, NobodyAnswers) as error:
+    except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
     print_result(found, table_lines(status_rows(found)), as_json=as_json)
 

@@ -86,7 +86,7 @@ async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
 
 
 def tell(path: Path, word: Word, lease: LeaseId | None = None, **more: object) -> dict[str, Any]:
-    """Say it and wait for the answer; `more` is what else the request says. Raises `NobodyAnswers`."""
+    """Say it and wait for the answer; `more` is what else the request says. Raises `ProviderUnreachable`."""
     request = {"word": word.value} | ({"lease": str(lease)} if lease else {}) | more
     return ask_provider(path, request, seconds=_SECONDS)
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lease.groups import GroupSpec
 from provider.errors import ProviderError
-from provider.local_socket import NobodyAnswers, ask_provider, serve_socket
+from provider.local_socket import ProviderUnreachable, ask_provider, serve_socket
 from provider.market.explanation import explanation_json
 from provider.market.screening import Screening
 
@@ -53,7 +53,7 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
 def ask_market(
     path: Path, groups: tuple[GroupSpec, ...], *, owner: str, reclamation_ns: int | None
 ) -> list[dict[str, Any]]:
-    """What a running provider says of each group. Raises `NobodyAnswers`, also with its own word why not."""
+    """What a running provider says of each group. Raises `ProviderUnreachable`, also with its own word why not."""
     request = {
         "groups": [_SPEC.dump_python(group, mode="json") for group in groups],
         "owner": owner,
@@ -61,6 +61,6 @@ def ask_market(
     }
     told = ask_provider(path, request, seconds=_SECONDS)
     if not told.get("ok"):
-        raise NobodyAnswers(str(told.get("text")))
+        raise ProviderUnreachable(str(told.get("text")))
     groups_told: list[dict[str, Any]] = told["groups"]
     return groups_told

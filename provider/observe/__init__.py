@@ -1,1 +1,1 @@
-"""What an operator sees: log lines, metrics, the state that `/status` shows."""
+"""Observation for the operator: log lines, metrics, the status documents."""

@@ -1,4 +1,4 @@
-"""Logging: structlog, as text for people or JSON for machines; whatever looks like a secret is printed as ***."""
+"""Logging with structlog, as text for people or JSON for machines; values that look like secrets are printed as ***."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEPTH = 6
 
 
 def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | None = None) -> None:
-    """Set structlog up for the whole process; `level` is debug, info, warning or error."""
+    """Configure structlog for the whole process. `level`: debug, info, warning or error."""
     output = stream or sys.stderr
     console = structlog.dev.ConsoleRenderer(colors=output.isatty())
     renderer: Any = structlog.processors.JSONRenderer() if form is LogFormat.JSON else console
@@ -35,7 +35,7 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if form is LogFormat.JSON else _pass,
             hide_secrets,
-            _pass if form is LogFormat.JSON else _tame,
+            _pass if form is LogFormat.JSON else _make_printable,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -45,7 +45,7 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
 
 
 def hide_secrets(_logger: object, _method: str, event: Any) -> Any:
-    """Values under a secret's name, and pydantic secrets anywhere, become ***."""
+    """Replace values with a secret's name, and pydantic secrets anywhere, by ***."""
     return {name: _hidden(name, value, _DEPTH) for name, value in event.items()}
 
 
@@ -53,21 +53,21 @@ def _pass(_logger: object, _method: str, event: Any) -> Any:
     return event
 
 
-def _tame(_logger: object, _method: str, event: Any) -> Any:
-    """What tenants and nodes wrote must neither steer the operator's terminal nor pretend to be a line of the log; JSON
-    escapes it by itself.
+def _make_printable(_logger: object, _method: str, event: Any) -> Any:
+    """Make texts of tenants and nodes printable, so that they neither control the operator's terminal nor look like
+    lines of the log. JSON escapes them by itself.
     """
-    return {name: _tamed(value) for name, value in event.items()}
+    return {name: _printable(value) for name, value in event.items()}
 
 
-def _tamed(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     match value:
         case str():
             return printable_line(value)
         case list() | tuple():
-            return [_tamed(item) for item in value]
+            return [_printable(item) for item in value]
         case Mapping():
-            return {printable_line(str(key)): _tamed(item) for key, item in value.items()}
+            return {printable_line(str(key)): _printable(item) for key, item in value.items()}
     return value
 
 

@@ -1,6 +1,5 @@
-"""Says what happens to leases: one log line a change of state and a resource, and the last state of each in the store.
-
-Runs are written down by `provider.runs.history`, which sees them begin.
+"""The narration of leases: a log line for every change of state and of a resource, and the last state of each lease in
+the store. `provider.runs.history` records the runs of the engine.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ _log = structlog.get_logger("lessor")
 
 
 async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
-    """Listen for ever; `mask` takes a tenant's secrets out of a text about his lease. A store that cannot be written
-    costs its rows, never a lease.
+    """Log and store events until cancelled. `mask` removes a tenant's secrets from a text about his lease. When the
+    store cannot be written, only its rows are lost.
     """
     async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
-        await _tell(aiter(events), database, mask)
+        await _narrate(aiter(events), database, mask)
 
 
-async def _tell(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
+async def _narrate(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
     async for event in events:
         match event:
             case LeaseStatus():
-                await _tell_state(replace(event, reason=mask(event.lease, event.reason)), database)
+                await _record_state(replace(event, reason=mask(event.lease, event.reason)), database)
             case StackReport():
-                _tell_run(event)
+                _log_run(event)
 
 
-def _tell_run(report: StackReport) -> None:
+def _log_run(report: StackReport) -> None:
     result, lease = report.result, str(report.lease)
     STACK_OPERATIONS.labels(result.operation.value, "ok" if result.ok else "failed").inc()
     for change in result.changes:
@@ -50,14 +49,14 @@ def _tell_run(report: StackReport) -> None:
             "stack.resource", lease=lease, operation=result.operation.value, op=change.op, type=change.type,
             name=change.name, **diff,
         )  # fmt: skip
-    tell = _log.info if result.ok else _log.warning
-    tell(
+    log = _log.info if result.ok else _log.warning
+    log(
         "stack.result", lease=lease, operation=result.operation.value, ok=result.ok, seconds=round(result.seconds, 2),
         summary=dict(result.summary), **({"error": result.error} if result.error else {}),
     )  # fmt: skip
 
 
-async def _tell_state(status: LeaseStatus, database: Database) -> None:
+async def _record_state(status: LeaseStatus, database: Database) -> None:
     _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
     try:
         await save_status(database, status)

@@ -1,4 +1,4 @@
-"""The provider's own state as `GET /status` shows it: counts, reservations, what is free (gateway.md §4.1)."""
+"""The data of `GET /status`: counts, reservations and free resources (gateway.md §4.1)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _EPHEMERAL = "ephemeral"
 def provider_status(
     ledger: Ledger, inventory: Inventory, statuses: Mapping[LeaseId, LeaseStatus], *, open_orders: int, braked: int = 0
 ) -> ProviderStatus:
-    """A reservation is active once its lease runs, pending before. Leases of which only volumes are kept are none."""
+    """The provider's status. A reservation is pending until its lease runs, then active. A quarantined lease does not
+    count.
+    """
     leases = [lease for lease, status in statuses.items() if status.phase is not Phase.QUARANTINED]
     running = {lease.order for lease, status in statuses.items() if status.phase is Phase.RUNNING}
     reservations = [found for order in ledger.orders() if (found := ledger.reservation(order)) is not None]
     free = ledger.free(inventory)
-    rooms = {node.name: node for node in free.nodes}
+    free_nodes = {node.name: node for node in free.nodes}
     return ProviderStatus(
         leases=len(leases),
         orders=open_orders,
@@ -33,7 +35,7 @@ def provider_status(
         active=_totals(found for found in reservations if found.order in running),
         pending=_totals(found for found in reservations if found.order not in running),
         nodes=tuple(
-            NodeAmounts(node.name, allocatable=_room(node), available=_room(rooms[node.name]))
+            NodeAmounts(node.name, allocatable=_amounts(node), available=_amounts(free_nodes[node.name]))
             for node in inventory.nodes
         ),
         storage_bytes=free.pools,
@@ -46,7 +48,7 @@ def _totals(reservations: Iterable[Reservation]) -> tuple[Amounts, ...]:
 
 
 def _total(reservation: Reservation) -> Amounts:
-    """Sums of the offered units times their counts."""
+    """The sums of the offered units times their counts."""
     storage: dict[str, int] = {}
     units = reservation.offer
     for unit in units:
@@ -66,6 +68,6 @@ def _storage_name(volume: Volume) -> str:
     return volume.storage_class or _EPHEMERAL
 
 
-def _room(node: Node) -> Amounts:
-    room = node.room
-    return Amounts(room.cpu_milli, len(node.cards), room.memory_bytes, room.ephemeral_bytes)
+def _amounts(node: Node) -> Amounts:
+    free = node.room
+    return Amounts(free.cpu_milli, len(node.cards), free.memory_bytes, free.ephemeral_bytes)

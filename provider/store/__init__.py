@@ -1,5 +1,5 @@
-"""The local database: a cache and a log. Chain and cluster are enough to rebuild what is needed; losing it loses no
-lease.
+"""The local database: a cache and a log. Losing it loses no lease: chain and cluster are enough to rebuild what is
+needed.
 """
 
 from provider.store.database import Database, open_database, read_database

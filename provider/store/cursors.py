@@ -1,4 +1,4 @@
-"""How far the chain was followed."""
+"""The last height of each chain that was followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["last_chain", "load_cursor", "save_cursor"]
 
 
 async def load_cursor(database: Database, chain_id: str) -> int | None:
-    """The last height whose events were handed on; None when this chain was never followed."""
+    """The last height whose events were published; None when this chain was never followed."""
     async with database.reading() as connection:
         query = select(chain_cursors.c.height).where(chain_cursors.c.chain_id == chain_id)
         found: int | None = (await connection.execute(query)).scalar_one_or_none()
@@ -19,7 +19,7 @@ async def load_cursor(database: Database, chain_id: str) -> int | None:
 
 
 async def last_chain(database: Database) -> str:
-    """The id of the chain that was followed last, empty when none ever was."""
+    """The id of the chain that was followed last, empty when there is none."""
     async with database.reading() as connection:
         query = select(chain_cursors.c.chain_id).order_by(chain_cursors.c.saved_at.desc()).limit(1)
         return (await connection.execute(query)).scalar_one_or_none() or ""

@@ -1,4 +1,4 @@
-"""Opening the database: SQLite by default, any SQLAlchemy URL; migrated to the newest schema at start."""
+"""The database: SQLite by default, any SQLAlchemy URL; it is migrated to the newest schema at the start."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Database:
 
     engine: AsyncEngine
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One writer at a time: SQLite would make the others wait by polling its lock, in no order."""
+    """Held by the one writer: SQLite makes other writers poll its lock, in no order."""
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection; what goes wrong is a `StoreError`."""
+        """A connection for reading. Errors are `StoreError`."""
         try:
             async with self.engine.connect() as connection:
                 yield connection
@@ -40,7 +40,7 @@ class Database:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction, committed at the end; what goes wrong is a `StoreError` and changes nothing."""
+        """A transaction that is committed at the end. Errors are `StoreError` and change nothing."""
         try:
             async with self.turn, self.engine.begin() as connection:
                 yield connection
@@ -52,7 +52,7 @@ class Database:
 
 
 async def open_database(url: str) -> Database:
-    """Connect, migrate, return. Raises `StoreError` naming the database (without a password) and what to do."""
+    """Connect and migrate. Raises `StoreError` with the database (without a password) and the remedy."""
     try:
         shown = make_url(url)
         if shown.get_backend_name() == "sqlite" and shown.database:
@@ -74,12 +74,12 @@ async def open_database(url: str) -> Database:
 
 
 async def read_database(url: str) -> Database:
-    """Open what a daemon keeps, beside it or after it, for reading only. Raises `StoreError`; nothing is made."""
+    """Open the database of a daemon, running or not, for reading only. Raises `StoreError`; creates nothing."""
     try:
         shown = make_url(url)
         sqlite = shown.get_backend_name() == "sqlite"
         if sqlite and not Path(shown.database or "").is_file():
-            raise StoreError(f"there is no database {shown.database}: has `lessor run` been started with this AP_HOME?")
+            raise StoreError(f"there is no database {shown.database}: start `lessor run` with this AP_HOME once")
         options = {} if sqlite else {"postgresql_readonly": True}
         engine = create_async_engine(url, hide_parameters=True, execution_options=options)
     except (ArgumentError, ImportError) as error:
@@ -97,7 +97,7 @@ async def read_database(url: str) -> Database:
 
 
 def _first_line(error: Exception) -> str:
-    """Without the statement, which SQLAlchemy adds below."""
+    """The error without the statement, which SQLAlchemy adds on further lines."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
@@ -118,11 +118,13 @@ def _sqlite(connection: Any, *pragmas: str) -> None:
 
 
 def _is_newest(connection: Connection) -> None:
-    """Only a daemon migrates; a reader says that it has to."""
+    """Raise `StoreError` unless the schema is the newest: only a daemon migrates."""
     found, newest = _revision(connection), _newest()
     if found != newest:
         have = found or "none"
-        raise StoreError(f"the database has schema {have}, this lessor reads {newest}: use the lessor that runs")
+        raise StoreError(
+            f"the database has schema {have}, this lessor reads {newest}: use the version that the provider runs"
+        )
 
 
 def _revision(connection: Connection) -> str | None:
@@ -133,7 +135,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _newest() -> str:
-    """The last migration's number, which its file bears (`v0003_transactions.py`)."""
+    """The number of the last migration, from the name of its file (`v0003_transactions.py`)."""
     return max(path.name[1:5] for path in (_MIGRATIONS / "versions").glob("v[0-9]*.py"))
 
 

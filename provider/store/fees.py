@@ -1,4 +1,4 @@
-"""Fees by UTC day: of transactions that are still kept one by one, and the sums of those that are not any more."""
+"""Fees by UTC day: of transactions in the journal, and the sums of those that are no longer in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Place: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DayFees:
-    """Whole micro-units of `denom`, of all accounts together; transactions of which nothing is known yet count."""
+    """Fees of all accounts in whole micro-units of `denom`, with those of transactions whose end is not known."""
 
     day: date
     denom: str
@@ -30,8 +30,8 @@ class DayFees:
 
 
 async def keep_fees(connection: Any, gone: Iterable[Any]) -> None:
-    """Add the fees of transactions that this very database transaction removes (rows with `sent_at`, `fee`, `denom`
-    and `fate`) to their days.
+    """Add the fees of removed transactions to their days, in the database transaction that removes them. `gone`: rows
+    with `sent_at`, `fee`, `denom` and `fate`.
     """
     sums = _sums((row.sent_at, row.denom, row.fee) for row in gone if row.fate in PAID_FATES)
     for (day, denom), amount in sums.items():
@@ -43,7 +43,7 @@ async def keep_fees(connection: Any, gone: Iterable[Any]) -> None:
 
 
 async def fees_between(database: Database, first: date, last: date) -> Sequence[DayFees]:
-    """By day and denom, both days included. Raises `StoreError`."""
+    """The fees by day and denom, both days included. Raises `StoreError`."""
     begin = datetime.combine(first, datetime.min.time(), UTC).timestamp()
     end = datetime.combine(last + timedelta(days=1), datetime.min.time(), UTC).timestamp()
     old = select(fees).where(fees.c.day.between(first.isoformat(), last.isoformat()))
@@ -57,7 +57,7 @@ async def fees_between(database: Database, first: date, last: date) -> Sequence[
 
 
 def _sums(paid: Iterable[Any]) -> Counter[_Place]:
-    """`paid`: (Unix seconds, denom, fee as text)."""
+    """The sums by day and denom. `paid`: (Unix seconds, denom, fee as text)."""
     sums: Counter[_Place] = Counter()
     for sent_at, denom, fee in paid:
         sums[datetime.fromtimestamp(sent_at, UTC).date().isoformat(), denom] += int(fee)

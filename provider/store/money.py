@@ -1,5 +1,5 @@
-"""Earnings: what each lease earned on each UTC day, and what was last seen of it. Amounts are decimals as text, since
-no number column holds 18 places.
+"""Earnings of each lease by UTC day, and its last known total. Amounts are decimals as text, since no number column
+holds 18 places.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseMoney:
-    """What was last seen of a lease: `earned` in all (micro-units of `denom`) at `seen_at`; `since` its last
-    withdrawal, else its first sight; `ended`: its last figure is final. Times are Unix seconds.
+    """The last known earnings of a lease. `earned`: the total at `seen_at`, in micro-units of `denom`. `since`: its
+    last withdrawal, else when it was first read. `ended`: `earned` is final. Times are Unix seconds.
     """
 
     lease: LeaseId
@@ -45,7 +45,7 @@ class Earned:
 
 
 async def known_money(database: Database) -> Mapping[LeaseId, LeaseMoney]:
-    """Of all leases that are not forgotten, ended ones too. A row that cannot be read is told of and left out: the
+    """The last known earnings of all leases, ended ones too. A row that cannot be read is logged and left out: the
     chain still knows that lease.
     """
     async with database.reading() as connection:
@@ -60,8 +60,8 @@ async def known_money(database: Database) -> Mapping[LeaseId, LeaseMoney]:
 
 
 async def save_money(database: Database, seen: Sequence[LeaseMoney], shares: Iterable[Earned]) -> None:
-    """Replace what is known of these leases and add `shares` to their days, all of it or nothing. Raises
-    `StoreError`. Some hundred leases at a time, since other writers wait.
+    """Replace the earnings of these leases and add `shares` to their days, all of it or nothing. Callers pass some
+    hundred leases at a time, since other writers wait. Raises `StoreError`.
     """
     if not seen:
         return
@@ -73,13 +73,15 @@ async def save_money(database: Database, seen: Sequence[LeaseMoney], shares: Ite
 
 
 async def forget_ended(database: Database, *, before: float) -> None:
-    """What was last seen of leases that ended before then (Unix seconds); their earnings stay. Raises `StoreError`."""
+    """Forget the totals of leases that ended before `before` (Unix seconds); their earnings by day stay. Raises
+    `StoreError`.
+    """
     async with database.writing() as connection:
         await connection.execute(delete(lease_money).where(lease_money.c.ended, lease_money.c.seen_at < before))
 
 
 async def earned_between(database: Database, first: date, last: date) -> Sequence[Earned]:
-    """By day and lease, both days included."""
+    """The earnings by day and lease, both days included."""
     query = select(earnings).where(earnings.c.day.between(first.isoformat(), last.isoformat()))
     async with database.reading() as connection:
         rows = (await connection.execute(query.order_by(earnings.c.day, earnings.c.lease))).mappings().all()
@@ -90,7 +92,9 @@ async def earned_between(database: Database, first: date, last: date) -> Sequenc
 
 
 async def _add(connection: Any, shares: Sequence[Earned]) -> None:
-    """Text cannot be added up by a database: read the days, add, write back. The writer's turn makes this safe."""
+    """Add shares to their days. A database cannot add texts, so the days are read and written back; the writer's lock
+    makes that safe.
+    """
     known = await _days(connection, shares)
     old, new = [], []
     for item in shares:
@@ -112,7 +116,7 @@ async def _add(connection: Any, shares: Sequence[Earned]) -> None:
 
 
 async def _days(connection: Any, shares: Sequence[Earned]) -> Mapping[tuple[str, str, str], Decimal]:
-    """What the store has of these leases on these days."""
+    """The stored earnings of these leases on these days."""
     days, leases = {item.day.isoformat() for item in shares}, {str(item.lease) for item in shares}
     query = select(earnings).where(earnings.c.day.in_(days), earnings.c.lease.in_(leases))
     rows = (await connection.execute(query)).mappings().all()

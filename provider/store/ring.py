@@ -1,4 +1,4 @@
-"""The store and its key belong together: a key is made only for a store that needs none yet."""
+"""The keys of the store. A new key is made only while nothing in the store is encrypted."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ _SEALED = ((runs, runs.c.result, (runs.c.id,)), (versions, versions.c.body, (ver
 
 
 async def open_ring(database: Database, path: Path) -> KeyRing:
-    """The keys in `path`, made when there is no file and nothing is sealed; what is sealed with an old key gets the
-    newest.
+    """The keys in `path`; a new key when there is no file and nothing is sealed. Rows sealed with an old key are sealed
+    again with the newest.
 
-    Raises `StoreError` when a key is missing that the store needs: nothing is changed then, and no lease is lost.
+    Raises `StoreError` when the store needs a key that is missing: nothing is changed then, and no lease is lost.
     """
     needed = await _needed(database)
     if not path.exists():
         if needed:
-            raise StoreError(f"the store's key {path} is gone, but the store is encrypted with it; {_remedy(database)}")
+            raise StoreError(
+                f"the store's key {path} is missing, but the store is encrypted with it; {_remedy(database)}"
+            )
         await asyncio.to_thread(make_key, path)
     ring = await asyncio.to_thread(load_ring, path)
     if missing := needed - set(ring.ids):
@@ -36,7 +38,7 @@ async def open_ring(database: Database, path: Path) -> KeyRing:
             f" ({', '.join(ring.ids)}); {_remedy(database)}"
         )
     for table, column, identity in _SEALED:
-        await _seal_anew(database, ring, table, column, identity)
+        await _reseal(database, ring, table, column, identity)
     return ring
 
 
@@ -46,7 +48,7 @@ def _remedy(database: Database) -> str:
 
 
 async def _needed(database: Database) -> set[str]:
-    """Ids of the keys that something is sealed with."""
+    """The ids of the keys that rows are sealed with."""
     async with database.reading() as connection:
         found = [
             key
@@ -56,7 +58,7 @@ async def _needed(database: Database) -> set[str]:
     return {key for key in found if key}
 
 
-async def _seal_anew(database: Database, ring: KeyRing, table: Table, column: Any, identity: tuple[Any, ...]) -> None:
+async def _reseal(database: Database, ring: KeyRing, table: Table, column: Any, identity: tuple[Any, ...]) -> None:
     async with database.writing() as connection:
         old = select(*identity, column.label("sealed")).where(table.c.key_id.not_in(["", ring.newest]))
         for row in (await connection.execute(old)).mappings().all():

@@ -1,8 +1,8 @@
-"""The operator's key: what tenants gave us lies in the store only encrypted (Fernet: AES-128-CBC with HMAC-SHA-256).
+"""Sealing: data of tenants is stored encrypted with the operator's key (Fernet: AES-128-CBC with HMAC-SHA-256).
 
-The key file has one key a line, mode 0600; the first encrypts, all of them decrypt. To change the key put a new first
-line (`python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"`) and start again: what
-is stored is encrypted anew at the start, after which the old line may go.
+The key file, mode 0600, has one key a line; the first encrypts, all of them decrypt. To change the key, put a new first
+line (`python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"`) and restart: the
+start encrypts the store with the new key, and the old line may be removed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["KeyRing", "load_ring", "make_key"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyRing:
-    """Keys, the newest first; `ids` are what the store remembers of them: 16 hex digits of SHA-256."""
+    """Keys, the newest first. `ids`: how the store identifies them, 16 hex digits of SHA-256 each."""
 
     ids: tuple[str, ...]
     keys: MultiFernet
 
     @classmethod
     def of(cls, keys: Iterable[str]) -> KeyRing:
-        """Raises ValueError for what is no Fernet key, without repeating it."""
+        """A ring of these keys. Raises ValueError for an invalid Fernet key, without its text."""
         texts = tuple(keys)
         ids = tuple(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts)
         return cls(ids, MultiFernet([Fernet(text) for text in texts]))
@@ -40,15 +40,15 @@ class KeyRing:
         return self.ids[0]
 
     def seal(self, plain: bytes) -> bytes:
-        """Compressed and encrypted with the newest key."""
+        """The text, compressed and encrypted with the newest key."""
         return self.keys.encrypt(zlib.compress(plain))
 
     def open(self, sealed: bytes) -> bytes:
-        """Raises `StoreError` when no key of the ring fits, or it was damaged."""
+        """The plain text. Raises `StoreError` when no key of the ring fits or the sealed text is damaged."""
         try:
             return zlib.decompress(self.keys.decrypt(sealed))
         except (InvalidToken, zlib.error):
-            raise StoreError("what is stored cannot be decrypted with this key, or it is damaged") from None
+            raise StoreError("the stored text cannot be decrypted with these keys, or it is damaged") from None
 
 
 def load_ring(path: Path) -> KeyRing:
@@ -59,12 +59,12 @@ def load_ring(path: Path) -> KeyRing:
     except OSError as error:
         raise StoreError(f"the store's key {path}: {error.strerror}") from None
     except ValueError:
-        problem = "has a line that is no key (44 characters of URL-safe base64), or has none"
+        problem = "has a line that is not a key (44 characters of URL-safe base64), or no line"
         raise StoreError(f"the store's key {path} {problem}; restore the file") from None
 
 
 def make_key(path: Path) -> None:
-    """A fresh key in `path`, which appears whole or not at all. Raises `StoreError`."""
+    """Write a new key to `path`, completely or not at all. Raises `StoreError`."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(path, Fernet.generate_key().decode() + "\n")

@@ -1,4 +1,4 @@
-"""Writes of many that share a transaction: a commit that is synced costs more than what is in it."""
+"""A shared commit: writes of several callers in one transaction, since a synced commit costs more than its contents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _R = TypeVar("_R")
 
 
 class SharedCommit(Generic[_T, _R]):
-    """`write` stores several items as a whole and gives a result for each. Whoever comes while others are being written
-    goes along with the next; `turn` is held while something is written.
+    """`write` stores several items in one transaction and returns a result for each. Items that arrive during a write
+    share the next one; `turn` is held during a write.
     """
 
     def __init__(self, write: Callable[[Sequence[_T]], Awaitable[Sequence[_R]]]) -> None:
@@ -25,11 +25,11 @@ class SharedCommit(Generic[_T, _R]):
         self._waiting: list[tuple[_T, asyncio.Future[_R]]] = []
 
     async def add(self, item: _T) -> _R:
-        """Store it. Raises what `write` raises, to each that it was written for."""
+        """Store the item and return its result. An error of `write` is raised for every item of that write."""
         done: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         async with self.turn:
-            await asyncio.sleep(0)  # whoever comes at this very moment goes along
+            await asyncio.sleep(0)  # callers that are ready now share this write
             if not done.done():
                 await self._write_all()
         return done.result()
@@ -40,14 +40,14 @@ class SharedCommit(Generic[_T, _R]):
         problem: Exception = StoreError("the provider stopped while this was being written")
         try:
             found = await self._write([item for item, _ in batch])
-        except Exception as error:  # told to each that waits
+        except Exception as error:  # raised by `add` for each item
             problem = error
-        finally:  # also when this very task is cancelled: nobody waits for ever
+        finally:  # also when this task is cancelled: no caller waits for ever
             for index, (_, done) in enumerate(batch):
                 if done.done():
                     continue
                 if found is None:
                     done.set_exception(problem)
-                    done.exception()  # whoever waited may be gone
+                    done.exception()  # the caller may be gone; asyncio must not warn
                 else:
                     done.set_result(found[index])

@@ -1,4 +1,4 @@
-"""The tables as code reads them. Their history is in `migrations/`; a test compares the two."""
+"""The tables of the newest schema. Their history is in `migrations/`; a test compares the two."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ chain_cursors = Table(
     Column("height", BigInteger, nullable=False),
     Column("saved_at", Float, nullable=False),
 )
-"""The last height whose events were handed on, one row a chain."""
+"""The last height whose events were published, one row per chain."""
 
 decision_inputs = Table(
     "decision_inputs",
@@ -55,7 +55,7 @@ decision_inputs = Table(
     Column("kind", String(16), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""What decisions were made from, once each: zlib over JSON. `digest`: the first half of its SHA-256, kind included."""
+"""The inputs of decisions, each stored once: zlib over JSON. `digest`: the first half of its SHA-256, kind included."""
 
 capacity_log = Table(
     "capacity_log",
@@ -90,9 +90,9 @@ decisions = Table(
     Column("capacity", Integer, nullable=False),
     Index("decisions_by_dseq", "dseq"),
 )
-"""Every decision. `dseq` is text: an unsigned 64-bit number fits no integer column. `outcome`: what became of the
-bid. `facts`: what the order and the tenant were beside the group, JSON. What it refers to is
-removed after it (`provider.market.record.log`); constraints would search all decisions for each row that goes.
+"""Every decision. `dseq` is text: an unsigned 64-bit number fits no integer column. `outcome`: the result of the bid.
+`facts`: JSON about the order and the tenant, without the group. Inputs are removed after their decisions
+(`provider.market.record.log`); a foreign key would search all decisions for each removed row.
 """
 
 leases = Table(
@@ -106,7 +106,7 @@ leases = Table(
     Column("attempts", Integer, nullable=False),
     Column("ended_at", Float, nullable=True),
 )
-"""The last word on every lease; `ended_at` is set once it is closed."""
+"""The last known status of every lease; `ended_at` is set when it is closed."""
 
 runs = Table(
     "runs",
@@ -127,7 +127,9 @@ runs = Table(
     Column("result", LargeBinary, nullable=False),
     Index("runs_by_stack", "stack", "id"),
 )
-"""Every operation of the engine, newest last. `result`: the whole result, masked, then sealed; empty until it ended."""
+"""Every operation of the engine, newest last. `result`: the complete result, masked, then sealed; empty
+until the end.
+"""
 
 transactions = Table(
     "transactions",
@@ -144,7 +146,7 @@ transactions = Table(
     Column("height", BigInteger, nullable=False),
     Index("transactions_by_time", "account", "sent_at"),
 )
-"""What was signed in the last days. `account`: chain id and address; `fee` is text: amounts have no upper end."""
+"""The transactions of the last week. `account`: chain id and address. `fee` is text: amounts have no upper limit."""
 
 standing_words = Table(
     "standing_words",
@@ -153,7 +155,7 @@ standing_words = Table(
     Column("word", String(16), primary_key=True),
     Column("at", Float, nullable=False),
 )
-"""What the teardown brake holds and has let go, and operators' words about removals."""
+"""What the teardown brake holds and has released, and operators' directives about removals."""
 
 versions = Table(
     "versions",
@@ -165,7 +167,7 @@ versions = Table(
     Column("key_id", String(_KEY_ID), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""The LeaseSpecs that were applied or tried, sealed; gone when the lease is closed."""
+"""The LeaseSpecs that were applied or tried, sealed; removed when the lease is closed."""
 
 lease_money = Table(
     "lease_money",
@@ -177,7 +179,7 @@ lease_money = Table(
     Column("since", Float, nullable=False),
     Column("ended", Boolean, nullable=False),
 )
-"""What a lease had earned when it was last seen, and when it was last withdrawn. Amounts are decimals as text."""
+"""The last known earnings of a lease, and its last withdrawal. Amounts are decimals as text."""
 
 earnings = Table(
     "earnings",
@@ -187,7 +189,7 @@ earnings = Table(
     Column("denom", String(128), primary_key=True),
     Column("amount", Text, nullable=False),
 )
-"""What a lease earned on a UTC day, in micro-units."""
+"""Earnings of a lease on a UTC day, in micro-units."""
 
 fees = Table(
     "fees",
@@ -196,4 +198,4 @@ fees = Table(
     Column("denom", String(128), primary_key=True),
     Column("amount", Text, nullable=False),
 )
-"""Fees of a UTC day, in micro-units, of transactions that are not kept any more."""
+"""Fees of a UTC day, in micro-units, of transactions that are no longer in the journal."""

@@ -1,4 +1,4 @@
-"""Transactions that were sent: `provider.chain.tx.journal.Journal` over the store."""
+"""The journal of sent transactions: `provider.chain.tx.journal.Journal` in the store."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from provider.store.tables import transactions
 
 __all__ = ["StoredJournal"]
 
-_KEEP_SECONDS = 7 * DAY_S
+_KEEP_S = 7 * DAY_S
 _FEE = (transactions.c.sent_at, transactions.c.fee, transactions.c.denom, transactions.c.fate)
 
 
 class StoredJournal:
-    """Rows stay a week, those of unknown fate until it is known; their fees stay by day. Raises `StoreError`."""
+    """Rows are kept for a week, and longer while their fate is unknown; their fees stay by day. Raises `StoreError`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def begin(self, tx: SentTx) -> None:
-        old = (transactions.c.sent_at < tx.sent_at - _KEEP_SECONDS) & (transactions.c.fate != Fate.SENT.value)
+        old = (transactions.c.sent_at < tx.sent_at - _KEEP_S) & (transactions.c.fate != Fate.SENT.value)
         row = {
             "hash": tx.hash,
             "account": tx.account,

@@ -146,7 +146,7 @@ def _empty(folder: Path) -> TlsFiles:
         (lambda folder: TlsFiles(ca=folder), "LESSOR_NODE_CA_FILE"),
         (lambda folder: TlsFiles(ca=folder / "none"), "No such file"),
         (lambda folder: TlsFiles(certificate=folder / "none"), "No such file"),
-        (lambda folder: TlsFiles(key=folder / "none"), "without LESSOR_NODE_CERT_FILE"),
+        (lambda folder: TlsFiles(key=folder / "none"), "a key needs its certificate; set LESSOR_NODE_CERT_FILE"),
     ],
 )
 def test_files_that_cannot_be_used_stop_the_start_with_their_name(tmp_path: Path, make, words: str) -> None:

@@ -173,7 +173,7 @@ def test_a_wrong_name_is_one_line_that_helps(
 def test_a_home_without_a_store_is_told_and_stays_as_it_is(home: Path, lessor: Callable[..., Result]) -> None:
     told = lessor("list")
     assert told.exit_code == 1
-    assert "has `lessor run` been started with this AP_HOME" in told.stderr
+    assert "start `lessor run` with this AP_HOME once" in told.stderr
     assert list(home.iterdir()) == []
 
 

@@ -31,7 +31,7 @@ from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_meth
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
-from provider.local_socket import NobodyAnswers
+from provider.local_socket import ProviderUnreachable
 from provider.market.bidding import consider
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.question_socket import answer, ask_market, serve_questions
@@ -283,7 +283,7 @@ async def test_a_question_over_the_socket_is_answered_node_by_node(world: World,
             "unit 1: gpu: 0 free that match, 1 needed (wanted nvidia a100 40Gi; free 1 × nvidia a100 24Gi pcie)"
         ]
         assert (second["verdict"], second["price"]) == ("bid", {"amount": "10", "denom": "uact"})
-        with pytest.raises(NobodyAnswers, match="no provider answers"):
+        with pytest.raises(ProviderUnreachable, match="no provider answers"):
             await asyncio.to_thread(ask_market, tmp_path / "none", groups, owner="", reclamation_ns=None)
     finally:
         task.cancel()

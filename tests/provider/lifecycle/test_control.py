@@ -15,7 +15,7 @@ from lease.ids import namespace_name
 from provider.errors import ChainError
 from provider.lifecycle.control import Word, control_path, obey, serve_control, tell
 from provider.lifecycle.state import Phase
-from provider.local_socket import NobodyAnswers
+from provider.local_socket import ProviderUnreachable
 from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 from tests.world.patience import eventually
@@ -138,7 +138,7 @@ async def test_a_socket_that_a_killed_provider_left_is_taken_over(tmp_path: Path
     async with _listening(world, tmp_path) as path:
         path.rename(tmp_path / "left")
     (tmp_path / "left").rename(path)
-    with pytest.raises(NobodyAnswers, match="AP_HOME"):
+    with pytest.raises(ProviderUnreachable, match="AP_HOME"):
         tell(path, Word.STANDING)
     task = asyncio.create_task(serve_control(world.loop, path))
 

@@ -240,5 +240,5 @@ def test_what_is_wrong_is_said_and_nothing_of_it_steers_the_terminal(home: Path)
 def test_without_a_provider_it_is_said_in_one_line() -> None:
     found = status()
     assert found.exit_code == 1
-    assert "does `lessor run` run with this AP_HOME?" in found.output
+    assert "start `lessor run` with this AP_HOME" in found.output
     assert "Traceback" not in found.output

@@ -177,7 +177,7 @@ async def test_a_lost_or_another_key_is_told_and_destroys_nothing(
 ) -> None:
     await save_version(database, ring, a_spec(), manifest_hash="m", now=1.0)
     path = tmp_path / "store.key"
-    with pytest.raises(StoreError, match=r"store\.key is gone.*restore the key, or move the store .*x\.db away"):
+    with pytest.raises(StoreError, match=r"store\.key is missing.*restore the key, or move the store .*x\.db away"):
         await open_ring(database, path)
     assert not path.exists()
     other = key()
@@ -208,7 +208,7 @@ async def test_a_new_first_key_takes_over_and_then_the_old_one_may_go(database: 
 def test_a_file_that_holds_no_key_is_named_without_its_content(tmp_path: Path, content: str) -> None:
     path = tmp_path / "store.key"
     path.write_text(content)
-    with pytest.raises(StoreError, match=r"store\.key has a line that is no key") as error:
+    with pytest.raises(StoreError, match=r"store\.key has a line that is not a key") as error:
         load_ring(path)
     assert not content.strip("\n#") or content not in str(error.value)
 
