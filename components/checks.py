@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 
 from components.errors import BuildError
+from lease.kubernetes_names import is_label_name, is_service_label, is_subdomain_of_labels
 
 __all__ = ["label_key", "label_part", "label_value", "one_line", "service_name", "subdomain", "text", "within"]
 
-_LABEL_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 
 def label_part(place: str, value: str) -> str:
     """`value` as one part of a label key: at most 63 of letters, digits, `-`, `_`, `.`, alphanumeric at both ends."""
-    if not _LABEL_PART.fullmatch(value):
+    if not is_label_name(value):
         raise BuildError(place, value, "1 to 63 letters, digits, '-', '_' or '.', alphanumeric at both ends")
     return value
 
@@ -52,7 +50,7 @@ def one_line(place: str, value: str) -> str:
 
 def service_name(place: str, value: str) -> str:
     """`value` as the name of a Deployment, a container and a Kubernetes Service (RFC 1035 label)."""
-    if not _SERVICE_NAME.fullmatch(value):
+    if not is_service_label(value):
         raise BuildError(place, value, "a lower-case RFC 1035 label of at most 63 characters")
     return value
 
@@ -61,7 +59,7 @@ def subdomain(place: str, value: str) -> str:
     """`value` as a hostname: RFC 1123 subdomain, at most 253 characters, no wildcard (kubernetes-objects.md §6), and
     no IPv4 address, which the API server takes for no host.
     """
-    if len(value) > 253 or not _SUBDOMAIN.fullmatch(value) or _ADDRESS.fullmatch(value):
+    if not is_subdomain_of_labels(value) or _ADDRESS.fullmatch(value):
         raise BuildError(place, value, "a lower-case RFC 1123 subdomain of at most 253 characters, no IP address")
     return value
 

@@ -8,12 +8,12 @@ stands there; here is what no single builder would notice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from components.checks import service_name, subdomain, text, within
 from components.environment import BARE_IN_YAML
 from components.errors import BuildError
+from lease.kubernetes_names import LABEL_LENGTH, is_label, is_variable_name
 from lease.spec import LeasedIpSpec, LeaseSpec, PortSpec, ServiceSpec, VolumeKind, VolumeSpec
 
 __all__ = ["check_spec"]
@@ -21,12 +21,8 @@ __all__ = ["check_spec"]
 _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
 _PORT = 65535
-_NAME = 63
 _STATEFUL_NAME = 52
 """A StatefulSet's name and eleven more characters are a label of its pods; a longer one is taken and never runs."""
-
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-_VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_spec(spec: LeaseSpec) -> None:
@@ -60,9 +56,9 @@ def _service(service: ServiceSpec) -> None:
 def _names(service: ServiceSpec) -> None:
     """Names made from the service's own: `<service>-np`, and the labels of a StatefulSet's pods."""
     service_name("service name", service.name)
-    longest = _STATEFUL_NAME if service.persistent else _NAME
+    longest = _STATEFUL_NAME if service.persistent else LABEL_LENGTH
     if any(port.global_ and not port.ingress for port in service.ports):
-        longest = min(longest, _NAME - len("-np"))
+        longest = min(longest, LABEL_LENGTH - len("-np"))
     if len(service.name) > longest:
         raise BuildError("service name", service.name, f"at most {longest} characters with what this service has")
 
@@ -76,7 +72,7 @@ def _texts(place: str, service: ServiceSpec) -> None:
     for word in (*service.command, *service.args):
         _applied_text(f"command or args of {place}", word)
     for variable in service.environment:
-        if not _ENV_NAME.fullmatch(variable.name) or variable.name == "." or variable.name.startswith(".."):
+        if not is_variable_name(variable.name):
             allowed = "letters, digits, '-', '_' and '.', no digit first"
             raise BuildError(f"name of a variable of {place}", variable.name, allowed)
         _secret_text(f"value of variable {variable.name} of {place}", variable.value.get_secret_value())
@@ -139,7 +135,7 @@ def _volume(place: str, service: ServiceSpec, volume: VolumeSpec) -> None:
     least = 1 if volume.kind is VolumeKind.PERSISTENT else 0
     if not least <= volume.size_bytes <= _INT64:
         raise BuildError(f"size of volume {volume.name!r} of {place}", volume.size_bytes, f"{least} to {_INT64} bytes")
-    if not _VOLUME_NAME.fullmatch(f"{service.name}-{volume.name}"):
+    if not is_label(f"{service.name}-{volume.name}"):
         allowed = "with the service's name and a dash a lower-case RFC 1123 label of at most 63 characters"
         raise BuildError(f"name of a volume of {place}", volume.name, allowed)
     path = _applied_text(f"mount path of {place}", volume.mount)
@@ -154,8 +150,10 @@ def _leased(leased: LeasedIpSpec) -> None:
     _port(f"external port of {place}", leased.external_port)
     _protocol(f"protocol of {place}", leased.proto)
     name = f"{leased.service}-ip-{leased.external_port}-{leased.proto}"
-    if len(name) > _NAME:
-        raise BuildError("service name", leased.service, f"short enough for {name} to have at most {_NAME} characters")
+    if len(name) > LABEL_LENGTH:
+        raise BuildError(
+            "service name", leased.service, f"short enough for {name} to have at most {LABEL_LENGTH} characters"
+        )
 
 
 def _once(place: str, names: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from lease.addresses import sharing_key
 from lease.errors import ManifestRefused, SpecRefused
 from lease.ids import LeaseId, auto_hostname
+from lease.kubernetes_names import is_subdomain
 from lease.manifest import Credentials, Expose, Group, HttpOptions, Service
 from lease.resources import Volume
 from lease.spec import (
@@ -30,7 +31,6 @@ from lease.spec import (
     VolumeKind,
     VolumeSpec,
 )
-from lease.validation.manifest import hostname_valid
 from lease.validation.provider import check_for_provider
 
 __all__ = ["SpecSettings", "committed", "lease_spec", "sharing_keys"]
@@ -279,7 +279,7 @@ def _hostnames(
 
 
 def _hostname(service: Service, expose: Expose, host: str) -> HostnameSpec:
-    if not hostname_valid(host):
+    if not is_subdomain(host):
         problem = f'"{host}" is no hostname; check the manifest and the setting ingress domain'
         raise SpecRefused(f'service "{service.name}": {problem}')
     return HostnameSpec.model_validate(

@@ -1,4 +1,5 @@
-"""JSON as Go's `encoding/json` reads it: first value only, its error texts, bad UTF-8 replaced, bounded depth.
+"""JSON as Go's `encoding/json` writes and reads it: first value only, its error texts, bad UTF-8 replaced, bounded
+depth.
 
 Python's C decoder does the work; only a text it refuses is walked again, slowly, to say what Go would say.
 """
@@ -10,7 +11,9 @@ import json
 import re
 from typing import Any, NoReturn
 
-__all__ = ["GoSyntaxError", "Members", "Number", "Value", "escape_html", "first_value", "kind_of"]
+__all__ = ["GoSyntaxError", "Members", "Number", "Value", "escape_html", "first_value", "go_json", "kind_of"]
+
+_ESCAPED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 
 EXACT_BYTES = 32 * 1024
 """Up to here a syntax error is told in Go's words; walking further would take a tenant's nonsense too long."""
@@ -86,14 +89,18 @@ def kind_of(value: object) -> str:
     return "string" if isinstance(value, str) else "object" if isinstance(value, Members) else "array"
 
 
+def go_json(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
+    """JSON as Go's `encoding/json` writes it: compact unless `indent` is given, non-ASCII characters as they are."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return escape_html(json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys))
+
+
 def escape_html(text: str) -> str:
-    """Go's encoder writes these five so that JSON may stand inside HTML and JavaScript; they occur inside strings
-    only.
+    """The JSON `text` with `<`, `>`, `&`, U+2028 and U+2029 escaped, so that it may stand in HTML and JavaScript.
+
+    In JSON these characters occur only inside strings.
     """
-    for char in "<>&\u2028\u2029":
-        if char in text:
-            text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+    return text.translate(_ESCAPED)
 
 
 # What follows finds the first error the way Go's scanner does: byte by byte, a stack of open brackets.

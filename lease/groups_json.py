@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lease.go_json import escape_html
+from lease.go_json import go_json
 from lease.groups import GroupSpec, Requirements, ResourceUnit, SignedBy
 from lease.manifest_decode import resources_from_value
 from lease.manifest_json import attributes_value, resources_value
@@ -45,9 +44,8 @@ def groups_value(groups: Sequence[GroupSpec]) -> list[dict[str, Any]]:
 
 
 def groups_json(groups: Sequence[GroupSpec], *, indent: int | None = None) -> str:
-    """Text of `groups_value`, escaped as Go escapes."""
-    separators = (",", ": ") if indent is not None else (",", ":")
-    return escape_html(json.dumps(groups_value(groups), ensure_ascii=False, indent=indent, separators=separators))
+    """`groups_value` as text, as Go writes it."""
+    return go_json(groups_value(groups), indent=indent)
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from lease.go_json import escape_html
+from lease.go_json import go_json
 from lease.manifest import Credentials, Expose, HttpOptions, Manifest, Params, Service
 from lease.manifest_decode import manifest_from_json
 from lease.resources import Attribute, Resources
@@ -140,15 +139,13 @@ def manifest_value(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def manifest_json(manifest: Manifest, *, indent: int | None = None) -> str:
-    """As `sdl-to-manifest` prints it with `indent=2`; compact, as clients send it, without."""
-    separators = (",", ": ") if indent is not None else (",", ":")
-    return escape_html(json.dumps(manifest_value(manifest), ensure_ascii=False, indent=indent, separators=separators))
+    """The manifest as JSON: with `indent=2` as `sdl-to-manifest` prints it, otherwise compact, as clients send it."""
+    return go_json(manifest_value(manifest), indent=indent)
 
 
 def canonical_manifest(manifest: Manifest) -> bytes:
-    """Keys sorted, no blanks, list order kept: the bytes that are hashed."""
-    text = json.dumps(manifest_value(manifest), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return escape_html(text).encode()
+    """The bytes that are hashed: compact JSON with sorted keys; lists keep their order."""
+    return go_json(manifest_value(manifest), sort_keys=True).encode()
 
 
 def manifest_version(manifest: Manifest) -> bytes:

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from lease.kubernetes_names import is_hostname, is_label_name, is_subdomain
+
 __all__ = [
     "AddressRange",
     "Coin",
@@ -35,11 +37,7 @@ _QUANTITY = re.compile(
 _SMALL = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
 _DECIMAL = {suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)}
 _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
-_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_HOSTNAME = re.compile(rf"{_LABEL}(\.{_LABEL})*|[0-9a-fA-F:]+", re.ASCII)
-_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
-_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-_LABEL_PAIR = re.compile(rf"([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}=({_LABEL_NAME})?", re.ASCII)
+_IPV6 = re.compile(r"[0-9a-fA-F:]{1,253}", re.ASCII)
 _NGINX_SIZE = re.compile(r"[1-9][0-9]{0,8}[kKmM]?", re.ASCII)
 _SUFFIX = _SMALL | _DECIMAL | _BINARY
 
@@ -123,14 +121,14 @@ def parse_address_range(text: str) -> AddressRange:
 
 def parse_hostname(text: str) -> str:
     """A DNS name or an IP address, unchanged; the empty text is allowed."""
-    if text and not (_HOSTNAME.fullmatch(text) and len(text) <= 253):
+    if text and not is_hostname(text) and not _IPV6.fullmatch(text):
         raise ValueError("not a hostname; letters, digits, - and . are allowed, for example provider.example.com")
     return text
 
 
 def parse_object_name(text: str) -> str:
     """The name of a namespace or class of Kubernetes, unchanged."""
-    if not _OBJECT_NAME.fullmatch(text):
+    if not is_subdomain(text):
         raise ValueError("not a Kubernetes name; lower-case letters, digits, - and . are allowed")
     return text
 
@@ -180,7 +178,10 @@ def parse_closed_range(text: str) -> str:
 
 def parse_label(text: str) -> str:
     """A label and its value, unchanged: `app.kubernetes.io/name=traefik`."""
-    if not _LABEL_PAIR.fullmatch(text):
+    key, equals, value = text.partition("=")
+    prefix, slash, name = key.rpartition("/")
+    named = is_label_name(name) and (not slash or is_subdomain(prefix))
+    if not (equals and named and (not value or is_label_name(value))):
         raise ValueError(f"{text[:60]!r} is not a label such as app.kubernetes.io/name=traefik")
     return text
 

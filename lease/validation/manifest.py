@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from lease.errors import ManifestErrorKind, ManifestRefused
+from lease.kubernetes_names import is_manifest_service_name, is_subdomain, is_variable_name
 from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import Resources
 
-__all__ = ["expose_sort_key", "hostname_valid", "manifest_problems", "validate_manifest"]
-
-_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-_HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+__all__ = ["expose_sort_key", "manifest_problems", "validate_manifest"]
 
 
 def expose_sort_key(expose: Expose) -> tuple[bytes, int, bytes, bool]:
     """Exposes are ordered by service, port, protocol, global first; text by its bytes (§3.3)."""
     return expose.service.encode(), expose.port, expose.proto.encode(), not expose.global_
-
-
-def hostname_valid(host: str) -> bool:
-    """A Kubernetes DNS-1123 subdomain: at most 253 characters, lower case, no limit for a single label."""
-    return len(host) <= 253 and _HOST.fullmatch(host) is not None
 
 
 def _invalid(problem: str, *, service: str = "", field: str = "", value: str = "") -> ManifestRefused:
@@ -51,7 +42,7 @@ def _absent_resources(resources: Resources) -> str:
 def _name_problems(service: Service) -> Iterator[ManifestRefused]:
     if not service.name:
         yield _invalid("service name is empty", field="name")
-    elif not _NAME.fullmatch(service.name):
+    elif not is_manifest_service_name(service.name):
         yield _in_service(service, " name is invalid", "name", service.name)
     if not service.image:
         yield _in_service(service, " has empty image name", "image")
@@ -60,7 +51,7 @@ def _name_problems(service: Service) -> Iterator[ManifestRefused]:
 def _env_problems(service: Service) -> Iterator[ManifestRefused]:
     for entry in service.env or ():
         name = entry.partition("=")[0]
-        if not _ENV_NAME.fullmatch(name) or name in (".", "..") or name.startswith(".."):
+        if not is_variable_name(name):
             yield _in_service(service, f' defines an env. var. with an invalid name "{name}"', "env", entry)
 
 
@@ -70,7 +61,7 @@ def _expose_problems(service: Service, expose: Expose, hosts: set[str]) -> Itera
     if expose.proto not in ("TCP", "UDP"):
         yield _in_service(service, f': protocol "{expose.proto}" unknown', "proto", expose.proto)
     for host in expose.hosts or ():
-        if not hostname_valid(host):
+        if not is_subdomain(host):
             yield _in_service(service, f': has invalid hostname "{host}"', "hosts", host)
         if host in hosts:
             yield _in_service(service, f': hostname "{host}" is duplicated, this is not allowed', "hosts", host)

@@ -8,11 +8,11 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from lease.kubernetes_names import LABEL_LENGTH
 from lease.manifest import Service
 
 __all__ = ["hostname_problems", "image_problems", "name_problems", "shared_name_problem"]
 
-_LABEL = 63
 _STATEFUL_SET = 52
 """A StatefulSet's name and eleven more characters are a label of its pods."""
 
@@ -43,13 +43,13 @@ def _policy_names(service: Service) -> Iterator[str]:
 
 def name_problems(service: Service) -> Iterator[str]:
     """The name's length with all that is made from it."""
-    longest = _LABEL
+    longest = LABEL_LENGTH
     if any(volume.persistent for volume in service.resources.storage or ()):
         longest = _STATEFUL_SET
     if _node_port(service):
-        longest = min(longest, _LABEL - len("-np"))
+        longest = min(longest, LABEL_LENGTH - len("-np"))
     for name in _leased_names(service):
-        longest = min(longest, _LABEL - len(name) + len(service.name))
+        longest = min(longest, LABEL_LENGTH - len(name) + len(service.name))
     if len(service.name) > longest:
         yield f"the name is longer than {longest} characters"
 
@@ -74,8 +74,8 @@ def hostname_problems(service: Service) -> Iterator[str]:
     long for any DNS.
     """
     for host in (host for expose in service.expose or () if expose.is_ingress for host in expose.hosts or ()):
-        if any(len(label) > _LABEL for label in host.split(".")):
-            yield f'hostname "{host}" has a label of more than {_LABEL} characters'
+        if any(len(label) > LABEL_LENGTH for label in host.split(".")):
+            yield f'hostname "{host}" has a label of more than {LABEL_LENGTH} characters'
         try:
             ipaddress.ip_address(host)
         except ValueError:

@@ -13,6 +13,7 @@ from itertools import chain
 
 from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.gpus import parse_gpu_request
+from lease.kubernetes_names import LABEL_LENGTH, is_label, is_label_name, is_subdomain
 from lease.manifest import Expose, Group, HttpOptions, Service
 from lease.resources import Resources, Volume
 from lease.validation.names import hostname_problems, image_problems, name_problems, shared_name_problem
@@ -29,14 +30,10 @@ HTTP_MAXIMA = {
     "proxy_buffer_size": (1048576, "proxy buffer size cannot be greater than 1048576 bytes"),
 }
 
-_LABEL_PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_LABEL_NAME_LENGTH = 63
 _MOST_REPLICAS = 2**31 - 1
 """Kubernetes counts replicas with 32 bits and a sign."""
 _MOST = 2**63 - 1
 """Kubernetes keeps amounts in 64 bits with a sign."""
-_VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NOT_APPLIED = re.compile("[\0\x7f-\x9f\ufffe\uffff]")
 """What an apply, which is read as YAML, refuses or folds in a plain text."""
 
@@ -54,10 +51,10 @@ def http_option_problems(options: HttpOptions) -> Iterator[str]:
 
 
 def _label_problem(what: str, part: str, label: str) -> Iterator[str]:
-    if not _LABEL_PART.fullmatch(part):
+    if not is_label_name(part):
         yield f'{what} "{part}" cannot be part of a node label'
-    elif len(label) > _LABEL_NAME_LENGTH:
-        yield f'{what} "{part}" makes a node label of more than {_LABEL_NAME_LENGTH} characters'
+    elif len(label) > LABEL_LENGTH:
+        yield f'{what} "{part}" makes a node label of more than {LABEL_LENGTH} characters'
 
 
 def _volume_problems(volume: Volume) -> Iterator[str]:
@@ -68,7 +65,7 @@ def _volume_problems(volume: Volume) -> Iterator[str]:
         yield from _label_problem("storage class", storage_class, f"capabilities.storage.class.{storage_class}")
     elif volume.persistent:
         yield f'persistent storage "{volume.name}" names no class'
-    if volume.persistent and storage_class and not _CLASS_NAME.fullmatch(storage_class):
+    if volume.persistent and storage_class and not is_subdomain(storage_class):
         yield f'storage class "{storage_class}" cannot be the name of a class: lower-case letters, digits, - and .'
     if volume.persistent and volume.size_bytes == 0:
         yield f'persistent storage "{volume.name}" has no size'
@@ -109,7 +106,7 @@ def _mount_problems(service: Service) -> Iterator[str]:
     mounted = {mount.name for mount in (service.params and service.params.storage) or ()}
     for volume in volumes.values():
         in_pod = volume.persistent or volume.storage_class == "ram" or volume.name in mounted
-        if in_pod and not _VOLUME_NAME.fullmatch(f"{service.name}-{volume.name}"):
+        if in_pod and not is_label(f"{service.name}-{volume.name}"):
             yield f'storage name "{volume.name}" cannot be part of a volume name'
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices, BaseModel, Field
 
+from lease.kubernetes_names import OPTIONAL_LABEL_PATTERN
 from lease.spec import IngressMode
 from provider.settings.kinds import (
     Addresses,
@@ -84,7 +85,7 @@ class ClusterSettings(BaseModel):
     )
     edge_namespace: str = Field(
         "",
-        pattern="^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$",
+        pattern=OPTIONAL_LABEL_PATTERN,
         validation_alias=lessor("EDGE_NAMESPACE"),
         description="Namespace of an ingress controller that is not Ingress-NGINX, such as Traefik. "
         "Network policies let its pods in.",

@@ -12,15 +12,16 @@ from typing import Annotated, Any
 import pulumi
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, SUBDOMAIN_PATTERN
 from lease.spec import IngressMode
 
 __all__ = ["ClusterSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
 
 PROJECT = "lessor"
 
-Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
 """A DNS label: what namespaces must be called."""
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
 """A DNS subdomain: what most objects must be called."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from lease.go_json import escape_html
 from lease.spec import LeaseSpec, ServiceSpec
 from stacks.common.results import StackResult
 
@@ -29,8 +30,6 @@ _NAMES = frozenset(
     {"op", "type", "name", "urn", "diff", "stack", "operation", "summary", "cause", "path", "kind", "spec_hash"}
 )
 """Fields of results that say which object and which path; a value that happens to be a service's name is no secret."""
-_GO_HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-"""Go's encoding/json escapes these besides what JSON asks for."""
 
 
 def mask(text: str, spec: LeaseSpec | None) -> str:
@@ -55,7 +54,7 @@ def forms(secret: str) -> Iterator[str]:
     yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
     for ascii_only in (True, False):
         escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        yield from (escaped, "".join(_GO_HTML.get(char, char) for char in escaped), json.dumps(escaped)[1:-1])
+        yield from (escaped, escape_html(escaped), json.dumps(escaped)[1:-1])
     yield from (quote(secret), quote(secret, safe=""), quote_plus(secret))
     raw = secret.encode()
     yield from (raw.hex(), raw.hex().upper())

@@ -15,7 +15,7 @@ from akash.market.v1beta5 import types_pb2 as market_pb
 from akash.provider.v1 import service_pb2
 
 from lease.groups import GroupSpec
-from lease.validation.manifest import hostname_valid
+from lease.kubernetes_names import is_subdomain
 from provider.chain import codec
 from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, check_hostnames, host_claims
 from provider.errors import ProviderError
@@ -113,7 +113,7 @@ def screened_hostnames(cluster: Cluster, *, namespace: str, blocked: Sequence[st
 
 
 def _problem(hostname: str, claims: dict[str, HostnameClaim], blocked: Sequence[str]) -> str:
-    if not hostname_valid(hostname):
+    if not is_subdomain(hostname):
         return f'invalid hostname "{hostname}"'
     try:
         check_hostnames((hostname,), _NO_OWNER, claims=claims, blocked=blocked)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from aiohttp import web
 
+from lease.go_json import go_json
 from provider.gateway.errors import AuthError, GatewayError
 
-__all__ = ["empty", "go_json", "json_answer", "refusal", "text_error"]
-
-
-def go_json(value: Any) -> str:
-    """Compact JSON as Go's encoder writes it: `<`, `>`, `&` and the two line separators escaped, other text
-    unchanged.
-    """
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+__all__ = ["empty", "json_answer", "refusal", "text_error"]
 
 
 def json_answer(value: Any) -> web.Response:

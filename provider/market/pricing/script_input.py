@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from lease.go_json import go_json
 from lease.gpus import parse_gpu_request
 from lease.groups import ResourceUnit
 from lease.resources import EndpointKind, Price, Resources
@@ -11,8 +10,6 @@ from lease.resources import EndpointKind, Price, Resources
 __all__ = ["PRICE_PRECISION", "script_input"]
 
 PRICE_PRECISION = 6
-_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""Go's encoder escapes these and nothing else that is printable."""
 
 
 def script_input(units: tuple[ResourceUnit, ...], most: Price) -> str:
@@ -22,7 +19,7 @@ def script_input(units: tuple[ResourceUnit, ...], most: Price) -> str:
         "price": {"denom": most.denom, "amount": f"{most.amount:.18f}"},
         "price_precision": PRICE_PRECISION,
     }
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED) + "\n"
+    return go_json(document) + "\n"
 
 
 def _unit(unit: ResourceUnit) -> dict[str, object]:
