@@ -1,5 +1,5 @@
-"""What is rented? Ids, resources, attributes, SDL, manifest and its hash, and `LeaseSpec`, the one handover to the
-engine.
+"""What is rented: ids, resources, attributes, SDL, manifest and its hash, and `LeaseSpec`, the engine's only input.
 
-Pure data and pure functions: no I/O, no clock, no randomness. Imports nothing else of this project.
+The package holds pure data and pure functions: no I/O, no clock, no randomness. It imports nothing else of this
+project.
 """

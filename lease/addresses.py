@@ -1,4 +1,4 @@
-"""Leased IPs: the key by which one tenant's exposes share an address, and the names made from it
+"""Leased IPs: the key by which exposes of one tenant share an address, and the names made from the key
 (kubernetes-objects.md §2.8).
 """
 
@@ -15,8 +15,8 @@ _PLAIN = re.compile(r"[a-z0-9-]+")
 
 
 def sharing_key(owner: str, endpoint: str) -> str:
-    """`<owner>-ip-<endpoint>`; an endpoint that is not lower-case letters, digits and dashes is replaced by its hash
-    (24 characters).
+    """`<owner>-ip-<endpoint>`. An endpoint with other characters than lower-case letters, digits and dashes is replaced
+    by its hash of 24 characters.
     """
     if not _PLAIN.fullmatch(endpoint):
         endpoint = base32hex(hashlib.sha256(endpoint.encode()).digest()[:15])

@@ -19,15 +19,15 @@ __all__ = [
 ]
 
 KEY = re.compile(r"[a-zA-Z][\w/.\-]{1,126}[\w*]?", re.ASCII)
-"""What an attribute key of a resource looks like; used with `fullmatch` (sdl-and-manifest.md §1.10)."""
+"""The form of an attribute key of a resource, for `fullmatch` (sdl-and-manifest.md §1.10)."""
 
 _ANY = None
 _Token = tuple[bool, tuple[tuple[str, str], ...]] | None
-"""One pattern character: None is `?`; else (negated, ranges). A literal is one range from itself to itself."""
+"""One character of a pattern: None for `?`, else (negated, ranges). A literal is one range from itself to itself."""
 
 
 def _class_token(pattern: str, at: int) -> tuple[_Token, int] | None:
-    """The class that starts behind `[` at `at`; None when it is not well formed."""
+    """The class that starts behind `[` at `at`; None when it is malformed."""
     negated = pattern[at : at + 1] == "^"
     at += negated
     ranges: list[tuple[str, str]] = []
@@ -43,7 +43,7 @@ def _class_token(pattern: str, at: int) -> tuple[_Token, int] | None:
 
 
 def _class_bound(pattern: str, at: int) -> tuple[str, int]:
-    """One end of a range, "" when none can stand here."""
+    """One end of a range; "" when none can stand here."""
     char = pattern[at : at + 1]
     if char in ("", "-", "]"):
         return "", at
@@ -54,7 +54,7 @@ def _class_bound(pattern: str, at: int) -> tuple[str, int]:
 
 @lru_cache(maxsize=4096)
 def _chunks(pattern: str) -> tuple[tuple[_Token, ...], ...] | None:
-    """The pattern cut at its stars, or None when it is malformed (then it matches nothing)."""
+    """The pattern cut at its stars; None when it is malformed, so that it matches nothing."""
     chunks: list[list[_Token]] = [[]]
     at = 0
     while at < len(pattern):
@@ -95,10 +95,11 @@ def _fits(chunk: Sequence[_Token], name: str, at: int) -> bool:
 
 
 def glob_match(pattern: str, name: str) -> bool:
-    """File-path globbing: `*` and `?` never cross `/`, `[a-z]` and `[^a-z]` are classes, `\\` escapes, a bad pattern
-    matches nothing.
+    r"""Whether `name` matches the pattern as a file path would: `*` and `?` never cross `/`, `[a-z]` and `[^a-z]` are
+    classes, `\` escapes, a malformed pattern matches nothing.
 
-    Takes the first place where each part between stars fits, so hostile patterns cost at most pattern x name steps.
+    Each part between two stars takes the first place where it fits, so a hostile pattern costs at most pattern x name
+    steps.
     """
     if not any(char in pattern for char in "*?[\\"):
         return pattern == name
@@ -119,29 +120,31 @@ def glob_match(pattern: str, name: str) -> bool:
 
 
 def attribute_matches(wanted: Attribute, offered: Attribute) -> bool:
-    """Only the requiring side is a pattern; values are equal as text."""
+    """Whether the offered attribute fits the wanted one. Only the wanted key is a pattern; values are equal as text."""
     return wanted.value == offered.value and glob_match(wanted.key, offered.key)
 
 
 def subset(wanted: Iterable[Attribute], offered: Sequence[Attribute]) -> bool:
-    """Every wanted attribute is matched by some offered one; nothing wanted: True."""
+    """Whether some offered attribute matches each wanted one; True when nothing is wanted."""
     return all(any(attribute_matches(want, offer) for offer in offered) for want in wanted)
 
 
 def any_match(wanted: Iterable[Attribute], offered: Sequence[Attribute]) -> bool:
-    """At least one wanted attribute is matched; nothing wanted: False."""
+    """Whether some offered attribute matches at least one wanted attribute; False when nothing is wanted."""
     return any(attribute_matches(want, offer) for want in wanted for offer in offered)
 
 
 def parse_bool(text: str) -> bool | None:
-    """1 t T TRUE true True and 0 f F FALSE false False; None for anything else, which callers count as unset."""
+    """True for 1 t T TRUE true True, False for 0 f F FALSE false False, None for anything else, which callers count as
+    unset.
+    """
     if text in ("1", "t", "T", "TRUE", "true", "True"):
         return True
     return False if text in ("0", "f", "F", "FALSE", "false", "False") else None
 
 
 def attribute_keys_valid(attributes: Sequence[Attribute]) -> str:
-    """Empty when the keys of a resource's attributes are well formed and unique, else what is wrong with them."""
+    """The problem with the keys of a resource's attributes; empty when they are well formed and unique."""
     for item in attributes:
         if not KEY.fullmatch(item.key):
             return f"attribute has invalid key {item.key!r}"
@@ -160,8 +163,8 @@ def _storage_groups(offered: Sequence[Attribute]) -> list[list[Attribute]]:
 
 
 def has_capabilities(resources: Resources, offered: Sequence[Attribute]) -> bool:
-    """Whether a provider's attributes promise the storage classes and one of the GPUs a unit asks for (bidding.md
-    §3.2).
+    """Whether a provider's attributes promise the storage classes of a unit and one of the GPUs that it requests
+    (bidding.md §3.2).
     """
     groups = _storage_groups(offered)
     for volume in resources.storage or ():

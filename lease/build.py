@@ -1,8 +1,8 @@
-"""The one pure function that makes a `LeaseSpec` (docs/architecture.md §4): what was rented, where it was placed, on
-which cluster.
+"""The one pure function that makes a `LeaseSpec` from the manifest, the reservation and the cluster
+(docs/architecture.md §4).
 
-Requests, limits and environment follow kubernetes-objects.md §2.5, hostnames §2.9 and §6, addresses §2.8. It refuses
-what does not fit, whatever was checked before: its output reaches nodes and the shared edge.
+Requests, limits and environment follow kubernetes-objects.md §2.5, hostnames §2.9 and §6, addresses §2.8. The function
+checks every value again, whatever was checked before, because its output reaches nodes and the shared HTTP edge.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = ["SpecSettings", "committed", "lease_spec", "sharing_keys"]
 
 
 class SpecSettings(BaseModel):
-    """The provider's settings that shape a lease. Overcommit in percent: 50 means a request is two thirds of what is
-    rented.
+    """The provider's settings that shape a lease. Overcommit in percent: 50 means that a request is two thirds of the
+    rented amount.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,9 +64,9 @@ class _Context:
 
 
 def committed(value: int, overcommit_percent: int) -> int:
-    """What is requested of a node for `value` rented, at least 1: value / (1 + percent/100), halves rounded up.
+    """The request for `value` rented, at least 1: value / (1 + percent/100), halves rounded up.
 
-    The Go provider divides the percentage as an integer, so that anything below 100 has no effect
+    The Go provider divides the percentage as an integer, so that a percentage below 100 has no effect
     (kubernetes-objects.md Q16).
     """
     if overcommit_percent <= 0:
@@ -76,7 +76,7 @@ def committed(value: int, overcommit_percent: int) -> int:
 
 
 def sharing_keys(owner: str, group: Group) -> tuple[str, ...]:
-    """The keys for which `lease_spec` needs an address, each once, in order."""
+    """The keys for which `lease_spec` needs an address, in order, without repetition."""
     exposes = (expose for service in group.services or () for expose in service.expose or ())
     return tuple(dict.fromkeys(sharing_key(owner, expose.ip) for expose in exposes if expose.global_ and expose.ip))
 
@@ -93,11 +93,11 @@ def lease_spec(
     withheld: frozenset[str] = frozenset(),
     previous: LeaseSpec | None = None,
 ) -> LeaseSpec:
-    """Everything the lease's stack needs.
+    """The spec of one lease.
 
-    `resource_version` is the Manifest object's; a service that is the same as in `previous` keeps the one it had, so
-    it does not roll. `placements` holds the chosen card by resource id, `addresses` the leased address by sharing
-    key, `withheld` the hostnames another lease of the same owner keeps. Raises `SpecRefused`.
+    `resource_version` is the Manifest object's. A service that is the same as in `previous` keeps the version it had,
+    so that it does not roll. `placements` holds the reserved card by resource id, `addresses` the leased address by
+    sharing key, `withheld` the hostnames that another lease of the same owner keeps. Raises `SpecRefused`.
     """
     try:
         check_for_provider(group, require_hosts=False)
@@ -119,7 +119,7 @@ def lease_spec(
 
 
 def _service(context: _Context, service: Service) -> ServiceSpec:
-    """One service, with its previous resource version if nothing about it changed."""
+    """One service; it keeps its previous resource version if nothing else about it changed."""
     resources, settings = service.resources, context.settings
     volumes = tuple(_volumes(service))
     gpu = _gpu(context, service)
@@ -165,7 +165,7 @@ def _kind(volume: Volume) -> VolumeKind:
 
 
 def _volumes(service: Service) -> Iterator[VolumeSpec]:
-    """In the manifest's order, each with its mount if it has one."""
+    """The volumes in the manifest's order, each with its mount if it has one."""
     mounts = {mount.name: mount for mount in (service.params and service.params.storage) or ()}
     for volume in service.resources.storage or ():
         mount = mounts.get(volume.name)
@@ -198,7 +198,9 @@ def _runtime_class(gpu: GpuPlacement | None, settings: SpecSettings) -> str:
 
 
 def _environment(context: _Context, service: Service) -> Iterator[EnvironmentVariable]:
-    """The tenant's variables, then ours where the tenant did not set the name (kubernetes-objects.md §2.5.1)."""
+    """The tenant's variables, then the provider's where the tenant did not set the name (kubernetes-objects.md
+    §2.5.1).
+    """
     names = set()
     for entry in service.env or ():
         name, _, value = entry.partition("=")
@@ -246,7 +248,9 @@ def _credentials(credentials: Credentials | None) -> RegistryCredentials | None:
 
 
 def _edge_options(options: HttpOptions) -> dict[str, object]:
-    """A body size of 0 says that no options were given: then all of them fall back (kubernetes-objects.md §2.9)."""
+    """The HTTP options. A body size of 0 means that none were given, so that all take their defaults
+    (kubernetes-objects.md §2.9).
+    """
     if options.max_body_size == 0:
         options = HttpOptions(next_timeout=60000)
     return {
@@ -263,7 +267,7 @@ def _edge_options(options: HttpOptions) -> dict[str, object]:
 def _hostnames(
     lease: LeaseId, services: Sequence[Service], settings: SpecSettings, withheld: frozenset[str]
 ) -> Iterator[HostnameSpec]:
-    """Listed hosts, lower case, then the provider's own name for the service; each once."""
+    """The listed hosts in lower case, then the provider's own name for the service, without repetition."""
     taken = set(withheld)
     for service in services:
         for expose in service.expose or ():
@@ -293,7 +297,9 @@ def _hostname(service: Service, expose: Expose, host: str) -> HostnameSpec:
 
 
 def _leased_ips(lease: LeaseId, services: Sequence[Service], addresses: Mapping[str, str]) -> Iterator[LeasedIpSpec]:
-    """One per global expose that names an IP; of two on one address, port and protocol the first one stands."""
+    """One leased IP for each global expose that names an IP. Of two exposes with the same address, port and protocol
+    the first one counts.
+    """
     taken: set[tuple[str, int, str]] = set()
     for service in services:
         for expose in service.expose or ():

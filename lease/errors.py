@@ -1,5 +1,5 @@
-"""What can be wrong with what a tenant sends, and with a lease that is asked for. Each text says what, where and
-what to do.
+"""Errors in what a tenant sends, and in a lease that cannot be built. Each text says what is wrong, where, and what to
+do.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ __all__ = [
 
 
 class LeaseError(Exception):
-    """Root of everything `lease` raises on purpose."""
+    """Base of the errors of this package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing wrong in a document. `line` and `column` count from 1; `path` is dotted
-    (`services.web.expose[0].port`).
-    """
+    """One error in a document. `line` and `column` count from 1; `path` is dotted (`services.web.expose[0].port`)."""
 
     file: str
     line: int
@@ -45,7 +43,9 @@ class Finding:
 
 
 class SdlInvalid(LeaseError):
-    """An SDL that cannot be deployed. `findings` is never empty; the first is the one the Go parser would report."""
+    """An SDL that cannot be deployed. `findings` is never empty; the first is the one that the Go parser would
+    report.
+    """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("\n".join(str(finding) for finding in findings))
@@ -53,8 +53,8 @@ class SdlInvalid(LeaseError):
 
 
 class ManifestErrorKind(StrEnum):
-    """Which family of refusal. The gateway answers 422 to all of them; Go's 500 for PLAIN (sdl-and-manifest.md §5.6) is
-    a row of docs/differences.md.
+    """The family of a refusal. The gateway answers all of them with 422; Go's 500 for PLAIN (sdl-and-manifest.md §5.6)
+    is a row of docs/differences.md.
     """
 
     DECODE = "decode"
@@ -73,10 +73,10 @@ _PREFIXES = {
 
 
 class ManifestRefused(LeaseError):
-    """A manifest the provider does not take. `str()` is the body of the answer, without its final newline.
+    """A manifest that the provider does not take. `str()` is the body of the answer, without its final newline.
 
-    `service` and `field` say where, for whoever can point into a document: `field` is one of `name`, `image`,
-    `resources`, `env`, `expose`, `port`, `proto`, `hosts`, or empty; `value` the text that was refused.
+    `service` and `field` name the place, for callers that can point into a document: `field` is one of `name`, `image`,
+    `resources`, `env`, `expose`, `port`, `proto`, `hosts`, or empty. `value` is the refused text.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ManifestRefused(LeaseError):
 
 
 class GroupsInvalid(LeaseError):
-    """Group specs the chain would not take (sdl-and-manifest.md §4.3). `unit` is the resource id, 0 for the whole
+    """Group specs that the chain would not take (sdl-and-manifest.md §4.3). `unit` is the resource id, 0 for the whole
     group.
 
     `field` is one of `cpu`, `memory`, `storage`, `gpu`, `price`, `id`, `name`, or empty.
@@ -105,6 +105,6 @@ class GroupsInvalid(LeaseError):
 
 
 class SpecRefused(LeaseError):
-    """No LeaseSpec can be made from this manifest, reservation and cluster; the text names the service and the
-    value.
+    """No `LeaseSpec` can be made from this manifest, reservation and cluster. The text names the service and
+    the value.
     """

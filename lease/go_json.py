@@ -1,7 +1,7 @@
 """JSON as Go's `encoding/json` writes and reads it: first value only, its error texts, bad UTF-8 replaced, bounded
 depth.
 
-Python's C decoder does the work; only a text it refuses is walked again, slowly, to say what Go would say.
+Python's C decoder reads the text. A text that it refuses is read again, slowly, to find the error that Go would report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["GoSyntaxError", "Members", "Number", "Value", "escape_html", "first_
 _ESCAPED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 
 EXACT_BYTES = 32 * 1024
-"""Up to here a syntax error is told in Go's words; walking further would take a tenant's nonsense too long."""
+"""The largest text whose syntax error is reported in Go's words; a larger one would take too long to read again."""
 
 
 class GoSyntaxError(ValueError):
@@ -37,7 +37,7 @@ Value = Members | list[object] | Number | str | bool | None
 
 
 def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Go replaces every single bad byte; Python's own handler would replace a run at once."""
+    """U+FFFD for one bad byte, as Go replaces them; Python's own handler replaces a run of them at once."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "\ufffd" * (error.end - error.start), error.end
@@ -72,7 +72,9 @@ def first_value(body: bytes | str) -> Value:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Lone surrogates cannot be encoded again; Go reads each as U+FFFD. The depth was bounded by the decoder."""
+    """The value with U+FFFD for each lone surrogate, as Go reads them; a lone surrogate cannot be encoded again. The
+    decoder has bounded the depth.
+    """
     if type(value) is str:
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, Members):
@@ -81,7 +83,7 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def kind_of(value: object) -> str:
-    """Go's word for a JSON value in its type errors."""
+    """Go's name for the kind of a JSON value in type errors."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, Number):
@@ -119,7 +121,7 @@ def _quoted(byte: int) -> str:
 
 
 class _Scanner:
-    """One walk over a text that is known to be wrong."""
+    """One pass over a text that is known to be wrong."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -131,7 +133,7 @@ class _Scanner:
         raise GoSyntaxError(f"invalid character {_quoted(self.text[self.at])} {context}")
 
     def peek(self) -> bytes:
-        """The next byte that is not blank, b"" at the end."""
+        """The next byte that is not blank; b"" at the end."""
         while self.text[self.at : self.at + 1] in (b" ", b"\t", b"\n", b"\r") and self.at < len(self.text):
             self.at += 1
         return self.text[self.at : self.at + 1]
@@ -208,7 +210,7 @@ class _Scanner:
 
 
 def _open(scanner: _Scanner, stack: list[bytes]) -> bool:
-    """Step into the bracket that comes next; True when the value that it began is already complete (`{}`, `[]`)."""
+    """Step into the next bracket; True when the value that it begins is already complete (`{}`, `[]`)."""
     bracket = scanner.peek()
     scanner.at += 1
     if scanner.peek() == (b"}" if bracket == b"{" else b"]"):

@@ -1,4 +1,4 @@
-"""GPU requests: what an attribute such as `vendor/nvidia/model/a100/ram/80Gi/interface/sxm` asks for (bidding.md
+"""GPU requests: the meaning of an attribute such as `vendor/nvidia/model/a100/ram/80Gi/interface/sxm` (bidding.md
 §4.5).
 """
 
@@ -19,8 +19,8 @@ _NUMBER = re.compile(r"(\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:[eE]([-+]?\d{1,2}))?",
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """`model` `*` is any model of the vendor; `memory_size` ("80Gi") and `interface` ("pcie", "sxm") are empty when
-    not asked for.
+    """`model` `*` is any model of the vendor. `memory_size` ("80Gi") and `interface` ("pcie", "sxm") are empty when not
+    requested.
     """
 
     vendor: str
@@ -30,8 +30,8 @@ class GpuRequest:
 
 
 def whole_gibibytes(text: str) -> str | None:
-    """`81920Mi` to `80Gi`, `1.5Gi` to `1Gi`, `80` (bytes) to `0Gi`; None unless a number with a binary suffix or
-    none.
+    """A size in whole Gi: `80Gi` for `81920Mi`, `1Gi` for `1.5Gi`, `0Gi` for `80` (bytes); None for text that is no
+    number with a binary suffix or without one.
     """
     suffix = text[-2:] if text[-2:] in _UNITS else ""
     number = _NUMBER.fullmatch(text.removesuffix(suffix))
@@ -49,10 +49,10 @@ def gpu_key(request: GpuRequest) -> str:
 
 
 def parse_gpu_request(key: str) -> GpuRequest | None:
-    """None where the Go provider has no use for the key: other vendors, a bad size or interface, an odd number of
-    parts.
+    """The request in an attribute key; None where the Go provider ignores the key: another vendor, a bad size or
+    interface, an odd number of parts.
 
-    Unknown further pairs are ignored; a size is normalised to whole Gi.
+    Unknown further pairs are ignored. A size is given in whole Gi.
     """
     parts = key.split("/")
     if len(parts) < 4 or len(parts) % 2 or parts[0] != "vendor" or parts[2] != "model" or not parts[3]:
@@ -66,7 +66,7 @@ def parse_gpu_request(key: str) -> GpuRequest | None:
 
 
 def parse_gpu_requests(attributes: Iterable[Attribute]) -> tuple[GpuRequest, ...] | None:
-    """All requests of a unit in order; None when one cannot be read (then no node fits)."""
+    """All requests of a unit in order; None when one cannot be read, so that no node fits."""
     requests = tuple(parse_gpu_request(item.key) for item in attributes)
     if any(request is None for request in requests):
         return None

@@ -1,4 +1,4 @@
-"""Group specs: what a deployment asks of the market, one per placement (sdl-and-manifest.md §2)."""
+"""Group specs: what a deployment requests from the market, one for each placement (sdl-and-manifest.md §2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["GroupSpec", "Requirements", "ResourceUnit", "SignedBy"]
 
 @dataclass(frozen=True, slots=True)
 class SignedBy:
-    """Auditors (bech32); None where the document said nothing (JSON null)."""
+    """Auditors (bech32); None where the document gave none (JSON null)."""
 
     all_of: tuple[str, ...] | None = None
     any_of: tuple[str, ...] | None = None
@@ -25,7 +25,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUnit:
-    """`count` replicas of `resources`, each at most at `price` per block."""
+    """`count` replicas of `resources`, each for at most `price` per block."""
 
     resources: Resources
     count: int

@@ -24,7 +24,7 @@ def _unit_value(unit: ResourceUnit) -> dict[str, Any]:
 
 
 def groups_value(groups: Sequence[GroupSpec]) -> list[dict[str, Any]]:
-    """As JSON values, members in Go's order; amounts with 18 decimals."""
+    """The group specs as JSON values, members in Go's order; amounts with 18 decimals."""
     return [
         {
             "name": group.name,
@@ -71,8 +71,8 @@ def _unit(value: Mapping[str, Any]) -> ResourceUnit:
 
 
 def groups_from_value(value: Sequence[Mapping[str, Any]]) -> tuple[GroupSpec, ...]:
-    """Back from `groups_value` (our own output or a fixture, not a tenant's text: KeyError and the like pass
-    through).
+    """The group specs of a `groups_value`. It expects a value of this project or a fixture, not a tenant's: `KeyError`
+    and the like pass through.
     """
     return tuple(
         GroupSpec(

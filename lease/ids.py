@@ -1,4 +1,4 @@
-"""Identifiers of the market (chain.md §2) and the names that Kubernetes objects get from them (kubernetes-objects.md
+"""Identifiers of the market (chain.md §2), and the names of Kubernetes objects made from them (kubernetes-objects.md
 §1.1).
 """
 
@@ -42,7 +42,7 @@ class GroupId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OrderId:
-    """One request of a group for a provider; oseq counts from 1 and grows with every closed order of the group."""
+    """One order of a group; oseq counts from 1 and grows with every closed order of the group."""
 
     owner: str
     dseq: int
@@ -67,7 +67,7 @@ class OrderId:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LeaseId:
-    """A bid or the lease it became. bseq is always 0 on chain and has no place in the text form (chain.md §2)."""
+    """A bid, or the lease it became. bseq is always 0 on chain and not part of the text form (chain.md §2)."""
 
     owner: str
     dseq: int
@@ -101,13 +101,14 @@ def base32hex(data: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def namespace_name(lease: LeaseId) -> str:
-    """Namespace, Manifest object and stack name of a lease: base32hex of SHA-224 of its text form, 45 characters.
+    """The name of a lease's namespace, Manifest object and stack: base32hex of the SHA-224 of its text form, 45
+    characters.
 
-    Remembered: every look at a lease asks for it many times.
+    The result is cached, since every pass over a lease uses it many times.
     """
     return base32hex(hashlib.sha224(str(lease).encode()).digest())
 
 
 def auto_hostname(lease: LeaseId, service: str, domain: str) -> str:
-    """The hostname a service gets under the provider's ingress domain (kubernetes-objects.md §6)."""
+    """The hostname that a service gets under the provider's ingress domain (kubernetes-objects.md §6)."""
     return f"{base32hex(uuid.uuid5(uuid.NAMESPACE_DNS, f'{lease}{service}').bytes)}.{domain}"

@@ -1,6 +1,6 @@
-"""The manifest: what a tenant sends to the provider after taking its bid (sdl-and-manifest.md §3).
+"""The manifest: what a tenant sends to the provider after it has taken the provider's bid (sdl-and-manifest.md §3).
 
-None and an empty tuple differ wherever JSON's null and [] reach the hash.
+None and an empty tuple differ wherever JSON's null and [] affect the hash.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """Milliseconds and bytes; defaults and maxima in sdl-and-manifest.md §1.5. `next_cases` empty is omitted from
-    the JSON.
+    """Times in milliseconds, sizes in bytes; defaults and maxima in sdl-and-manifest.md §1.5. An empty `next_cases` is
+    left out of the JSON.
     """
 
     max_body_size: int = 1048576
@@ -40,7 +40,7 @@ class HttpOptions:
 
 @dataclass(frozen=True, slots=True)
 class Expose:
-    """One way into a service. `external_port` 0 means the same as `port`."""
+    """One way to reach a service. `external_port` 0 means the same as `port`."""
 
     port: int
     external_port: int = 0
@@ -58,7 +58,7 @@ class Expose:
 
     @property
     def is_ingress(self) -> bool:
-        """Served by the shared HTTP edge: TCP, global, external port 80 (kubernetes-objects.md §2.7)."""
+        """Whether the shared HTTP edge serves it: TCP, global, external port 80 (kubernetes-objects.md §2.7)."""
         return self.global_ and self.proto.upper() == "TCP" and self.effective_port == 80
 
 

@@ -1,7 +1,6 @@
-"""A tenant's JSON to a manifest, as leniently as Go reads it (sdl-and-manifest.md §5.1), with Go's texts for what it
-refuses.
+"""A tenant's JSON to a manifest, as leniently as Go reads it (sdl-and-manifest.md §5.1), with Go's texts for refusals.
 
-Names match without case, unknown members and everything after the first value are ignored, null leaves a field alone
+Names match without case. Unknown members and everything after the first value are ignored. null leaves a field as it is
 or makes a list null. A repeated member replaces the earlier one (Go would merge two objects; no client writes that).
 """
 
@@ -31,21 +30,21 @@ from lease.resources import Attribute, Endpoint, EndpointKind, Resources, Volume
 __all__ = ["MAX_MANIFEST_BYTES", "manifest_from_json", "resources_from_value"]
 
 MAX_MANIFEST_BYTES = 1024 * 1024
-"""Ours: as much as an SDL may hold."""
+"""This provider's own limit: the size that an SDL may have."""
 
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]*|0[bB][01]+|[1-9][0-9]*)")
 _MAX_BITS = 256
 
 
 class _Where(NamedTuple):
-    """The Go struct a member belongs to and the dotted way to it, for error texts."""
+    """The Go struct that a member belongs to and the dotted path to the member, for error texts."""
 
     struct: str = ""
     path: str = ""
 
 
 class _Type(NamedTuple):
-    """A Go struct: the name for texts, the name inside it, its members."""
+    """A Go struct: its name in error texts, its name inside that struct, its members."""
 
     name: str
     members: Mapping[str, Callable[[object, _Where], object]]
@@ -56,7 +55,7 @@ class _Type(NamedTuple):
 
 
 _KEEP: Any = object()
-"""null for a field that is no list and no pointer: Go leaves it as it was."""
+"""null for a field that is neither list nor pointer: Go leaves the field as it is."""
 
 
 def _refused(text: str) -> ManifestRefused:
@@ -133,12 +132,12 @@ def _texts(value: object, where: _Where) -> object:
 
 
 def _folded(name: str) -> str:
-    """Go's simple folding of the letters of our member names: only long s and the Kelvin sign fold to ASCII."""
+    """Go's simple case folding of member names: of other letters only long s and the Kelvin sign fold to ASCII."""
     return name.replace("\u017f", "s").lower()
 
 
 def _members(value: object, where: _Where, go: _Type) -> dict[str, Any]:
-    """Decoded members by their JSON name; those that are absent or null-and-kept are not in it."""
+    """Decoded members by their JSON name, without members that are absent or null and keep their value."""
     if value is None:
         return {}
     if not isinstance(value, Members):
@@ -201,7 +200,7 @@ def _resources(value: object, where: _Where) -> Resources:
 
 
 def resources_from_value(value: object) -> Resources:
-    """One unit from plain JSON values (dicts and lists), as group specs carry it."""
+    """One unit from plain JSON values (dicts and lists), as group specs hold it."""
     return _resources(first_value(json.dumps(value)), _Where())
 
 
@@ -351,7 +350,7 @@ _GROUP = _Type("v2beta3.Group", {"name": _text, "services": _list(_service, "v2b
 
 
 def manifest_from_json(body: bytes | str) -> Manifest:
-    """The manifest in `body`. Raises `ManifestRefused` of kind DECODE with Go's text; null and no groups give ()."""
+    """The manifest in `body`; () for null and for no groups. Raises `ManifestRefused` of kind DECODE with Go's text."""
     if len(body) > MAX_MANIFEST_BYTES:
         raise _refused(f"manifest of {len(body)} bytes; at most {MAX_MANIFEST_BYTES} are read")
     try:

@@ -1,4 +1,4 @@
-"""Manifest to JSON and its hash, byte for byte as the Go code writes them (sdl-and-manifest.md §3.1-3.4)."""
+"""A manifest to JSON and to its hash, byte for byte as the Go code writes them (sdl-and-manifest.md §3.1-3.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def attributes_value(attributes: Sequence[Attribute]) -> list[dict[str, str]]:
-    """An empty key or value is left out."""
+    """Attributes as JSON values; an empty key or value is left out."""
     return [{name: text for name, text in (("key", item.key), ("value", item.value)) if text} for item in attributes]
 
 
@@ -33,7 +33,7 @@ def _with_attributes(value: dict[str, Any], attributes: Sequence[Attribute]) -> 
 
 
 def resources_value(resources: Resources) -> dict[str, Any]:
-    """One unit, in Go's field order; shared by manifests and group specs."""
+    """One unit, in Go's field order, for manifests and group specs."""
     cpu = _with_attributes({"units": {"val": str(resources.cpu_milli)}}, resources.cpu_attributes)
     memory = _with_attributes({"size": {"val": str(resources.memory_bytes)}}, resources.memory_attributes)
     gpu = _with_attributes({"units": {"val": str(resources.gpu_units)}}, resources.gpu_attributes)

@@ -1,4 +1,4 @@
-"""Text of tenants, nodes and registries on its way to a terminal."""
+"""Text of tenants, nodes and registries, made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _KEPT = "\t\n"
 
 
 def printable(text: str) -> str:
-    """`text` without characters that could steer a terminal or turn its direction; line breaks and tabs stay.
+    """`text` with U+FFFD for each character that could steer a terminal or turn its direction; line breaks and tabs
+    stay.
 
-    Each is shown as U+FFFD, so that a reader sees that something was there.
+    The replacement shows a reader that a character was there.
     """
     if text.isprintable():
         return text
@@ -18,5 +19,5 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """The same of a text that must stay one line, since another could pretend to be ours: a break is shown as `\\n`."""
+    r"""`printable` text as one line: a line break is shown as `\n`, so that no text can imitate a line of Lessor."""
     return printable(text).replace("\n", "\\n")

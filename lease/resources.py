@@ -11,14 +11,14 @@ __all__ = ["Attribute", "Endpoint", "EndpointKind", "Price", "Resources", "Volum
 
 @dataclass(frozen=True, slots=True, order=True)
 class Attribute:
-    """A key and a value; keys are patterns only on the requiring side (bidding.md §3.1)."""
+    """A key and a value; a key is a pattern only on the requiring side (bidding.md §3.1)."""
 
     key: str
     value: str
 
 
 class EndpointKind(IntEnum):
-    """What a global expose asks for (chain.md §3)."""
+    """The kind of endpoint that a global expose requests (chain.md §3)."""
 
     SHARED_HTTP = 0
     RANDOM_PORT = 1
@@ -33,7 +33,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One storage entry. `attributes` sorted by key: `class` before `persistent`."""
+    """One storage entry. `attributes` are sorted by key: `class` before `persistent`."""
 
     name: str
     size_bytes: int
@@ -53,9 +53,9 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one replica gets. `id` joins a manifest service with its unit in the order.
+    """The resources of one replica. `id` connects a manifest service with its unit in the order.
 
-    `storage` and `endpoints` are None where a document said null, which reaches the hash; SDLs always give lists.
+    `storage` and `endpoints` are None where a document had null, which affects the hash; SDLs always give lists.
     `absent` names those of cpu, memory and gpu that a tenant's JSON left out or set to null; such a manifest is
     refused.
     """

@@ -1,8 +1,8 @@
-"""`LeaseSpec`: everything a lease stack needs and nothing else (docs/architecture.md §4).
+"""`LeaseSpec`: everything that a lease's stack needs and nothing else (docs/architecture.md §4).
 
-It crosses a process (daemon to stack worker) and a wire (the Secret `applied-<namespace>`), so it is a pydantic
-model with one canonical JSON text and one content hash. Same hash as last applied and no drift: nothing to do, no
-process started.
+It goes from the daemon to a stack worker, and into the Secret `applied-<namespace>`, so it is a pydantic model with one
+canonical JSON text and one content hash. When the hash equals the last applied one and nothing drifted, there is
+nothing to do and no process is started.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ BUILDER_VERSION = 2
 
 
 def _unset(value: object) -> bool:
-    """What came later than the first specs and is not set stays out of the JSON, so that hashes stay."""
+    """Whether a field is not set. Fields that were added after the first specs stay out of the JSON then, so that
+    hashes stay the same.
+    """
     return not value
 
 
@@ -56,8 +58,8 @@ class IngressMode(StrEnum):
 
 
 class VolumeKind(StrEnum):
-    """Where a volume lives: the container's own disk, memory (emptyDir medium Memory), or a claim that survives the
-    pod.
+    """Where a volume is: on the container's own disk, in memory (emptyDir of medium Memory), or in a claim that
+    outlives the pod.
     """
 
     EPHEMERAL = "ephemeral"
@@ -66,7 +68,7 @@ class VolumeKind(StrEnum):
 
 
 class EnvironmentVariable(_Model):
-    """A tenant's variable. The value is secret from the first day."""
+    """A tenant's variable. Its value is always handled as a secret."""
 
     name: str
     value: SecretStr
@@ -88,7 +90,7 @@ class RegistryCredentials(_Model):
 
 
 class GpuPlacement(_Model):
-    """The card the reservation chose; `memory_size` ("80Gi") and `interface` only where the tenant asked for them."""
+    """The reserved card; `memory_size` ("80Gi") and `interface` only where the tenant requested them."""
 
     vendor: str
     model: str
@@ -108,7 +110,7 @@ class VolumeSpec(_Model):
 
 
 class PortSpec(_Model):
-    """One expose, in the manifest's order; `index` is its place in the whole list and part of the Kubernetes port
+    """One expose, in the manifest's order. `index` is its place in the whole list and part of the Kubernetes port's
     name.
     """
 
@@ -122,7 +124,7 @@ class PortSpec(_Model):
 
 
 class ServiceSpec(_Model):
-    """One manifest service. Requests are what is committed, limits what the tenant rented (kubernetes-objects.md
+    """One service of the manifest. Requests are the committed amounts, limits the rented ones (kubernetes-objects.md
     §2.5.2).
     """
 
@@ -154,13 +156,13 @@ class ServiceSpec(_Model):
 
     @property
     def persistent(self) -> bool:
-        """A StatefulSet rather than a Deployment."""
+        """Whether the service is a StatefulSet rather than a Deployment."""
         return any(volume.kind is VolumeKind.PERSISTENT for volume in self.volumes)
 
 
 class HostnameSpec(_Model):
-    """One hostname of the lease and where its requests go. Timeouts in ms, sizes in bytes; a `proxy_buffer_size` of 0
-    leaves it to the cluster's.
+    """One hostname of the lease and the service that its requests go to. Timeouts in ms, sizes in bytes; a
+    `proxy_buffer_size` of 0 means the cluster's.
     """
 
     hostname: str
@@ -176,8 +178,8 @@ class HostnameSpec(_Model):
 
 
 class LeasedIpSpec(_Model):
-    """One expose on a leased address. `address` is chosen by us and written to ProviderLeasedIP.status before the
-    stack runs.
+    """One expose on a leased address. The provider chooses `address` and writes it to ProviderLeasedIP.status before
+    the stack runs.
     """
 
     service: str
@@ -189,7 +191,9 @@ class LeasedIpSpec(_Model):
 
 
 class KeptWorkload(_Model):
-    """What another builder made of a service and goes on running: its pods are not replaced because we changed."""
+    """A service's workload as an older builder made it. It keeps running: a new version of Lessor does not replace its
+    pods.
+    """
 
     service: str
     text: SecretStr = Field(description="JSON of the workload's fields that would roll or replace its pods, as found")
@@ -206,7 +210,7 @@ class KeptWorkload(_Model):
 
 
 class ClusterFacts(_Model):
-    """What the cluster is like, for objects that depend on it."""
+    """Facts about the cluster that the objects depend on."""
 
     ingress_mode: IngressMode = IngressMode.INGRESS
     ingress_class: str = "akash-ingress-class"
@@ -235,7 +239,7 @@ class ClusterFacts(_Model):
 
 
 class LeaseSpec(_Model):
-    """One group's lease as objects are made from it."""
+    """One group's lease, as its objects are made from it."""
 
     builder_version: int = BUILDER_VERSION
     lease: LeaseId
@@ -251,12 +255,12 @@ class LeaseSpec(_Model):
 
     @property
     def namespace(self) -> str:
-        """Also the name of the stack."""
+        """The name of the namespace and of the stack."""
         return namespace_name(self.lease)
 
     def canonical_json(self) -> str:
-        """Sorted keys, no blanks; contains the tenant's secrets in clear. Only for the worker's pipe and the applied
-        Secret.
+        """JSON with sorted keys and no blanks. It holds the tenant's secrets in clear and goes only to the worker's
+        pipe and the applied Secret.
         """
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -265,5 +269,5 @@ class LeaseSpec(_Model):
         return cls.model_validate_json(text)
 
     def content_hash(self) -> str:
-        """Hex SHA-256 of the canonical JSON: equal specs make equal objects."""
+        """Hex SHA-256 of the canonical JSON. Equal specs make equal objects."""
         return hashlib.sha256(self.canonical_json().encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What must fit together across the sections of an SDL, in the order in which Go looks (sdl-and-manifest.md §1.15)."""
+"""Checks across the sections of an SDL, in Go's order (sdl-and-manifest.md §1.15)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TEE_TYPES = ("", "cpu", "cpu-gpu")
 
 
 def _placed(document: Document) -> Iterator[tuple[str, str, Deployed]]:
-    """(service, placement, deployed) in the order of everything: services by name, placements by name."""
+    """(service, placement, deployed) in the order of all outputs: services by name, placements by name."""
     for service in sorted(document.deployment):
         for placement in sorted(document.deployment[service]):
             yield service, placement, document.deployment[service][placement]
 
 
 def check_document(reader: Reader, document: Document) -> Fraction | None:
-    """Note every problem, then raise. Returns the reclamation window in seconds."""
+    """Note every problem, then raise if there is any. Returns the reclamation window in seconds."""
     tees: dict[str, str] = {}
     for name, placement, deployed in _placed(document):
         service = document.services.get(name)
@@ -108,7 +108,9 @@ def _check_deployed(
     deployed: Deployed,
     used_ports: dict[tuple[str, int, str], str],
 ) -> None:
-    """Everything one service in one placement names must exist; then its credentials, addresses and storage."""
+    """Check that everything exists which one service in one placement names; then its credentials, addresses and
+    storage.
+    """
     name, placement_name = where
     compute = document.compute.get(deployed.profile)
     placement = document.placements.get(placement_name)
@@ -147,8 +149,8 @@ def _check_credentials(reader: Reader, service: RawService, at: str) -> None:
 def _check_addresses(
     reader: Reader, document: Document, service: str, expose: RawExpose, used_ports: dict[tuple[str, int, str], str]
 ) -> None:
-    """A leased IP needs `global`, a declared endpoint, and a port of its own (compared as written: a Go
-    peculiarity).
+    """Check that a leased IP has `global`, a declared endpoint, and a port of its own (compared as written, as Go
+    does).
     """
     for to in expose.to:
         if not to.ip:
@@ -193,7 +195,7 @@ def _check_storage(reader: Reader, name: str, service: RawService, compute: Comp
 
 
 def _check_mounted(reader: Reader, name: str, service: RawService, volumes: list[Volume]) -> None:
-    """2.0 only: persistent storage needs at least one mount, whichever volume it is for."""
+    """SDL 2.0 only: persistent storage needs at least one mount, of whichever volume."""
     volume = next((volume for volume in volumes if volume.persistent), None)
     if volume is not None:
         text = f"compute.storage.{volume.name} has persistent=true which requires"

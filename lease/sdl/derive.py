@@ -1,4 +1,4 @@
-"""From a checked document to group specs and manifest: order, ids and endpoint numbers (sdl-and-manifest.md §2-3)."""
+"""Group specs and manifest from a checked document: order, ids and endpoint numbers (sdl-and-manifest.md §2-3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOWHERE = (To(),)
 
 @dataclass(slots=True)
 class _Unit:
-    """A unit of a group being collected; in 2.1 several services add to one."""
+    """A unit of a group while it is collected; in 2.1 several services add to one unit."""
 
     profile: str
     compute: Compute
@@ -36,7 +36,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Collected:
-    """A group being collected; `numbers` are the ids of its units by profile."""
+    """A group while it is collected; `numbers` are the ids of its units by profile."""
 
     placement: Placement
     units: list[_Unit] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """`profiles` says which compute profile a unit came from: (placement, resource id) to profile."""
+    """`profiles` maps (placement, resource id) to the compute profile that the unit came from."""
 
     groups: tuple[GroupSpec, ...]
     manifest: tuple[Group, ...]
@@ -55,8 +55,8 @@ class Derived:
 
 
 def _sequence_numbers(document: Document) -> dict[str, int]:
-    """Numbers of the leased IPs: one for every `to` that is not merely global, sorted; a repeated name keeps its
-    last (§2.4).
+    """The numbers of the leased IPs: one for every `to` that is more than global, sorted; a repeated name keeps its
+    last number (§2.4).
     """
     names: list[str] = []
     for name in document.deployment.keys() & document.services:  # a service that is placed nowhere need not exist
@@ -116,7 +116,7 @@ def _params(raw: RawParams) -> Params:
 
 
 def _credentials(service: RawService, *, trim: bool) -> Credentials | None:
-    """2.0 copies the texts and drops the e-mail address; 2.1 keeps it and trims all four (§1.6)."""
+    """The credentials: 2.0 copies the texts and drops the e-mail address, 2.1 keeps it and trims all four (§1.6)."""
     raw = service.credentials
     if raw is None:
         return None
@@ -143,7 +143,9 @@ def _service(
 
 
 def _unit_number(group: _Collected, unit: _Unit, *, merge: bool) -> int:
-    """Id of the unit this service uses: its own, or in 2.1 the one an earlier service made for the same profile."""
+    """The id of the unit that this service uses: its own, or in 2.1 the one that an earlier service made for the same
+    profile.
+    """
     if merge and unit.profile in group.numbers:
         other = group.units[group.numbers[unit.profile] - 1]
         other.count += unit.count

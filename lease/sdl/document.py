@@ -1,7 +1,7 @@
-"""YAML text to nodes that keep the text and the place of every scalar, within limits that no hostile document passes.
+"""YAML text to nodes that keep the text and the place of every scalar, within limits that stop a hostile document.
 
-Ordinary documents go through libyaml's composer. A document that is long, deeply nested or that it refuses is
-composed again from events, iteratively, counting as it goes: nothing recurses over a tenant's nesting.
+Ordinary documents go through libyaml's composer. A document that is long or deeply nested, or that the composer
+refuses, is composed again from events, iteratively and with counters: no recursion follows a tenant's nesting.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "compose", "source_lines"]
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 50_000
-"""A service has some fifty nodes; a deployment's groups must fit one transaction."""
+"""A service has about fifty nodes; a deployment's groups must fit into one transaction."""
 MAX_DEPTH = 64
-"""The grammar itself is eleven deep."""
+"""The SDL's own grammar nests eleven levels."""
 
 _SMALL = 64 * 1024
 _FEW_BRACKETS = 200
@@ -50,7 +50,7 @@ _LONG_INDICATOR_RUN = re.compile(r"(?:[-?:][ \t]+){16,}")
 
 
 class _Parser(CParser):
-    """libyaml without Python's own idea of types: an untagged scalar keeps the empty tag."""
+    """libyaml without Python's own resolution of types: an untagged scalar keeps the empty tag."""
 
     def resolve(self, _kind: type, _value: str | None, _implicit: object) -> str:
         return ""
@@ -61,8 +61,8 @@ class _Parser(CParser):
 
 
 def compose(text: str | bytes, *, file: str) -> Node | None:
-    """The first document's root, None when the stream is empty. Raises `SdlInvalid` for what is not YAML or passes a
-    limit.
+    """The first document's root; None when the stream is empty. Raises `SdlInvalid` for text that is not YAML or
+    exceeds a limit.
     """
     source = _decoded(text, file)
     try:
@@ -82,7 +82,7 @@ def compose(text: str | bytes, *, file: str) -> Node | None:
 
 
 def source_lines(text: bytes) -> list[str]:
-    """The lines of a document as findings count them; [] for what is no text."""
+    """The lines of a document as findings count them; [] for content that is no text."""
     try:
         return _LINE_BREAK.split(_unicode(text)) if b"\0" not in text[2:] or _is_utf16(text) else []
     except UnicodeError:
@@ -90,7 +90,7 @@ def source_lines(text: bytes) -> list[str]:
 
 
 def _place_after(before: str) -> tuple[int, int]:
-    """Line and column, from 1, of what follows this part of a document."""
+    """Line and column, from 1, of the text behind this part of a document."""
     lines = _LINE_BREAK.split(before)
     return len(lines), len(lines[-1]) + 1
 
@@ -158,7 +158,7 @@ def _compose_counted(parser: _Parser, file: str) -> Node | None:
 
 
 def _opened(event: Any, anchors: dict[str, Node | None]) -> tuple[Node, list[Node], str | None]:
-    """A collection that begins; its anchor names nothing until it ends, so that it cannot contain itself."""
+    """Open a collection; its anchor names nothing until the collection ends, so that it cannot contain itself."""
     kind = MappingNode if isinstance(event, MappingStartEvent) else SequenceNode
     if event.anchor is not None:
         anchors[event.anchor] = None

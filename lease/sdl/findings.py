@@ -1,4 +1,4 @@
-"""From problems at nodes to findings with places, in the order in which they are told."""
+"""Findings with places, from problems at nodes, in the order in which they are reported."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lease.errors import Finding
 __all__ = ["Problem", "placed", "shown"]
 
 _LONGEST = 400
-"""Characters of a tenant's text, or of a list of names, that one finding repeats."""
+"""The most characters of a tenant's text, or of a list of names, that one finding repeats."""
 
 
 class Problem(NamedTuple):
-    """`rank` 0 ends Go's decoding at once, 1 is collected while it goes on, 2 is something Go would not get to."""
+    """`rank` 0 ends Go's decoding at once, 1 is collected while decoding goes on, 2 is one that Go would not reach."""
 
     node: Node
     message: str
@@ -28,21 +28,21 @@ class Problem(NamedTuple):
 
 
 def placed(problems: Sequence[Problem], root: Node, *, file: str, decoding: bool) -> list[Finding]:
-    """Each once, as they were noted; while `decoding` in the order of their places, except that the first is the one
-    Go's decoder would tell.
+    """Each finding once, in the order in which they were noted. While `decoding`, in the order of their places, except
+    that the first is the one that Go's decoder would report.
     """
     paths = _paths(root)
     ranked = [(_finding(item, paths, file), item.rank) for item in problems]
     if decoding:
         ranked.sort(key=lambda pair: (pair[0].line, pair[0].column))
-        first = _told_by_go(ranked)
+        first = _reported_by_go(ranked)
         ranked.remove(first)
         ranked.insert(0, first)
     return list(dict.fromkeys(finding for finding, _ in ranked))
 
 
 def shown(node: Node) -> str:
-    """What stands at a node, short enough to be told."""
+    """The content of a node, short enough for a finding."""
     if type(node) is ScalarNode:
         text = _cut(node.value, 60)
         return f'"{text}"' if node.style in ("'", '"') or not text.strip() else text
@@ -61,9 +61,9 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
-def _told_by_go(ranked: list[tuple[Finding, int]]) -> tuple[Finding, int]:
-    """Sections are decoded one after the other; in the first that has problems, one that ends the decoding comes
-    before those that are collected, and what stands in a mapping with a repeated key is not looked at.
+def _reported_by_go(ranked: list[tuple[Finding, int]]) -> tuple[Finding, int]:
+    """Go decodes one section after the other. In the first section with problems, one that ends the decoding comes
+    before those that are collected, and a mapping with a repeated key is not read further.
     """
     section = re.split(r"[.\[]", ranked[0][0].path)[0]
     same = [pair for pair in ranked if re.split(r"[.\[]", pair[0].path)[0] == section]
@@ -89,7 +89,7 @@ def _children(node: Node, path: str) -> Iterator[tuple[Node, str]]:
 
 
 def _paths(root: Node) -> dict[int, str]:
-    """Where every node stands in the document, by identity; an aliased node at its anchor."""
+    """The path of every node in the document, by identity; of an aliased node, the path at its anchor."""
     paths = {id(root): ""}
     waiting = [root]
     while waiting:

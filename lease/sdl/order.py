@@ -1,7 +1,8 @@
 """Go's `sort.Sort` for lists with equal elements (sdl-and-manifest.md Appendix A).
 
-Its order of equals is fixed but not stable, and reaches the hash. Up to 12 elements it is an insertion sort, hence
-stable; with all keys different any sort will do. What is left is the pattern-defeating quicksort, step by step.
+Its order of equal elements is fixed but not stable, and affects the hash. Up to 12 elements it is an insertion sort,
+hence stable. When all keys differ, any sort gives the same result. Otherwise it is the pattern-defeating quicksort,
+repeated here step by step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def go_sorted(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
 
 
 class _Sorter:
-    """The list being sorted: (key, original index); only keys are compared."""
+    """The list during the sort: (key, original index); only keys are compared."""
 
     def __init__(self, data: list[tuple[Any, int]]) -> None:
         self.data = data
@@ -100,7 +101,7 @@ class _Sorter:
         return self._median(places, swaps), swaps[0]
 
     def partial_insertion(self, low: int, high: int) -> bool:
-        """True when the range turns out (nearly) sorted and now is."""
+        """Whether the range was (nearly) sorted; it is sorted then."""
         at = low + 1
         for _ in range(5):
             while at < high and not self.less(at, at - 1):
@@ -178,7 +179,7 @@ class _Sorter:
         self.insertion(low, high)
 
     def _directed_pivot(self, low: int, high: int) -> tuple[int, bool]:
-        """The pivot and whether the range looks increasing; a decreasing one is turned round first."""
+        """The pivot and whether the range looks increasing; a decreasing range is reversed first."""
         pivot, swaps = self.choose_pivot(low, high)
         if swaps == 12:
             self.data[low:high] = self.data[low:high][::-1]

@@ -21,8 +21,8 @@ _WILDCARD = Attribute("vendor/nvidia/model/*", "true")
 
 
 class Compute(NamedTuple):
-    """A compute profile. `members` are the nodes of its resources; `absent` says which of cpu, memory, storage are
-    not given.
+    """A compute profile. `members` are the nodes of its resources; `absent` names those of cpu, memory and storage that
+    are not given.
     """
 
     node: Node
@@ -38,7 +38,7 @@ class Compute(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """`pricing` by profile name; a price that could not be read is left out."""
+    """`pricing` by profile name, without prices that could not be read."""
 
     node: Node
     attributes: tuple[Attribute, ...] | None
@@ -48,7 +48,7 @@ class Placement(NamedTuple):
 
 
 def _pairs(node: Node) -> bool:
-    """Whether there is anything in it: Go walks over the content, and a scalar or [] has none."""
+    """Whether the node has content: Go walks over the content, and a scalar or [] has none."""
     return type(node) is not ScalarNode and bool(node.value)
 
 
@@ -84,7 +84,7 @@ def _gpu_item(reader: Reader, node: Node) -> Attribute:
 
 
 def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
-    """Only `vendor.nvidia` counts; without a model in it, any nvidia card will do."""
+    """The GPU attributes. Only `vendor.nvidia` counts; without a model in it, any nvidia card will do."""
     before = reader.noted
     given = reader.strict(node, ("vendor",), "unsupported attribute ({}) for GPU resource") if _pairs(node) else {}
     vendor = given.get("vendor")
@@ -165,7 +165,7 @@ def _price(reader: Reader, node: Node) -> Price | None:
 
 
 def read_placement(reader: Reader, node: Node) -> Placement:
-    """One placement. Attributes are sorted by key; none at all is null, also when written as {}."""
+    """One placement. Attributes are sorted by key; no attributes are null, also when written as {}."""
     found = reader.entries(node)
     attributes = reader.mapping_of(found.get("attributes"), Reader.text)
     signed_by = reader.entries(found.get("signedBy"))

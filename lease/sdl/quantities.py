@@ -1,7 +1,7 @@
 """Numbers of an SDL: CPU, sizes, prices and durations, with Go's truncations (sdl-and-manifest.md §1.8, §1.11, §1.13).
 
-Every function returns the value, or raises ValueError with what is wrong. Unlike Go's parser nothing wraps around:
-what does not fit 32 bits (CPU) or 64 bits (sizes) is refused.
+Every function returns the value, or raises `ValueError` with the problem. Unlike in Go's parser no number wraps around:
+a number that does not fit 32 bits (CPU) or 64 bits (sizes) is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _number(text: str) -> float:
 
 
 def cpu_milli(text: str) -> int:
-    """`100m` and `0.1` are 100; fractions are cut off. At most 2^32 - 1."""
+    """Thousandths of a CPU: 100 for `100m` and `0.1`. Fractions are cut off. At most 2^32 - 1."""
     if text.endswith("m"):
         if not _DIGITS.fullmatch(text[:-1]):
             raise ValueError(f'parsing "{text[:-1][:40]}": invalid syntax')
@@ -60,7 +60,7 @@ def cpu_milli(text: str) -> int:
 
 
 def byte_size(text: str) -> int:
-    """`1Gi`, `1.5G`, `1e9`: bytes, fractions cut off. Below 2^64."""
+    """Bytes for `1Gi`, `1.5G` or `1e9`. Fractions are cut off. Below 2^64."""
     suffix = text[-2:] if text[-2:] in _SUFFIXES else text[-1:] if text[-1:] in _SUFFIXES else ""
     value = _number(text.removesuffix(suffix) if suffix else text) * _SUFFIXES.get(suffix, 1)
     if value < 0:
@@ -71,7 +71,7 @@ def byte_size(text: str) -> int:
 
 
 def _decimals(text: str) -> str:
-    """Digits and sign as Go puts them together: without the point, 18 decimals. Raises ValueError with its words."""
+    """Digits and sign as Go joins them: without the point, 18 decimals. Raises `ValueError` with Go's text."""
     whole, point, decimals = text.removeprefix("-").partition(".")
     if "." in decimals:
         raise ValueError("invalid decimal string")
@@ -84,7 +84,7 @@ def _decimals(text: str) -> str:
 
 
 def decimal_amount(text: str) -> Decimal:
-    """Digits with at most 18 decimals; no exponent. Above zero."""
+    """An amount above zero: digits with at most 18 decimals and no exponent."""
     if not text:
         raise ValueError("decimal string cannot be empty")
     combined = _decimals(text)
@@ -100,12 +100,12 @@ def decimal_amount(text: str) -> Decimal:
 
 
 def denom_valid(text: str) -> bool:
-    """Any denom of the chain's shape; whether a deployment may be priced in it is another check."""
+    """Whether the text has the form of a denom; whether a deployment may be priced in it is another check."""
     return _DENOM.fullmatch(text) is not None
 
 
 def price(denom: str, amount: str) -> Price:
-    """The amount is looked at first, as in Go."""
+    """The price; the amount is checked before the denom, as in Go."""
     value = decimal_amount(amount)
     if not denom_valid(denom):
         raise ValueError(f"invalid denom: {denom[:40]}")
@@ -113,7 +113,7 @@ def price(denom: str, amount: str) -> Price:
 
 
 def duration_seconds(text: str) -> Fraction:
-    """Go's duration text (`1h30m`, `1.5s`, `100ms`), exact; above zero and within int64 nanoseconds."""
+    """Seconds of Go's duration text (`1h30m`, `1.5s`, `100ms`), exact; above zero and within int64 nanoseconds."""
     rest = text[1:] if text[:1] in "+-" else text
     parts = list(_DURATION_PART.finditer(rest[:200]))
     if not rest or len(rest) > 200 or "".join(part[0] for part in parts) != rest:

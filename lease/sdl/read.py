@@ -1,4 +1,6 @@
-"""`read_sdl`: the passes over a document, in Go's order, and where in it a later check's complaint belongs."""
+"""`read_sdl`: the passes over a document, in Go's order, and the place in the document of each problem that a later
+check finds.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ __all__ = ["Sdl", "read_sdl"]
 
 @dataclass(frozen=True, slots=True)
 class Sdl:
-    """What a document asks for. `version` is the 32-byte hash; the window is the exact Go duration, None when not
-    asked for.
+    """The content of a document. `version` is the 32-byte hash; the window is the exact Go duration, None when none is
+    requested.
     """
 
     groups: tuple[GroupSpec, ...]
@@ -36,10 +38,11 @@ class Sdl:
 
 
 def read_sdl(text: str | bytes, *, file: str = "<sdl>") -> Sdl:
-    """Parse, check and derive an SDL of version 2.0 or 2.1 and up.
+    """Parse, check and derive an SDL of version 2.0, or 2.1 and up.
 
     Raises `SdlInvalid` with every finding of the first pass that has any: types and values; references between the
-    sections; then the chain's limits and the manifest's rules. The first finding is the one the Go parser would report.
+    sections; then the chain's limits and the manifest's rules. The first finding is the one that the Go parser would
+    report.
     """
     root = compose(text, file=file)
     if root is None:
@@ -93,7 +96,7 @@ def _point_to_service(reader: Reader, document: Document, problem: ManifestRefus
 
 
 def _expose_node(reader: Reader, document: Document, problem: ManifestRefused) -> Node:
-    """The last place that says the refused port or host: of a duplicate, the second one."""
+    """The last place with the refused port or host: of two equal ones, the second."""
     service = document.services[problem.service]
     place = service.node
     for expose in service.expose:

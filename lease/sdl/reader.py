@@ -1,6 +1,4 @@
-"""Reading typed values out of nodes with Go's yaml.v3 rules, collecting everything that is wrong
-(sdl-and-manifest.md §1.2).
-"""
+"""Typed values from nodes by the rules of Go's yaml.v3, with every problem collected (sdl-and-manifest.md §1.2)."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ from lease.sdl.findings import Problem, placed, shown
 __all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
 
 MAX_VISITS = 100_000
-"""Values read with every alias expanded: "billion laughs" ends here."""
+"""The most values with every alias expanded, which stops a "billion laughs" document."""
 
 MAX_FINDINGS = 1_000
-"""More are of no use to anybody."""
+"""The most findings that are reported."""
 
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
@@ -44,12 +42,12 @@ def _plain(node: ScalarNode) -> bool:
 
 
 def is_null(node: Node | None) -> bool:
-    """Absent, or one of YAML's spellings of null."""
+    """Whether the node is absent, or one of YAML's spellings of null."""
     return node is None or (type(node) is ScalarNode and node.value in _NULLS and _plain(node))
 
 
 def scalar_text(node: Node) -> str:
-    """The text of a value that Go's own unmarshallers look at: "" for a mapping or a list."""
+    """The text of a value for Go's own unmarshallers: "" for a mapping or a list."""
     return node.value if type(node) is ScalarNode else ""
 
 
@@ -72,8 +70,8 @@ def parse_uint32(text: str) -> int | None:
 
 
 class Reader:
-    """One document being read. Readers of values return something usable even after a problem, so that all are
-    found.
+    """One document while it is read. Every reading method returns a usable value even after a problem, so that all
+    problems are found.
     """
 
     __slots__ = ("_key_lines", "_problems", "_visits", "file", "root")
@@ -88,7 +86,7 @@ class Reader:
     def problem(
         self, node: Node, message: str, *, found: str | None = None, allowed: str = "", suffix: str = ""
     ) -> None:
-        """Note what is wrong at `node`; `suffix` names a part of it that is not there."""
+        """Note a problem at `node`; `suffix` names a part of the node that is absent."""
         if len(self._problems) >= MAX_FINDINGS:
             return
         if found is None:
@@ -96,22 +94,24 @@ class Reader:
         self._problems.append(Problem(node, message, found, allowed, suffix))
 
     def mismatch(self, node: Node, message: str, *, allowed: str = "") -> None:
-        """Note a value of the wrong kind. Go collects these, and tells them only if nothing worse follows."""
+        """Note a value of the wrong kind. Go collects these, and reports them only if nothing worse follows."""
         if len(self._problems) < MAX_FINDINGS:
             self._problems.append(Problem(node, message, shown(node), allowed, "", 1))
 
     @property
     def noted(self) -> int:
-        """How many problems there are so far; to see whether a part of the document had any."""
+        """The number of problems so far, for callers that check whether a part of the document has any."""
         return len(self._problems)
 
     def out_of_reach(self, since: int) -> None:
-        """Go stops reading a part at its first problem: what was noted from number `since` on is never its first."""
+        """Go stops reading a part at its first problem, so a problem noted from number `since` on is never its
+        first.
+        """
         self._problems[since:] = [item._replace(rank=2) for item in self._problems[since:]]
 
     def check(self, *, decoding: bool = False) -> None:
-        """Raise `SdlInvalid` with all problems noted so far, if there are any; while `decoding` in the order of
-        their places, except that the first is the one Go's decoder would tell.
+        """Raise `SdlInvalid` with all problems noted so far, if there are any. While `decoding` they are in the order
+        of their places, except that the first is the one that Go's decoder would report.
         """
         if not self._problems:
             return
@@ -125,7 +125,7 @@ class Reader:
             self.check()
 
     def entries(self, node: Node | None) -> dict[str, Node]:
-        """Members of a mapping by name, merge keys applied; {} for null. Duplicate keys and other kinds are
+        """The members of a mapping by name, merge keys applied; {} for null. Duplicate keys and other kinds are
         problems.
         """
         if type(node) is not MappingNode:
@@ -162,7 +162,9 @@ class Reader:
         self.mismatch(key, f'mapping key "{key.value}" already defined at line {self._key_lines[1][key.value]}')
 
     def _merge(self, found: dict[str, Node], source: Node, seen: list[Node], *, in_list: bool = False) -> None:
-        """Add what `source` (a mapping, or a list of them: earlier ones win) has and `found` has not."""
+        """Add the members of `source` (a mapping, or a list of mappings of which earlier ones win) that `found`
+        lacks.
+        """
         self._count(source, 1)
         if any(source is item for item in seen) or len(seen) > 50:
             self.problem(source, "a merge key leads back to itself", found="")
@@ -181,8 +183,8 @@ class Reader:
             self.problem(source, "map merge requires map or sequence of maps as the value")
 
     def strict(self, node: Node | None, allowed: Collection[str], refusal: str) -> dict[str, Node]:
-        """Like `entries` for the places where Go refuses unknown keys, merge keys among them. `refusal` is its text
-        for one, {} for the key.
+        """As `entries`, for places where Go refuses unknown keys, merge keys among them. `refusal` is its text for one,
+        with {} for the key.
         """
         if type(node) is not MappingNode:
             return self.entries(node)
@@ -199,7 +201,7 @@ class Reader:
         return found
 
     def items(self, node: Node | None) -> list[Node] | None:
-        """Elements of a sequence; None for null."""
+        """The elements of a sequence; None for null."""
         if type(node) is SequenceNode:
             self._count(node, len(node.value))
             value: list[Node] = node.value
@@ -236,7 +238,7 @@ class Reader:
         return 0
 
     def flag(self, node: Node | None) -> bool:
-        """False for null; the spellings of YAML 1.1 count even when quoted."""
+        """A boolean; False for null. The spellings of YAML 1.1 count even when quoted."""
         if type(node) is ScalarNode:
             text = node.value
             if text in _OLD_TRUE or (text in _TRUE and _plain(node)):
@@ -248,5 +250,5 @@ class Reader:
         return False
 
     def mapping_of(self, node: Node | None, decode: Callable[[Reader, Node], T]) -> dict[str, T]:
-        """A mapping of names to one kind of thing."""
+        """A mapping of names to values of one kind."""
         return {name: decode(self, value) for name, value in self.entries(node).items()}

@@ -1,5 +1,5 @@
-"""The whole document as raw values: version, sections, nothing checked across them yet (sdl-and-manifest.md
-§1.1-1.3, §1.12-1.13).
+"""The whole document as raw values: version and sections, without checks across them (sdl-and-manifest.md §1.1-1.3,
+§1.12-1.13).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Document(NamedTuple):
 
 
 def _read_version(reader: Reader, top: dict[str, Node]) -> bool:
-    """Whether the rules of 2.1 apply. Exactly 2.0.0, or 2.1.0 and above; pre-releases sort below."""
+    """Whether the rules of 2.1 apply. A valid version is exactly 2.0.0, or 2.1.0 and above; pre-releases sort below."""
     node = top.get("version")
     allowed = '"2.0", "2.1"'
     if node is None or is_null(node):
@@ -72,8 +72,8 @@ def _placed(reader: Reader, node: Node) -> dict[str, Deployed]:
 
 
 def read_document(reader: Reader) -> Document:
-    """All sections. Raises `SdlInvalid` for a root that is no mapping, a version without rules, or anything of a
-    wrong type.
+    """All sections. Raises `SdlInvalid` for a root that is no mapping, a version without rules, and values of a wrong
+    type.
     """
     root = reader.root
     if type(root) is ScalarNode and is_null(root):

@@ -21,7 +21,7 @@ _PLAIN_HOST = re.compile(r"[a-zA-Z0-9.-]*")
 
 
 class To(NamedTuple):
-    """One way an expose is offered; the default is to every service of the placement."""
+    """One way in which an expose is offered; the default is to every service of the placement."""
 
     service: str = ""
     global_: bool = False
@@ -29,7 +29,7 @@ class To(NamedTuple):
 
 
 class RawExpose(NamedTuple):
-    """As written; `as_` 0 means like `port`, `proto` is unchecked text."""
+    """An expose as written; `as_` 0 means the same as `port`, `proto` is unchecked text."""
 
     node: Node
     port: int
@@ -89,7 +89,7 @@ _HTTP_NUMBERS = {
 
 
 def _http_options(reader: Reader, node: Node) -> HttpOptions:
-    """0 and absent mean the default; maxima are looked at later, for deployed services only."""
+    """The HTTP options; 0 and absent mean the default. Maxima are checked later, for deployed services only."""
     found = reader.entries(node)
     numbers = {name: reader.uint32(found.get(name)) or default for name, default in _HTTP_NUMBERS.items()}
     cases = reader.texts(found.get("next_cases"))
@@ -118,7 +118,7 @@ def _accept(reader: Reader, node: Node) -> tuple[str, ...] | None:
 
 
 def _is_request_host(item: str) -> bool:
-    """Whether Go would parse `http://<item>` as a request URI; stricter rules for hosts come with the manifest."""
+    """Whether Go would parse `http://<item>` as a request URI; the manifest has stricter rules for hosts."""
     host = _SPLIT.split(item, maxsplit=1)[0]
     rest = item[len(host) :]
     port = host.rpartition("@")[2].rpartition(":")[2] if ":" in host and not host.endswith("]") else ""

@@ -1,7 +1,8 @@
-"""How large a document's manifest would be, known before it is made.
+"""The size of a document's manifest, known before the manifest is made.
 
-Aliases, several `to` of one expose and several placements of one service repeat what was written once: a few kilobytes
-could ask for gigabytes. What no provider would read (`MAX_MANIFEST_BYTES`) is refused first.
+Aliases, several `to` of one expose and several placements of one service repeat text that was written once, so that a
+few kilobytes could require gigabytes. A document whose manifest no provider would read (`MAX_MANIFEST_BYTES`) is
+refused first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lease.sdl.services import RawExpose, RawService
 __all__ = ["check_size"]
 
 _SERVICE, _EXPOSE, _VOLUME, _TEXT = 200, 250, 40, 3
-"""Bytes that one of them has in the manifest at the least, its texts not counted."""
+"""The least number of bytes of each part in the manifest, without its texts."""
 
 
 def _texts(texts: Iterable[str] | None) -> int:
@@ -46,7 +47,7 @@ def _compute_bytes(compute: Compute) -> int:
 
 
 def check_size(reader: Reader, document: Document) -> None:
-    """Raise `SdlInvalid` when the manifest could not be sent to a provider."""
+    """Raise `SdlInvalid` when the manifest is too large for a provider."""
     services = {
         name: _service_bytes(document.services[name]) for name in document.deployment.keys() & document.services
     }

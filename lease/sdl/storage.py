@@ -1,4 +1,4 @@
-"""Storage of a compute profile: volumes, their classes and their peculiar order (sdl-and-manifest.md §1.9)."""
+"""Storage of a compute profile: volumes, their classes and their order (sdl-and-manifest.md §1.9)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quantity(reader: Reader, node: Node | None) -> int:
 
 
 def _class_problem(storage_class: str, persistent: str) -> str:
-    """The rules between the two keys, on the text as written."""
+    """The problem between the two keys, on the text as written."""
     if storage_class == "ram":
         return "" if persistent == "false" else "ram storage class cannot be persistent"
     if storage_class and persistent == "false":
@@ -39,7 +39,9 @@ def _class_problem(storage_class: str, persistent: str) -> str:
 
 
 def _attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
-    """A mapping of texts in Go, so merge keys count here; the rules between the two keys come before unknown keys."""
+    """The attributes. They are a mapping of texts in Go, so merge keys count here; the rules between the two keys come
+    before unknown keys.
+    """
     if is_null(node):
         return ()
     before = reader.noted
@@ -59,7 +61,7 @@ def _attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
 
 
 def _check_values(reader: Reader, node: Node, found: dict[str, Node], texts: dict[str, str]) -> None:
-    """Go looks in no fixed order; here in that of the document."""
+    """Check each value in the order of the document; Go has no fixed order."""
     for name, text in texts.items():
         where = found.get(name, node)
         if name not in _KEYS:
@@ -81,7 +83,7 @@ def _volume(reader: Reader, node: Node, *, name: str = "") -> Volume:
 
 
 def read_storage(reader: Reader, node: Node | None) -> tuple[Volume, ...] | None:
-    """Volumes in the order of the manifest. A mapping is one volume called `default`; a scalar, null or [] is no
+    """The volumes in the order of the manifest. A mapping is one volume named `default`; a scalar, null or [] is no
     storage.
     """
     if type(node) is MappingNode:
@@ -106,8 +108,8 @@ def read_storage(reader: Reader, node: Node | None) -> tuple[Volume, ...] | None
 
 
 def sorted_volumes(volumes: Sequence[Volume]) -> list[Volume]:
-    """By size; among equals those without attributes (last first), the ephemeral ones (last first), the persistent
-    by name.
+    """The volumes by size; of equal ones first those without attributes (last first), then the ephemeral ones (last
+    first), then the persistent ones by name.
     """
     if len(volumes) < 2:
         return list(volumes)

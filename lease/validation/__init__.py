@@ -1,7 +1,6 @@
-"""Is it allowed? A manifest alone, group specs alone, one against the other, and a manifest against a provider's
-settings.
+"""Checks: of a manifest, of group specs, of one against the other, and of a manifest against a provider's settings.
 
-Each check raises with the text the Go provider would answer, or returns nothing.
+Each check returns nothing or raises with the text of the Go provider's answer.
 """
 
 from __future__ import annotations

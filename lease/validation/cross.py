@@ -1,6 +1,4 @@
-"""A manifest against what is on chain: the hash and the group specs (sdl-and-manifest.md §4.4, §5.4; texts as
-recorded).
-"""
+"""A manifest against the chain: the hash and the group specs (sdl-and-manifest.md §4.4, §5.4; texts as recorded)."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _SLOTS = {EndpointKind.SHARED_HTTP: "HTTP", EndpointKind.RANDOM_PORT: "PORT", En
 
 @dataclass(slots=True)
 class _Unit:
-    """What of an on-chain unit no service has used yet."""
+    """The part of an on-chain unit that no service has used yet."""
 
     resources: Resources
     count: int
@@ -39,7 +37,9 @@ def _cross(problem: str, service: str = "") -> ManifestRefused:
 
 
 def _same_storage(manifest: Resources, chain: Resources) -> bool:
-    """Element by element over the manifest's volumes; more volumes on chain pass, fewer do not (Go would crash)."""
+    """Compare element by element over the manifest's volumes. More volumes on chain pass, fewer do not (Go would
+    crash).
+    """
     ours, theirs = manifest.storage or (), chain.storage or ()
     return len(ours) <= len(theirs) and ours == theirs[: len(ours)]
 
@@ -65,7 +65,7 @@ def _slots_taken(expose: Expose) -> list[EndpointKind]:
 
 
 def _use(service: Service, units: dict[int, _Unit], where: str) -> None:
-    """Take the service's replicas and endpoints out of its unit, or raise."""
+    """Take the service's replicas and endpoints from its unit. Raises when they do not fit."""
     wanted = service.resources
     unit = units.get(wanted.id)
     if unit is None:
@@ -105,7 +105,7 @@ def _check_group(group: Group, spec: GroupSpec) -> None:
 
 
 def cross_validate(manifest: Manifest, groups: Sequence[GroupSpec]) -> None:
-    """Raise unless the manifest uses exactly what the group specs rent. Kind PLAIN for other groups, CROSS for the
+    """Raise unless the manifest uses exactly what the group specs rent: kind PLAIN for other groups, CROSS for the
     rest.
 
     Run `validate_manifest` first. Groups are matched by name, in any order.

@@ -1,4 +1,4 @@
-"""Group specs on their own: what the chain takes (sdl-and-manifest.md §4.3)."""
+"""Group specs: the chain's own checks (sdl-and-manifest.md §4.3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _storage(volumes: Sequence[Volume]) -> Iterator[str]:
 
 
 def _measures(resources: Resources) -> Iterator[tuple[str, Iterator[str] | None]]:
-    """(field, its problems; None when it is not given) in Go's order; an empty problem is none."""
+    """(field, its problems; None when it is not given) in Go's order; an empty problem counts as none."""
     cpu = (_outside("CPU", resources.cpu_milli, CPU_MILLI), attribute_keys_valid(resources.cpu_attributes))
     memory = (
         _outside("memory", resources.memory_bytes, MEMORY_BYTES),
@@ -80,7 +80,9 @@ def _total_problems(group: GroupSpec) -> Iterator[GroupsInvalid]:
 
 
 def _denom_problems(group: GroupSpec, denom: str) -> Iterator[GroupsInvalid]:
-    """Go compares a group's sum with the first group's, and panics when there is none because denoms are mixed."""
+    """Problems of the denoms. Go compares a group's sum with the first group's, and panics when mixed denoms leave no
+    sum.
+    """
     for unit in group.units:
         if unit.price.denom != denom:
             text = f"inconsistent group denomination: {denom} != {unit.price.denom}: invalid price"
@@ -102,7 +104,7 @@ def _ids_problem(group: GroupSpec) -> Iterator[GroupsInvalid]:
 
 
 def group_problems(groups: tuple[GroupSpec, ...]) -> Iterator[GroupsInvalid]:
-    """Everything that is wrong, in the order in which the chain would meet it."""
+    """Every problem, in the order in which the chain would find it."""
     if not groups or not groups[0].units:
         yield GroupsInvalid("Invalid groups: a deployment needs at least one group with resources")
         return

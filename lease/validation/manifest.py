@@ -1,4 +1,4 @@
-"""A manifest on its own (sdl-and-manifest.md §4.1-4.2; texts as recorded)."""
+"""A manifest by itself (sdl-and-manifest.md §4.1-4.2; texts as recorded)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["expose_sort_key", "manifest_problems", "validate_manifest"]
 
 
 def expose_sort_key(expose: Expose) -> tuple[bytes, int, bytes, bool]:
-    """Exposes are ordered by service, port, protocol, global first; text by its bytes (§3.3)."""
+    """The key that orders exposes by service, port, protocol, global first; text by its bytes (§3.3)."""
     return expose.service.encode(), expose.port, expose.proto.encode(), not expose.global_
 
 
@@ -27,7 +27,7 @@ def _in_service(service: Service, problem: str, field: str, value: str = "") -> 
 
 
 def _absent_resources(resources: Resources) -> str:
-    """The first thing a unit lacks, in Go's order and words; "" when it is complete."""
+    """The first part that a unit lacks, in Go's order and words; "" when it is complete."""
     lacking = (
         (resources.id <= 0, "resources ID must be > 0"),
         ("cpu" in resources.absent, "CPU must not be nil"),
@@ -95,7 +95,7 @@ def _group_problems(group: Group, hosts: set[str]) -> Iterator[ManifestRefused]:
 
 
 def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
-    """Everything that is wrong, in the order in which Go would meet it."""
+    """Every problem, in the order in which Go would find it."""
     if not manifest:
         yield _invalid("manifest is empty")
         return
@@ -112,7 +112,7 @@ def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
 
 
 def validate_manifest(manifest: Manifest) -> None:
-    """Raise the first problem: kind INVALID, or PLAIN for resources that are absent."""
+    """Raise the first problem: kind INVALID, or PLAIN for absent resources."""
     problem = next(manifest_problems(manifest), None)
     if problem is not None:
         raise problem

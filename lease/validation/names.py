@@ -1,5 +1,5 @@
-"""Names that Kubernetes would refuse, or take and never run: a service's own, those made from it, and two that meet
-(kubernetes-objects.md §2.7-2.8).
+"""Names that Kubernetes refuses, or accepts and never runs: a service's name, the names made from it, and two names
+that collide (kubernetes-objects.md §2.7-2.8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lease.manifest import Service
 __all__ = ["hostname_problems", "image_problems", "name_problems", "shared_name_problem"]
 
 _STATEFUL_SET = 52
-"""A StatefulSet's name and eleven more characters are a label of its pods."""
+"""The longest name of a StatefulSet: the name and eleven more characters are a label of its pods."""
 
 
 def _node_port(service: Service) -> bool:
@@ -22,7 +22,9 @@ def _node_port(service: Service) -> bool:
 
 
 def _leased_names(service: Service) -> list[str]:
-    """Services of leased addresses; the same port and protocol of one address twice is one."""
+    """The Kubernetes Services of leased addresses; the same port and protocol of one address twice needs one
+    Service.
+    """
     names = (
         (expose.ip, f"{service.name}-ip-{expose.effective_port}-{expose.proto.lower()}")
         for expose in service.expose or ()
@@ -32,7 +34,9 @@ def _leased_names(service: Service) -> list[str]:
 
 
 def _policy_names(service: Service) -> Iterator[str]:
-    """Its NetworkPolicies (kubernetes-objects.md §2.2), with their kind: names of Services are others."""
+    """The service's NetworkPolicies (kubernetes-objects.md §2.2), with their kind, since Services may have the same
+    names.
+    """
     if _node_port(service):
         yield f"NetworkPolicy akash-{service.name}-np"
     if any(expose.ip for expose in service.expose or ()):
@@ -42,7 +46,7 @@ def _policy_names(service: Service) -> Iterator[str]:
 
 
 def name_problems(service: Service) -> Iterator[str]:
-    """The name's length with all that is made from it."""
+    """The problem with the length of the service's name and of every name made from it."""
     longest = LABEL_LENGTH
     if any(volume.persistent for volume in service.resources.storage or ()):
         longest = _STATEFUL_SET
@@ -55,7 +59,7 @@ def name_problems(service: Service) -> Iterator[str]:
 
 
 def shared_name_problem(services: Sequence[Service]) -> str:
-    """The first Kubernetes Service or NetworkPolicy that two of the services would need, "" when there is none."""
+    """The first Kubernetes Service or NetworkPolicy that two of the services would need; "" when there is none."""
     names = [service.name for service in services]
     names += [f"{service.name}-np" for service in services if _node_port(service)]
     names += [name for service in services for name in _leased_names(service)]
@@ -64,14 +68,16 @@ def shared_name_problem(services: Sequence[Service]) -> str:
 
 
 def image_problems(image: str) -> Iterator[str]:
-    """An API server refuses blanks around it, a node every other one, and no log should show control characters."""
+    """The problem with blanks or control characters in the image's name. An API server refuses blanks around it, a node
+    all others, and no log should show control characters.
+    """
     if not image.isprintable() or any(char.isspace() for char in image):
         yield f"image name {image!r} cannot have blanks or control characters"
 
 
 def hostname_problems(service: Service) -> Iterator[str]:
-    """A DNS-1123 subdomain may look like an IP address, which no Ingress takes for a host, or have a label that is too
-    long for any DNS.
+    """Hostnames that pass as DNS-1123 subdomains and cannot be served: IP addresses, which no Ingress takes for a host,
+    and labels that are too long for DNS.
     """
     for host in (host for expose in service.expose or () if expose.is_ingress for host in expose.hosts or ()):
         if any(len(label) > LABEL_LENGTH for label in host.split(".")):

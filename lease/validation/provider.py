@@ -1,7 +1,7 @@
-"""A manifest against a provider's settings: what must be refused before it can reach a node or the shared edge.
+"""A manifest against a provider's settings: what must be refused before it can reach a node or the shared HTTP edge.
 
-A manifest is a tenant's JSON: nothing the SDL parser checks can be taken for granted here. The Go provider accepts
-these and fails later, or writes them into the edge's configuration; kind REJECTED (422) is ours, but for a missing
+A manifest is a tenant's JSON, so that no check of the SDL parser can be relied on. The Go provider accepts these values
+and fails later, or writes them into the edge's configuration. Kind REJECTED (422) is Lessor's own, except for a missing
 hostname.
 """
 
@@ -21,7 +21,7 @@ from lease.validation.names import hostname_problems, image_problems, name_probl
 __all__ = ["HTTP_MAXIMA", "NEXT_CASES", "check_for_provider", "group_hostnames", "http_option_problems"]
 
 NEXT_CASES = ("error", "timeout", "500", "502", "503", "504", "403", "404", "429", "off")
-"""What `next_cases` may hold; `off` stands alone (sdl-and-manifest.md §1.5)."""
+"""The values of `next_cases`; `off` must be the only one (sdl-and-manifest.md §1.5)."""
 
 HTTP_MAXIMA = {
     "max_body_size": (104857600, "body size cannot be greater than 104857600 bytes"),
@@ -35,11 +35,11 @@ _MOST_REPLICAS = 2**31 - 1
 _MOST = 2**63 - 1
 """Kubernetes keeps amounts in 64 bits with a sign."""
 _NOT_APPLIED = re.compile("[\0\x7f-\x9f\ufffe\uffff]")
-"""What an apply, which is read as YAML, refuses or folds in a plain text."""
+"""Characters that an apply, which is read as YAML, refuses or folds in plain text."""
 
 
 def http_option_problems(options: HttpOptions) -> Iterator[str]:
-    """What is wrong with the numbers and cases of an expose's HTTP options."""
+    """Problems with the numbers and cases of an expose's HTTP options."""
     for name, (maximum, text) in HTTP_MAXIMA.items():
         if not 0 <= getattr(options, name) <= maximum:
             yield f"http option not allowed: {text}"
@@ -117,7 +117,9 @@ def _expose_problems(expose: Expose) -> Iterator[str]:
 
 
 def _text_problems(service: Service) -> Iterator[str]:
-    """Values of variables have a way around what an apply does not take; words of a command have none."""
+    """Problems with texts that an apply cannot hold. Values of variables can be held in a Secret instead, words of a
+    command cannot.
+    """
     words = tuple(chain(service.command or (), service.args or ()))
     if any("\0" in text for text in (*words, *(service.env or ()))):
         yield "command, args and env cannot hold a NUL character"
@@ -138,7 +140,7 @@ def _amount_problems(service: Service) -> Iterator[str]:
 
 
 def _in_memory(service: Service) -> int:
-    """Bytes of RAM volumes, which the limit of memory holds too."""
+    """Bytes of the RAM volumes, which the memory limit includes."""
     volumes = service.resources.storage or ()
     return sum(volume.size_bytes for volume in volumes if volume.storage_class == "ram" and not volume.persistent)
 
@@ -168,7 +170,7 @@ def _host_problems(service: Service) -> Iterator[str]:
 
 
 def check_for_provider(group: Group, *, require_hosts: bool) -> None:
-    """Raise kind REJECTED with the first thing this provider cannot run or must not let near its edge.
+    """Raise kind REJECTED with the first value that this provider cannot run or must keep away from its edge.
 
     `require_hosts` (no static hosts): every HTTP expose needs a hostname of its own (sdl-and-manifest.md §5.4).
     """
@@ -187,7 +189,9 @@ def check_for_provider(group: Group, *, require_hosts: bool) -> None:
 
 
 def group_hostnames(group: Group) -> tuple[str, ...]:
-    """Every hostname a group lists, lower case, in order, once each: what its owner must be able to reserve."""
+    """Every hostname that a group lists, lower case, in order, without repetition: the names that its owner must be
+    able to reserve.
+    """
     hosts = (
         host.lower()
         for service in group.services or ()
