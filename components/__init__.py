@@ -1,4 +1,5 @@
-"""What does a lease become in Kubernetes?
+"""The Kubernetes objects of a lease.
 
-Pure builders (spec in, plain manifests out) and, in `components.resources`, the Pulumi components that register them.
+Pure builders take a spec and return plain manifests. `components.resources` holds the Pulumi components that register
+them.
 """

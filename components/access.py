@@ -1,4 +1,4 @@
-"""What a service may read of its own namespace: ServiceAccount, Role and RoleBinding (kubernetes-objects.md §2.3)."""
+"""A service's rights to read its own namespace: ServiceAccount, Role and RoleBinding (kubernetes-objects.md §2.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def access_objects(spec: LeaseSpec, service: ServiceSpec) -> tuple[Object, ...]:
-    """ServiceAccount, Role and RoleBinding, all named after the service; nothing for a service without permissions."""
+    """ServiceAccount, Role and RoleBinding, all named after the service; empty for a service without permissions."""
     if not service.permissions_read:
         return ()
     meta = metadata(service.name, spec.namespace, labels=service_labels(spec, service) | lease_labels(spec.lease))
@@ -26,7 +26,7 @@ def access_objects(spec: LeaseSpec, service: ServiceSpec) -> tuple[Object, ...]:
 
 
 def access_rules(read: Iterable[str]) -> tuple[Object, ...]:
-    """Role rules for a `permissions.read` list: in its order, each entry once, unknown entries nothing."""
+    """Role rules for a `permissions.read` list, in its order and without repetition. Unknown entries give no rule."""
     return tuple(rule for entry in dict.fromkeys(read) for rule in _rules_of(entry))
 
 

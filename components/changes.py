@@ -1,8 +1,9 @@
-"""What a new version would do to a lease's objects, found out before any engine runs (kubernetes-objects.md §3.3).
+"""The changes that a new version makes to a lease's objects, determined before any engine runs (kubernetes-objects.md
+§3.3).
 
-Pure: two lists of plain manifests in, one `Change` for each object that differs out. Most of what an object says may be
-changed in place; some fields Kubernetes never lets change, so the object is replaced; and some changes would take data
-from a tenant: those carry a `Refusal`, and a version with a refusal is not applied at all.
+Pure: two lists of plain manifests in, one `Change` for each object that differs out. Most fields are changed in place.
+Kubernetes never lets some fields change, so that the object is replaced. A change that would lose data of a tenant
+carries a `Refusal`, and a version with a refusal is not applied at all.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from components.labels import Object
 
 __all__ = ["Change", "Op", "Refusal", "compare", "refusals"]
 
-_REDEPLOY = "send a manifest that keeps it, or close this deployment and create another"
+_REDEPLOY = "send a manifest that keeps it, or close this deployment and create another one"
 
 
 class Op(StrEnum):
     CREATE = "create"
     UPDATE = "update"
     REPLACE = "replace"
-    """Deleted and made again under the same name."""
+    """Deleted and created again under the same name."""
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a version may not be applied, in a tenant's words."""
+    """The reason why a version may not be applied, as a tenant reads it."""
 
     what: str
     old: str
@@ -43,8 +44,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One object. `paths` are the fields that differ (never their values, which may be secret); `note` says what an
-    operator should know: why it is replaced, what happens beside it.
+    """The change of one object. `paths` are the fields that differ (never their values, which may be secret). `note` is
+    for the operator: why the object is replaced, or what else happens.
     """
 
     op: Op
@@ -80,17 +81,20 @@ _IMMUTABLE: Mapping[str, tuple[str, ...]] = {
     "RoleBinding": ("roleRef",),
     "PersistentVolumeClaim": ("spec",),
 }
-"""Fields for which the engine deletes an object and makes it again. The API server would take a StatefulSet's
-revisionHistoryLimit; Pulumi's provider replaces the object for it all the same."""
+"""Fields for which the engine deletes an object and creates it again. The API server would accept another
+revisionHistoryLimit of a StatefulSet; Pulumi's provider replaces the object nevertheless.
+"""
 
 _SEALED = ("data", "binaryData", "stringData")
-"""What a Secret or ConfigMap with `immutable: true` never changes."""
+"""Fields that a Secret or ConfigMap with `immutable: true` never changes."""
 
 
 def compare(old: Iterable[Object], new: Iterable[Object]) -> tuple[Change, ...]:
-    """Every object that differs, in the order of `new`, then what goes, in the order of `old`.
+    """The change of every object that differs, in the order of `new`, then of every object that is deleted, in the
+    order of `old`.
 
-    Volumes are compared by what they are: defaults that the API server added to a live object make no difference.
+    Volumes are compared by size, class and mode, so that defaults which the API server added to a live object make no
+    difference.
     """
     before, after = _keyed(old), _keyed(new)
     made = (_made(key, before, after) for key in after)
@@ -99,7 +103,7 @@ def compare(old: Iterable[Object], new: Iterable[Object]) -> tuple[Change, ...]:
 
 
 def refusals(changes: Iterable[Change]) -> tuple[Refusal, ...]:
-    """What forbids to apply these changes; empty when they may be applied."""
+    """The reasons against these changes; empty when they may be applied."""
     return tuple(change.refusal for change in changes if change.refusal is not None)
 
 
@@ -127,19 +131,19 @@ def _created(key: _Key, before: _Objects) -> Change:
     for pair in (_WORKLOADS, _EDGE):
         twin = _twin(key, pair)
         if twin is not None and twin in before:
-            return Change(Op.CREATE, kind, name, namespace, note=f"takes the place of {twin[0]} {name}")
+            return Change(Op.CREATE, kind, name, namespace, note=f"replaces {twin[0]} {name}")
     return Change(Op.CREATE, kind, name, namespace)
 
 
 def _gone(key: _Key, before: _Objects, after: _Objects) -> Change:
     kind, namespace, name = key
     twin = next((twin for pair in (_WORKLOADS, _EDGE) if (twin := _twin(key, pair)) in after), None)
-    note = f"its place is taken by {twin[0]} {name}" if twin else ""
+    note = f"{twin[0]} {name} replaces it" if twin else ""
     return Change(Op.DELETE, kind, name, namespace, note=note, refusal=_of_removal(key, before[key], twin))
 
 
 def _twin(key: _Key, pair: tuple[str, str]) -> _Key | None:
-    """The other kind under the same name: one service changes its kind, one hostname its edge."""
+    """The key of the other kind with the same name: a service may change its workload's kind, a hostname its edge's."""
     kind, namespace, name = key
     if kind not in pair:
         return None
@@ -147,7 +151,7 @@ def _twin(key: _Key, pair: tuple[str, str]) -> _Key | None:
 
 
 def _fixed(kind: str, old: Object, paths: Sequence[str]) -> tuple[str, ...]:
-    """Fields among `paths` that this object never changes in place."""
+    """The fields among `paths` that this object never changes in place."""
     fields = _IMMUTABLE.get(kind, ()) + (_SEALED if old.get("immutable") is True else ())
     return tuple(field for field in fields if any(_below(path, field) for path in paths))
 
@@ -159,7 +163,7 @@ def _below(path: str, field: str) -> bool:
 def _notice(kind: str, old: Object, new: Object) -> str:
     if kind != "Service" or _type(old) == _type(new):
         return ""
-    return f"type {_type(old)} becomes {_type(new)}: node ports and addresses of the old type are given back"
+    return f"type {_type(old)} becomes {_type(new)}: its node ports and addresses are released"
 
 
 def _type(service: Object) -> str:
@@ -169,7 +173,7 @@ def _type(service: Object) -> str:
 def _of_removal(key: _Key, old: Object, twin: _Key | None) -> Refusal | None:
     kind, _, name = key
     if kind == "Namespace":
-        return Refusal(f"namespace {name}", "the lease's home", "none", "everything in it would go")
+        return Refusal(f"namespace {name}", "the namespace of the lease", "none", "everything in it would be deleted")
     if kind == "PersistentVolumeClaim":
         return Refusal(f"volume {name}", _claim(old), "none", "its data would be lost")
     volumes = _volumes(old) if kind == "StatefulSet" else {}
@@ -177,13 +181,15 @@ def _of_removal(key: _Key, old: Object, twin: _Key | None) -> Refusal | None:
         return None
     held = ", ".join(f"{volume} ({what})" for volume, what in volumes.items())
     if twin is not None:
-        return Refusal(f"service {name}", f"one with volumes {held}", "one without", "their data would be lost")
-    why = "the data of its volumes would be lost; a renamed service is a removed one and a new one"
+        return Refusal(
+            f"service {name}", f"a service with volumes {held}", "a service without volumes", "their data would be lost"
+        )
+    why = "the data of its volumes would be lost; a renamed service counts as a removed service and a new one"
     return Refusal(f"service {name}", f"running with volumes {held}", "removed", why)
 
 
 def _of_workload(name: str, old: Object, new: Object, fixed: Sequence[str]) -> Refusal | None:
-    """Only what holds volumes is refused: anything else is made again without loss."""
+    """A refusal for an object that holds volumes; any other object is created again without loss."""
     if old["kind"] == "PersistentVolumeClaim":
         return Refusal(f"volume {name}", _claim(old), _claim(new), "its data would be lost")
     volumes = _volumes(old) if old["kind"] == "StatefulSet" else {}
@@ -200,21 +206,21 @@ def _of_workload(name: str, old: Object, new: Object, fixed: Sequence[str]) -> R
         f"{kept[0]} of service {name}",
         _short(_at(old, kept[0])),
         _short(_at(new, kept[0])),
-        "it holds volumes, and what holds volumes is not made again",
+        "the service has volumes, and a service with volumes is never created again",
     )
 
 
 def _of_volume(service: str, volume: str, old: str | None, new: str | None) -> Refusal:
     short = volume.removeprefix(f"{service}-")
     if old is None:
-        why = "volumes are fixed when a service is first deployed; what the others hold would be put at risk"
+        why = "volumes are fixed when a service is first deployed; a new one would put the data of the others at risk"
         return Refusal(f"volume {short} of service {service}", "none", str(new), why)
-    why = "size, class and name of a volume are fixed, and another volume would be empty"
+    why = "size, class and name of a volume are fixed, and a new volume would be empty"
     return Refusal(f"volume {short} of service {service}", old, new or "none", why)
 
 
 def _volumes(workload: Object) -> dict[str, str]:
-    """What each claim template asks for, by its name; defaults of the API server make no difference."""
+    """The description of each claim template by its name, without defaults of the API server."""
     templates = workload["spec"].get("volumeClaimTemplates") or ()
     return {template["metadata"]["name"]: _claim(template) for template in templates}
 
@@ -239,7 +245,7 @@ def _short(value: Any) -> str:
 
 
 def _paths(old: Any, new: Any, path: str) -> Iterable[str]:
-    """Places where two values differ; items of lists by name where each has one."""
+    """The places where two values differ; items of lists by name where every item has one."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -252,18 +258,18 @@ def _paths(old: Any, new: Any, path: str) -> Iterable[str]:
 
 
 def _item_paths(old: list[Any], new: list[Any], path: str) -> Iterable[str]:
-    ours, theirs = _named(old), _named(new)
-    if ours is not None and theirs is not None and list(ours) != list(theirs) and set(ours) == set(theirs):
+    before, after = _named(old), _named(new)
+    if before is not None and after is not None and list(before) != list(after) and set(before) == set(after):
         yield path  # the same items in another order
         return
-    if ours is None or theirs is None:
-        ours, theirs = dict(enumerate(old)), dict(enumerate(new))
-    for key in [*ours, *(key for key in theirs if key not in ours)]:
-        yield from _paths(ours.get(key), theirs.get(key), f"{path}[{key}]")
+    if before is None or after is None:
+        before, after = dict(enumerate(old)), dict(enumerate(new))
+    for key in [*before, *(key for key in after if key not in before)]:
+        yield from _paths(before.get(key), after.get(key), f"{path}[{key}]")
 
 
 def _named(items: list[Any]) -> dict[Any, Any] | None:
-    """Items by name, None when one has none or two share one."""
+    """The items by name; None when one has none or two share one."""
     named = {_name(item): item for item in items}
     return named if len(named) == len(items) and None not in named else None
 

@@ -1,7 +1,7 @@
-"""The last guard before a tenant's text becomes part of a Kubernetes name, label or annotation.
+"""The last checks before a tenant's text becomes part of a Kubernetes name, label or annotation.
 
-Whatever was checked before, a value that reaches the configuration of the shared HTTP edge or a scheduling term is
-checked here again: a manifest is a tenant's JSON, and a spec may have been stored by an older version.
+A value that reaches the configuration of the shared HTTP edge or a scheduling term is checked here again, whatever was
+checked before: a manifest is a tenant's JSON, and an older version may have stored the spec.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 
 def label_part(place: str, value: str) -> str:
-    """`value` as one part of a label key: at most 63 of letters, digits, `-`, `_`, `.`, alphanumeric at both ends."""
+    """`value` as one part of a label's key: 1 to 63 letters, digits, `-`, `_` and `.`, alphanumeric at both ends."""
     if not is_label_name(value):
         raise BuildError(place, value, "1 to 63 letters, digits, '-', '_' or '.', alphanumeric at both ends")
     return value
@@ -30,19 +30,19 @@ def label_key(place: str, value: str) -> str:
 
 
 def label_value(place: str, value: str) -> str:
-    """`value` as a label's value: as one part of a key, or empty."""
+    """`value` as a label's value: empty, or as one part of a key."""
     return label_part(place, value) if value else value
 
 
 def text(place: str, value: str) -> str:
-    """`value` as text that a container may be given: Unicode without NUL and without halves of surrogate pairs."""
+    """`value` as text for a container: Unicode without NUL and without halves of surrogate pairs."""
     if "\0" in value or not _encodes(value):
         raise BuildError(place, value, "Unicode text without NUL")
     return value
 
 
 def one_line(place: str, value: str) -> str:
-    """`value` as one line of printable text, as everything in an annotation is: nothing can end or hide a line."""
+    """`value` as one line of printable text, as an annotation needs it, so that no value ends or hides a line."""
     if not value.isprintable():
         raise BuildError(place, value, "printable text of one line")
     return value
@@ -56,8 +56,8 @@ def service_name(place: str, value: str) -> str:
 
 
 def subdomain(place: str, value: str) -> str:
-    """`value` as a hostname: RFC 1123 subdomain, at most 253 characters, no wildcard (kubernetes-objects.md §6), and
-    no IPv4 address, which the API server takes for no host.
+    """`value` as a hostname: RFC 1123 subdomain of at most 253 characters, no wildcard (kubernetes-objects.md §6), and
+    no IPv4 address, which the API server does not accept as a host.
     """
     if not is_subdomain_of_labels(value) or _ADDRESS.fullmatch(value):
         raise BuildError(place, value, "a lower-case RFC 1123 subdomain of at most 253 characters, no IP address")

@@ -13,7 +13,7 @@ __all__ = ["container"]
 
 
 def container(service: ServiceSpec) -> Object:
-    """The container, with no field set that the Go provider leaves to the API server's defaults."""
+    """The container. Fields that the Go provider leaves to the API server's defaults are not set."""
     optional: Object = {
         "command": list(service.command),
         "args": list(service.args),
@@ -50,7 +50,7 @@ def _limits(service: ServiceSpec) -> dict[str, str]:
 
 
 def _amounts(service: ServiceSpec, *, cpu_milli: int, memory_bytes: int, ephemeral_bytes: int) -> dict[str, str]:
-    """GPUs are never overcommitted, so request and limit are the same number (§2.5.2)."""
+    """Requests and limits. GPUs are never overcommitted, so that both are the same number (§2.5.2)."""
     amounts = {"cpu": milli(cpu_milli), "memory": decimal(memory_bytes)}
     if ephemeral_bytes:
         amounts["ephemeral-storage"] = decimal(ephemeral_bytes)

@@ -19,7 +19,7 @@ def credentials_objects(spec: LeaseSpec) -> tuple[Object, ...]:
 
 
 def credentials_name(service: ServiceSpec) -> str:
-    """The name pods refer to."""
+    """The name of the Secret, to which pods refer."""
     return f"docker-creds-{service.name}"
 
 
@@ -34,7 +34,9 @@ def _secret(spec: LeaseSpec, service: ServiceSpec, credentials: RegistryCredenti
 
 
 def _docker_config(credentials: RegistryCredentials) -> str:
-    """Docker's own file: user, password and e-mail trimmed, the host not; empty fields left out (§2.4)."""
+    """Docker's own configuration file: user, password and e-mail trimmed, the host not; empty fields left out
+    (§2.4).
+    """
     user, password = credentials.username.strip(), credentials.password.get_secret_value().strip()
     fields = {
         "username": user,

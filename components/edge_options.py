@@ -1,7 +1,7 @@
-"""A tenant's HTTP options as annotations of the shared edge.
+"""A tenant's HTTP options as annotations of the shared HTTP edge.
 
-Names and spellings: kubernetes-objects.md §2.9–2.10; maxima and cases: sdl-and-manifest.md §1.5.
-A value that is not in the lists below is refused: annotations become lines of the edge's configuration, for everybody.
+Names and spellings: kubernetes-objects.md §2.9–2.10; maxima and cases: sdl-and-manifest.md §1.5. A value outside the
+lists below is refused, since annotations become lines of the configuration of an edge that all tenants share.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _SIZE = re.compile(r"[1-9][0-9]{0,8}[kKmM]?")
 
 
 def ingress_annotations(hostname: HostnameSpec) -> dict[str, str]:
-    """For Ingress-NGINX (and whoever reads its annotations, as Traefik can): seconds rounded up, bytes. All of them
-    always, but for the buffer, which only a tenant who asked for one gets (sdl-and-manifest.md §1.5).
+    """The annotations for Ingress-NGINX (and for controllers that read its annotations, such as Traefik): seconds
+    rounded up, bytes. All are always present, except the buffer size, which only a tenant who requested one gets
+    (sdl-and-manifest.md §1.5).
     """
     options = _checked(hostname)
     values = {
@@ -42,9 +43,10 @@ def ingress_annotations(hostname: HostnameSpec) -> dict[str, str]:
 
 
 def route_annotations(hostname: HostnameSpec, proxy_buffer_size: str) -> dict[str, str]:
-    """For NGINX behind the Gateway API: a waiting time with its unit, and nothing where there is nothing to say.
+    """The annotations for NGINX behind the Gateway API: times with their unit; an option without a value has no
+    annotation.
 
-    `proxy_buffer_size` is the cluster's, for tenants who ask for none of their own (§2.10).
+    `proxy_buffer_size` is the cluster's, for tenants who request none of their own (§2.10).
     """
     options = _checked(hostname)
     values = {
@@ -60,7 +62,7 @@ def route_annotations(hostname: HostnameSpec, proxy_buffer_size: str) -> dict[st
 
 
 def _checked(hostname: HostnameSpec) -> HostnameSpec:
-    """The options with §2.9's fallback (a body size of 0 means: none of them was given) and inside their maxima."""
+    """The options within their maxima, with §2.9's defaults (a body size of 0 means that none of them was given)."""
     place = f"http options of {hostname.hostname}"
     within(f"{place}: max_body_size", hostname.max_body_size, _MAX_BODY_BYTES)
     within(f"{place}: read_timeout", hostname.read_timeout, _MAX_TIMEOUT_MS)
@@ -72,7 +74,7 @@ def _checked(hostname: HostnameSpec) -> HostnameSpec:
         if case not in NEXT_CASES:
             raise BuildError(f"{place}: next_cases", case, ", ".join(NEXT_CASES))
     if "off" in hostname.next_cases and len(hostname.next_cases) > 1:
-        raise BuildError(f"{place}: next_cases", hostname.next_cases, '"off" alone, or the others')
+        raise BuildError(f"{place}: next_cases", hostname.next_cases, '"off" alone, or other cases without it')
     return hostname if hostname.max_body_size else _defaults(hostname)
 
 
@@ -95,12 +97,12 @@ def _seconds(milliseconds: int) -> int:
 
 
 def _size(setting: str) -> str:
-    """The cluster's buffer size, as NGINX writes sizes; "" says nothing."""
+    """The cluster's buffer size in NGINX's form; "" for none."""
     if setting and not _SIZE.fullmatch(setting):
-        raise BuildError("setting proxy-buffer-size", setting, 'digits and perhaps "k" or "m", such as 16k')
+        raise BuildError("setting proxy-buffer-size", setting, 'digits, optionally with "k" or "m", such as 16k')
     return setting
 
 
 def _cases(hostname: HostnameSpec) -> str:
-    """NGINX's words: status codes are spelt `http_502`; each once, NGINX warns of repeats."""
+    """The cases in NGINX's form: `http_502` for status 502, without repetition, since NGINX warns of it."""
     return " ".join(f"http_{case}" if case.isdigit() else case for case in dict.fromkeys(hostname.next_cases))

@@ -1,8 +1,8 @@
-"""A container's environment (kubernetes-objects.md §2.5.1), whole for every text that a tenant may send.
+"""A container's environment (kubernetes-objects.md §2.5.1), unchanged for every text that a tenant may send.
 
-Server-side apply is read as YAML. JSON's own escapes pass, but Go's JSON leaves DEL, the C1 controls, U+FFFE and
-U+FFFF bare: YAML refuses them, and takes U+0085 for the end of a line, which it folds into a blank. A value with
-one of these goes into a Secret, whose data is base64, and the variable points at it.
+Server-side apply is read as YAML. JSON's own escapes pass, but Go's JSON leaves DEL, the C1 controls, U+FFFE and U+FFFF
+unescaped: YAML refuses them, and takes U+0085 for the end of a line, which it folds into a blank. A value with one of
+these characters goes into a Secret, whose data is base64, and the variable refers to the Secret.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lease.spec import LeaseSpec, ServiceSpec
 __all__ = ["BARE_IN_YAML", "environment", "environment_objects"]
 
 BARE_IN_YAML = re.compile("[\x7f-\x9f\ufffe\uffff]")
-"""Characters that do not survive an apply inside a plain text."""
+"""Characters that an apply refuses or changes inside plain text."""
 
 
 def environment(service: ServiceSpec) -> list[Object]:
-    """In the spec's order. A name that comes twice keeps its first place and its last value: server-side apply refuses
-    repeated names, and the last value is the one a container runtime would have used. Empty values are left out, as
-    the API server does.
+    """The variables in the spec's order. A repeated name keeps its first place and its last value: server-side apply
+    refuses repeated names, and a container runtime uses the last value. Empty values are left out, as the API server
+    does.
     """
     return [
         {"name": name, "valueFrom": {"secretKeyRef": {"name": _name(service), "key": _key(index)}}}
@@ -33,7 +33,7 @@ def environment(service: ServiceSpec) -> list[Object]:
 
 
 def environment_objects(spec: LeaseSpec) -> tuple[Object, ...]:
-    """One Secret for each service with such values, in the manifest's order."""
+    """One Secret for each service with values that need one, in the manifest's order."""
     return tuple(
         {
             "apiVersion": "v1",
@@ -61,7 +61,9 @@ def _name(service: ServiceSpec) -> str:
 
 
 def _key(index: int) -> str:
-    """By place: a name may be longer than a key of a Secret, and of other characters."""
+    """The Secret's key, made from the variable's place: its name may be too long for a key, or have other
+    characters.
+    """
     return f"variable-{index}"
 
 

@@ -1,9 +1,9 @@
-"""A last look over a whole spec before anything is built from it.
+"""The check of a whole spec before anything is built from it.
 
-A manifest is a tenant's JSON, and a spec may have been stored by an older version or damaged: whatever was checked
-before, nothing leaves here that the API server would refuse half-way through a lease, or that would reach a container's
-start or the shared edge unseen. Where a builder needs a check of its own (labels, annotations, hostnames, placement) it
-stands there; here is what no single builder would notice.
+A manifest is a tenant's JSON, and a spec may be damaged or stored by an older version. Whatever was checked before, no
+object may reach the API server that it would refuse after half of the lease is made, and no unchecked value a
+container's start or the shared HTTP edge. Labels, annotations, hostnames and placement are checked in their own
+builders; this module checks what no single builder sees.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _INT32 = 2**31 - 1
 _INT64 = 2**63 - 1
 _PORT = 65535
 _STATEFUL_NAME = 52
-"""A StatefulSet's name and eleven more characters are a label of its pods; a longer one is taken and never runs."""
+"""The longest name of a StatefulSet: with eleven more characters it is a label of its pods. The API server takes a
+longer name and its pods never run.
+"""
 
 
 def check_spec(spec: LeaseSpec) -> None:
-    """Raises `BuildError` for the first value that fits no cluster; the text names the place and what is allowed."""
+    """Raise `BuildError` for the first value that fits no cluster; its text names the place and what is allowed."""
     for service in spec.services:
         _service(service)
     for leased in spec.leased_ips:
@@ -54,18 +56,20 @@ def _service(service: ServiceSpec) -> None:
 
 
 def _names(service: ServiceSpec) -> None:
-    """Names made from the service's own: `<service>-np`, and the labels of a StatefulSet's pods."""
+    """Check the names made from the service's own: `<service>-np`, and the labels of a StatefulSet's pods."""
     service_name("service name", service.name)
     longest = _STATEFUL_NAME if service.persistent else LABEL_LENGTH
     if any(port.global_ and not port.ingress for port in service.ports):
         longest = min(longest, LABEL_LENGTH - len("-np"))
     if len(service.name) > longest:
-        raise BuildError("service name", service.name, f"at most {longest} characters with what this service has")
+        raise BuildError(
+            "service name", service.name, f"at most {longest} characters, with the volumes and exposes of this service"
+        )
 
 
 def _image(place: str, image: str) -> None:
     if not image or not image.isprintable() or any(char.isspace() for char in image):
-        raise BuildError(place, image, "an image's name, without blanks and control characters")
+        raise BuildError(place, image, "an image name without blanks and control characters")
 
 
 def _texts(place: str, service: ServiceSpec) -> None:
@@ -79,14 +83,16 @@ def _texts(place: str, service: ServiceSpec) -> None:
 
 
 def _applied_text(place: str, value: str) -> str:
-    """As `text`, without what an apply would refuse or change; values of variables have a way around that."""
+    """As `text`, without characters that an apply refuses or changes. Values of variables may have them, since they can
+    go into a Secret.
+    """
     if BARE_IN_YAML.search(text(place, value)):
         raise BuildError(place, value, "text without DEL, C1 controls (U+0080 to U+009F), U+FFFE and U+FFFF")
     return value
 
 
 def _secret_text(place: str, value: str) -> None:
-    """As `text`, but a tenant's value is never told."""
+    """As `text`, but the error does not show the tenant's value."""
     try:
         text(place, value)
     except BuildError as error:
@@ -110,7 +116,7 @@ def _protocol(place: str, proto: str) -> None:
 
 
 def _amounts(place: str, service: ServiceSpec) -> None:
-    """A request above its limit would be refused by the API server, a negative one by every node."""
+    """Check the amounts: the API server refuses a request above its limit, every node a negative one."""
     amounts = (
         ("cpu", service.cpu_request_milli, service.cpu_limit_milli),
         ("memory", service.memory_request_bytes, service.memory_limit_bytes),
@@ -123,7 +129,7 @@ def _amounts(place: str, service: ServiceSpec) -> None:
 
 
 def _volumes(place: str, service: ServiceSpec) -> None:
-    """Names and mount paths once each; only what becomes a volume of the pod needs a name that Kubernetes takes."""
+    """Check that names and mount paths are unique. Only a volume of the pod needs a name that Kubernetes takes."""
     _once(f"volumes of {place}", [volume.name for volume in service.volumes])
     _once(f"mount paths of {place}", [volume.mount for volume in service.volumes if volume.mount])
     for volume in service.volumes:
@@ -136,7 +142,7 @@ def _volume(place: str, service: ServiceSpec, volume: VolumeSpec) -> None:
     if not least <= volume.size_bytes <= _INT64:
         raise BuildError(f"size of volume {volume.name!r} of {place}", volume.size_bytes, f"{least} to {_INT64} bytes")
     if not is_label(f"{service.name}-{volume.name}"):
-        allowed = "with the service's name and a dash a lower-case RFC 1123 label of at most 63 characters"
+        allowed = "together with the service's name and a dash a lower-case RFC 1123 label of at most 63 characters"
         raise BuildError(f"name of a volume of {place}", volume.name, allowed)
     path = _applied_text(f"mount path of {place}", volume.mount)
     if path and (not path.startswith("/") or ":" in path):
@@ -160,5 +166,5 @@ def _once(place: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise BuildError(place, name, "each one once")
+            raise BuildError(place, name, "each name once")
         seen.add(name)

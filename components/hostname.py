@@ -13,7 +13,7 @@ _GATEWAY = "gateway.networking.k8s.io"
 
 
 def hostname_object(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
-    """The object that brings requests for one hostname to one service, in the cluster's mode."""
+    """The object that routes requests for one hostname to one service, in the cluster's mode."""
     match spec.cluster.ingress_mode:
         case IngressMode.INGRESS:
             return _ingress(spec, hostname)
@@ -22,7 +22,7 @@ def hostname_object(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
 
 
 def _ingress(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
-    """No TLS block: the controller's default certificate serves."""
+    """The Ingress. It has no TLS block, so that the controller's default certificate serves."""
     backend = {"service": {"name": _service(hostname), "port": {"number": hostname.external_port}}}
     path = {"path": "/", "pathType": "Prefix", "backend": backend}
     return {
@@ -37,7 +37,9 @@ def _ingress(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
 
 
 def _route(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
-    """No timeouts of the Gateway API: the edge's own annotations carry them. TLS lives on the Gateway."""
+    """The HTTPRoute. It has no timeouts of the Gateway API, since the edge's own annotations carry them. TLS is on the
+    Gateway.
+    """
     cluster = spec.cluster
     gateway = {"name": cluster.gateway_name, "namespace": cluster.gateway_namespace}
     rule = {

@@ -1,4 +1,4 @@
-"""What a lease may reach and who may reach it: NetworkPolicies (kubernetes-objects.md §2.2)."""
+"""NetworkPolicies: what a lease may reach, and what may reach it (kubernetes-objects.md §2.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSED_RANGES = ("10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "169.254.0.0/1
 
 
 def isolation_objects(spec: LeaseSpec) -> tuple[Object, ...]:
-    """All policies of the lease, the general one first; none where the cluster has policies switched off."""
+    """All policies of the lease, the general one first; empty where the settings switch policies off."""
     if not spec.cluster.network_policies:
         return ()
     services = (policy for service in spec.services for policy in _service_policies(spec, service))
@@ -39,7 +39,7 @@ def _restrictions(spec: LeaseSpec) -> Object:
 
 
 def _edges(spec: LeaseSpec) -> list[Object]:
-    """Where HTTP requests come from: Ingress-NGINX always, the gateway's namespace in its mode, and the edge that the
+    """The sources of HTTP requests: Ingress-NGINX always, the gateway's namespace in its mode, and the edge that the
     settings name (Traefik, or a gateway whose pods run elsewhere).
     """
     cluster = spec.cluster
@@ -50,12 +50,12 @@ def _edges(spec: LeaseSpec) -> list[Object]:
     if cluster.edge_namespace:
         edges.append({"from": [_named_edge(cluster.edge_namespace, cluster.edge_labels)]})
     elif cluster.edge_labels:
-        raise BuildError("setting edge labels", cluster.edge_labels, "none without the edge's namespace")
+        raise BuildError("setting edge labels", cluster.edge_labels, "none, unless the edge's namespace is set")
     return edges
 
 
 def _named_edge(namespace: str, labels: Iterable[str]) -> Object:
-    """Labels narrow the namespace down; they never open another one."""
+    """The edge that the settings name. Labels narrow its namespace and never open another one."""
     peer: Object = {"namespaceSelector": _named(label_part("setting edge namespace", namespace))}
     pods = dict(_label(text) for text in labels)
     return peer | ({"podSelector": {"matchLabels": pods}} if pods else {})
@@ -74,7 +74,7 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def _dns(spec: LeaseSpec) -> Iterable[Object]:
-    """The cluster's DNS; then the cache on each node, whose address is link-local and so closed otherwise."""
+    """The cluster's DNS, and the cache on each node, whose link-local address is closed otherwise."""
     dns_pods = {"namespaceSelector": _named("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     yield _dns_rule([dns_pods])
     if spec.cluster.node_dns:
@@ -93,7 +93,9 @@ def _address(text: str) -> str:
 
 
 def _closed(spec: LeaseSpec) -> tuple[str, ...]:
-    """An exception must lie inside 0.0.0.0/0 without being all of it; IPv6 has no rule and is closed as a whole."""
+    """The closed networks. An exception must be inside 0.0.0.0/0 and not all of it; IPv6 has no rule and is closed as a
+    whole.
+    """
     more = []
     for text in spec.cluster.closed_ranges:
         try:
@@ -128,7 +130,7 @@ def _ingress(rule: Object) -> Object:
 
 
 def _api_server(spec: LeaseSpec) -> Object:
-    """Egress to every backend of the API server; ports are the distinct backend ports."""
+    """Egress to every backend of the API server, on the distinct ports of the backends."""
     addresses, ports = zip(*(_endpoint(text) for text in spec.cluster.api_server_endpoints), strict=True)
     rule = {
         "ports": [{"protocol": "TCP", "port": port} for port in dict.fromkeys(ports)],

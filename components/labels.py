@@ -37,18 +37,20 @@ MANIFEST_SERVICE = "akash.network/manifest-service"
 SERVICE_TARGET = "akash.network/service-target"
 LEASE_OWNER = "akash.network/lease.id.owner"
 SHARING_KEY_HASH = "akash.network/sharing-key-hash"
-"""Label of an address pool: its own name, by which a claim finds it."""
+"""Label of an address pool: the pool's own name, by which a claim finds the pool."""
 SHARING_KEY = "akash.network/sharing-key"
-"""Annotation of an address pool: the sharing key itself, which may be longer than a label's 63 characters."""
+"""Annotation of an address pool: the whole sharing key, which may be longer than a label's 63 characters."""
 
 
 def namespace_labels(spec: LeaseSpec) -> dict[str, str]:
-    """BASE: Namespace and NetworkPolicies, which keep the version of the first deployment."""
+    """BASE: the labels of Namespace and NetworkPolicies, which keep the version of the first deployment."""
     return {AKASH: "true", NAMESPACE: spec.namespace, RESOURCE_VERSION: spec.first_resource_version}
 
 
 def service_labels(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
-    """SVC: everything made for one service; the version is the one at which this service last changed."""
+    """SVC: the labels of every object made for one service. The version is the one at which this service last
+    changed.
+    """
     return {
         AKASH: "true",
         NAMESPACE: spec.namespace,
@@ -69,15 +71,15 @@ def lease_labels(lease: LeaseId) -> dict[str, str]:
 
 
 def selector(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
-    """What selects a service's pods: SVC without the version, because selectors never change."""
+    """The labels that select a service's pods: SVC without the version, because selectors never change."""
     return {AKASH: "true", NAMESPACE: spec.namespace, MANIFEST_SERVICE: service.name}
 
 
 def metadata(
     name: str, namespace: str, *, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Object:
-    """Metadata of a namespaced object. Every object's metadata is made here, so that no value gets into a label or an
-    annotation unseen: annotations are lines of the shared edge's configuration.
+    """Metadata of a namespaced object. The metadata of every object is made here, so that every value of a label or an
+    annotation is checked: annotations become lines of the shared edge's configuration.
     """
     result: Object = {"name": name, "namespace": label_part("namespace", namespace), "labels": checked_labels(labels)}
     if annotations:

@@ -24,7 +24,9 @@ __all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_p
 
 @dataclass(frozen=True, slots=True)
 class ServicePart:
-    """What one service becomes: `access` is ServiceAccount, Role and RoleBinding or nothing; 0 to 2 `services`."""
+    """The objects of one service: `access` is ServiceAccount, Role and RoleBinding or empty; `services` has 0 to 2
+    Services.
+    """
 
     name: str
     access: tuple[Object, ...]
@@ -34,7 +36,7 @@ class ServicePart:
 
 @dataclass(frozen=True, slots=True)
 class AddressPart:
-    """One leased address: `shared` (pool, advertisement) outlives the lease; `services` are this lease's own."""
+    """One leased address: `shared` (pool, advertisement) outlives the lease; `services` belong to this lease alone."""
 
     sharing_key: str
     shared: tuple[Object, Object]
@@ -43,7 +45,7 @@ class AddressPart:
 
 @dataclass(frozen=True, slots=True)
 class LeaseParts:
-    """A lease's objects by the question they answer; secrets first, they take longest to register (toolchain.md §3)."""
+    """A lease's objects by purpose. Secrets come first, since they take longest to register (toolchain.md §3)."""
 
     namespace: Object
     credentials: tuple[Object, ...]
@@ -54,7 +56,7 @@ class LeaseParts:
 
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
-    """Build everything. Raises `BuildError` for a value that may not reach a cluster; nothing is half built."""
+    """All objects of the lease. Raises `BuildError` for a value that must not reach a cluster."""
     check_spec(spec)
     parts = LeaseParts(
         namespace=namespace_object(spec),
@@ -69,8 +71,8 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
 
 
 def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:
-    """The lease as one list of plain manifests: namespace, secrets, policies, then per service access, workload and
-    Services, then hostnames and leased addresses. The same objects are rendered, judged and registered.
+    """The lease as one list of plain manifests: namespace, secrets, policies, then for each service access, workload
+    and Services, then hostnames and leased addresses. Rendering, policies and registration use the same objects.
     """
     return _listed(lease_parts(spec))
 
@@ -82,7 +84,7 @@ def _listed(parts: LeaseParts) -> tuple[Object, ...]:
 
 
 def _all_different(manifests: tuple[Object, ...]) -> None:
-    """Two services can want one name: `web-np` beside `web` with a node port; or one port on two leased addresses."""
+    """Refuse two objects with one name: `web-np` beside `web` with a node port, or one port on two leased addresses."""
     counted = Counter(f"{item['kind']} {item['metadata']['name']}" for item in manifests)
     repeated = [name for name, count in counted.items() if count > 1]
     if repeated:
@@ -109,7 +111,7 @@ def _addresses(spec: LeaseSpec) -> tuple[AddressPart, ...]:
 
 
 def _address(spec: LeaseSpec, exposes: list[LeasedIpSpec]) -> AddressPart:
-    """The first of two exposes of one port wins, as it does for every other Service."""
+    """The objects of one address. Of two exposes of one port the first counts, as for every other Service."""
     key, addresses = exposes[0].sharing_key, {leased.address for leased in exposes}
     if len(addresses) > 1:
         raise BuildError(f"addresses of {key!r}", sorted(addresses), "one address for a sharing key")

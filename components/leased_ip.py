@@ -1,7 +1,7 @@
 """A leased address: pool, announcement and the LoadBalancer Services on it (kubernetes-objects.md §2.8).
 
 One pool and one L2Advertisement hold exactly one address. Every lease of a tenant that shares the address registers the
-same two objects, so they carry nothing of a single lease.
+same two objects, so that they hold nothing of a single lease.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["address_objects", "leased_ip_service"]
 
 
 def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Object]:
-    """IPAddressPool and L2Advertisement of one sharing key; identical from every lease of the owner that uses it."""
+    """IPAddressPool and L2Advertisement of one sharing key; identical in every lease of the owner that uses the key."""
     pool = {"addresses": [_network(leased)], "autoAssign": False}
     advertisement = {"ipAddressPools": [pool_name(leased.sharing_key)]}
     return (
@@ -37,7 +37,7 @@ def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Obje
 
 
 def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
-    """The LoadBalancer Service of one expose; its selector is the Go provider's, without the namespace."""
+    """The LoadBalancer Service of one expose. Its selector is the Go provider's, without the namespace."""
     name = f"{leased.service}-ip-{leased.external_port}-{leased.proto}".lower()
     port = {"name": name, "protocol": leased.proto.upper(), "port": leased.external_port, "targetPort": leased.port}
     return {

@@ -1,4 +1,4 @@
-"""Which nodes a service may run on (kubernetes-objects.md §2.5.3) and by which labels they are known (§1.3)."""
+"""The nodes that a service may run on (kubernetes-objects.md §2.5.3), and the labels by which they are found (§1.3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gpu_resource(service: ServiceSpec) -> str:
 
 
 def _gpu_keys(gpu: GpuPlacement) -> list[str]:
-    """Node labels of the card; memory and interface only where the tenant asked for them (§10 Q2)."""
+    """Node labels of the card; memory and interface only where the tenant requested them (§10 Q2)."""
     vendor, model = label_part("GPU vendor", gpu.vendor), label_part("GPU model", gpu.model)
     card = f"{_CAPABILITIES}.gpu.vendor.{vendor}.model.{model}"
     keys = [card]
@@ -46,6 +46,6 @@ def _gpu_keys(gpu: GpuPlacement) -> list[str]:
 
 
 def _interface(text: str) -> str:
-    """As nodes are labelled: lower case, every SXM generation is `sxm` (§1.3)."""
+    """The interface as nodes are labelled: lower case, `sxm` for every SXM generation (§1.3)."""
     lower = label_part("GPU interface", text).lower()
     return "sxm" if lower.startswith("sxm") else lower

@@ -1,4 +1,4 @@
-"""Kubernetes quantities in the one text the API server would write, so that a live object never differs by spelling.
+"""Kubernetes quantities in the form that the API server writes, so that a live object never differs by spelling.
 
 The Go provider's quantities are decimal: 2000 millicores are `2`, 1048576000 bytes are `1048576k`, 10^9 bytes are `1G`
 (recorded: size-decimal-suffix, services-eight-persistent).
@@ -12,7 +12,7 @@ _SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 def decimal(value: int) -> str:
-    """A whole number: the largest power of 1000 that divides it becomes the suffix."""
+    """The quantity of a whole number: the largest power of 1000 that divides it becomes the suffix."""
     index = 0
     while value and value % 1000 == 0 and index + 1 < len(_SUFFIXES):
         value //= 1000
@@ -21,5 +21,5 @@ def decimal(value: int) -> str:
 
 
 def milli(value: int) -> str:
-    """A number of thousandths, as CPU is counted."""
+    """The quantity of a number of thousandths, as CPU is counted."""
     return decimal(value // 1000) if value % 1000 == 0 else f"{value}m"

@@ -1,4 +1,4 @@
-"""Where secrets lie in a plain manifest, for whoever has to hide them: the stack's inputs, `lessor render`, logs."""
+"""The secret values in a plain manifest, for code that hides them: the stack's inputs, `lessor render`, logs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["seal"]
 
 
 def seal(manifest: Object, wrap: Callable[[str], Any]) -> Object:
-    """A copy of `manifest` in which every secret text went through `wrap`: values of a Secret, and each environment
-    value of a container (the tenant's and, since nobody can tell them apart any more, the provider's own).
+    """A copy of `manifest` with `wrap` applied to every secret text: values of a Secret, and each environment value of
+    a container (the tenant's and the provider's, which cannot be told apart in a manifest).
     """
     match manifest.get("kind"):
         case "Secret":

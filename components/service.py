@@ -1,4 +1,4 @@
-"""How a service is reached: ClusterIP and NodePort Services (kubernetes-objects.md §2.7)."""
+"""Kubernetes Services of a lease's service: ClusterIP and NodePort (kubernetes-objects.md §2.7)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ __all__ = ["cluster_service", "node_port_service", "service_objects"]
 
 
 def service_objects(spec: LeaseSpec, service: ServiceSpec) -> tuple[Object, ...]:
-    """The Services that have a port: ClusterIP first."""
+    """The Services that have a port, ClusterIP first."""
     both = (cluster_service(spec, service), node_port_service(spec, service))
     return tuple(made for made in both if made is not None)
 
 
 def cluster_service(spec: LeaseSpec, service: ServiceSpec) -> Object | None:
-    """For siblings and the HTTP edge, named after the service; None when every expose is a node port."""
+    """The Service for other services and for the HTTP edge, named after the service; None when every expose is a node
+    port.
+    """
     ports = [port for port in service.ports if not port.global_ or port.ingress]
     return _service(spec, service, service.name, ("ClusterIP", ports))
 
 
 def node_port_service(spec: LeaseSpec, service: ServiceSpec) -> Object | None:
-    """For the world outside, `<service>-np`; None without a global expose that is not the HTTP edge's."""
+    """The Service for clients outside the cluster, `<service>-np`; None without a global expose that is not the HTTP
+    edge's.
+    """
     ports = [port for port in service.ports if port.global_ and not port.ingress]
     return _service(spec, service, f"{service.name}-np", ("NodePort", ports))
 
@@ -41,7 +45,7 @@ def _service(spec: LeaseSpec, service: ServiceSpec, name: str, kind: tuple[str, 
 
 
 def _ports(ports: Iterable[PortSpec]) -> list[Object]:
-    """The first expose of each external port and protocol: TCP and UDP on one number both exist (§10 Q8)."""
+    """The first expose of each external port and protocol; TCP and UDP may both use one number (§10 Q8)."""
     first: dict[tuple[int, str], PortSpec] = {}
     for port in ports:
         first.setdefault((port.external_port, port.proto.upper()), port)

@@ -13,7 +13,7 @@ __all__ = ["claim_templates", "mounts", "pod_volumes", "storage_classes"]
 
 
 def pod_volumes(service: ServiceSpec) -> list[Object]:
-    """Volumes that live as long as the pod: memory always, the node's disk only where something mounts it (§10 Q10)."""
+    """Volumes that end with the pod: memory always, the node's disk only where a container mounts it (§10 Q10)."""
     return [
         {"name": _name(service, volume), "emptyDir": _empty_dir(volume)}
         for volume in service.volumes
@@ -22,7 +22,7 @@ def pod_volumes(service: ServiceSpec) -> list[Object]:
 
 
 def claim_templates(service: ServiceSpec) -> list[Object]:
-    """Volumes that survive the pod; class `default` means the cluster's default class, so none is named."""
+    """Volumes that outlive the pod. Class `default` means the cluster's default class, so that no class is named."""
     return [
         {"metadata": {"name": _name(service, volume)}, "spec": _claim(volume)}
         for volume in service.volumes
@@ -37,7 +37,7 @@ def mounts(service: ServiceSpec) -> list[Object]:
 
 
 def storage_classes(volumes: Iterable[VolumeSpec]) -> list[str]:
-    """Classes the pod's node must serve, one for each persistent volume, repeats kept (§2.5.3)."""
+    """The classes that the pod's node must serve, one for each persistent volume, with repetitions (§2.5.3)."""
     return [
         label_part(f"storage class of volume {volume.name!r}", volume.storage_class)
         for volume in volumes

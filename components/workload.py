@@ -1,4 +1,6 @@
-"""What runs a service: a Deployment, or a StatefulSet where data outlives the pod (kubernetes-objects.md §2.5)."""
+"""The workload of a service: a Deployment, or a StatefulSet where data outlives the pod (kubernetes-objects.md
+§2.5).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
 
 
 def _stateless() -> Object:
-    """The old pod goes first: a lease's resources fit its replicas, not one more."""
+    """The Deployment. The old pod ends first, since a lease's resources fit its replicas and not one more."""
     return {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
         "revisionHistoryLimit": 10,
@@ -40,7 +42,9 @@ def _stateless() -> Object:
 
 
 def _stateful(service: ServiceSpec) -> Object:
-    """`maxUnavailable` is not said: 1 is its default, and most API servers drop it, so that it would drift for ever."""
+    """The StatefulSet. `maxUnavailable` is not set: 1 is its default, and most API servers drop it, so that it would
+    drift for ever.
+    """
     return {
         "volumeClaimTemplates": claim_templates(service),
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
@@ -66,6 +70,6 @@ def _pod(spec: LeaseSpec, service: ServiceSpec) -> Object:
 
 
 def _pull_secrets(spec: LeaseSpec, service: ServiceSpec) -> list[Object]:
-    """The service's own credentials, else the provider-wide secret an operator put into tenants' namespaces."""
+    """The service's own credentials, else the provider-wide Secret that an operator put into tenants' namespaces."""
     name = credentials_name(service) if service.credentials else spec.cluster.pull_secret.strip()
     return [{"name": name}] if name else []

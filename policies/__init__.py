@@ -1,5 +1,6 @@
-"""What must never be?
+"""Rules that no Kubernetes object of a lease may break.
 
-Rules over plain Kubernetes manifests: pure functions, one module a topic, listed in `policies.judge`. The worker judges
-a lease's objects before it registers them; the pack in `policies.pack` hands the same rules to `pulumi preview`.
+Each rule is a pure function over plain manifests; there is one module for each topic, listed in `policies.judge`. The
+worker judges a lease's objects before it registers them, and the pack in `policies.pack` gives the same rules to
+`pulumi preview`.
 """

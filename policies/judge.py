@@ -1,23 +1,25 @@
-"""All rules, and judging objects by them."""
+"""The list of all rules, and their application to objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from policies import limits, privileges
-from policies.rules import Finding, Manifest, Rule, describe
+from policies.rules import Manifest, Rule, Violation, describe
 
 __all__ = ["RULES", "judge"]
 
 RULES: tuple[Rule, ...] = (*privileges.RULES, *limits.RULES)
-"""Every topic's rules; a new topic is a module and its name here."""
+"""The rules of every topic; a new topic needs a module and an entry here."""
 
 
-def judge(manifests: Iterable[Manifest], rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """What is wrong with `manifests`, in the order of rules and objects. Refuse them if any finding is `mandatory`."""
+def judge(manifests: Iterable[Manifest], rules: Iterable[Rule] = RULES) -> tuple[Violation, ...]:
+    """The violations in `manifests`, in the order of rules and objects. The caller refuses the objects if one is
+    `mandatory`.
+    """
     listed = tuple(manifests)
     return tuple(
-        Finding(
+        Violation(
             rule=rule.id,
             severity=rule.severity,
             level=rule.level,

@@ -1,4 +1,4 @@
-"""Topic: what a container may use up."""
+"""Rules about the resources that a container may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUANTITY = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i
 
 
 def _without(*resources: str) -> Callable[[Manifest], Iterator[str]]:
-    """What says which containers lack a limit of one of `resources`."""
+    """A check that names each container without a limit of one of `resources`."""
 
     def check(manifest: Manifest) -> Iterator[str]:
         for container in all_containers(manifest, LONG_RUNNING):
@@ -27,7 +27,7 @@ def _without(*resources: str) -> Callable[[Manifest], Iterator[str]]:
 
 
 def _positive(value: object) -> bool:
-    """Whether this is a quantity above zero; runtimes read a limit of zero as none."""
+    """Whether this is a quantity above zero; runtimes read a limit of zero as no limit."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     found = _QUANTITY.fullmatch(str(value))
@@ -39,8 +39,8 @@ RULES = (
         id="cpu-and-memory-limits",
         severity=Severity.HIGH,
         level=Level.MANDATORY,
-        reason="A container without limits takes from its neighbours what they have paid for.",
-        remedy="Set resources.limits.cpu and resources.limits.memory to what was rented.",
+        reason="A container without limits can use resources that other tenants pay for.",
+        remedy="Set resources.limits.cpu and resources.limits.memory to the rented amounts.",
         check=of_each(_without("cpu", "memory")),
     ),
     Rule(

@@ -21,7 +21,7 @@ from pulumi_policy import (
 from pulumi_policy import Severity as PulumiSeverity
 
 from policies.judge import RULES
-from policies.rules import Manifest, Rule, Scope, describe
+from policies.rules import Manifest, Rule, RuleScope, describe
 
 __all__ = ["manifest", "policies", "serve"]
 
@@ -29,20 +29,20 @@ _KUBERNETES = "kubernetes:"
 
 
 def serve() -> None:
-    """Run the pack for the engine that started this process, until it goes."""
+    """Run the pack for the engine that started this process, until the engine ends it."""
     PolicyPack("lessor", policies(RULES))
 
 
 def policies(rules: Iterable[Rule]) -> list[Policy]:
-    """Each rule as Pulumi's own kind of policy, of the same name, level and severity."""
-    return [_stack_policy(rule) if rule.scope is Scope.STACK else _resource_policy(rule) for rule in rules]
+    """Each rule as one of Pulumi's policies, with the same name, level and severity."""
+    return [_stack_policy(rule) if rule.scope is RuleScope.STACK else _resource_policy(rule) for rule in rules]
 
 
 def manifest(type_token: str, properties: Mapping[str, Any]) -> Manifest | None:
-    """The plain manifest behind a Pulumi resource; None for what is not a Kubernetes object.
+    """The plain manifest of a Pulumi resource; None for a resource that is no Kubernetes object.
 
-    The plugin's inputs are the manifest's own fields. `apiVersion` and `kind` are taken from the type where a program
-    left them out: `kubernetes:core/v1:Pod` is kind Pod of `v1`.
+    The plugin's inputs are the manifest's own fields. `apiVersion` and `kind` come from the type where a program left
+    them out: `kubernetes:core/v1:Pod` is kind Pod of `v1`.
     """
     if not type_token.startswith(_KUBERNETES):
         return None

@@ -1,4 +1,4 @@
-"""Pods wherever they are declared: where a kind keeps its pod spec, and the containers in it."""
+"""The pods and containers that a manifest declares, whatever its kind."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _POD_SPECS = {
 }
 
 LONG_RUNNING = ("containers", "initContainers")
-"""Container lists that can carry resources; an ephemeral container has none of its own."""
+"""The lists of containers that have resources; an ephemeral container has none of its own."""
 
 
 def all_containers(
     manifest: Manifest, lists: Sequence[str] = (*LONG_RUNNING, "ephemeralContainers")
 ) -> Iterator[Manifest]:
-    """Every container of the pod a manifest declares; nothing for kinds without pods.
+    """Every container of the pod that a manifest declares; empty for kinds without pods.
 
-    What is not a list of mappings is yielded as one empty container, so that a rule which demands something fails.
+    An item that is no mapping counts as one empty container, so that a rule which requires a field fails.
     """
     path = _POD_SPECS.get(str(manifest.get("kind")))
     if path is None:
@@ -50,5 +50,5 @@ def at(value: object, *path: str) -> Mapping[str, Any]:
 
 
 def named(container: Manifest) -> str:
-    """How to call a container in a sentence."""
+    """The container's name as it stands in a sentence."""
     return f"container {str(container.get('name') or '(no name)')!r}"

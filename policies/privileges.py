@@ -1,4 +1,4 @@
-"""Topic: what a container may do to its node."""
+"""Rules about a container's power over its node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RULES"]
 
 
 def _privileged(manifest: Manifest) -> Iterator[str]:
-    """Anything but an absent or false `privileged` counts: a text or a number is no promise."""
+    """Every value but an absent or false `privileged` counts as true, since a text or a number promises nothing."""
     for container in all_containers(manifest):
         if at(container, "securityContext").get("privileged") not in (None, False):
             yield f"{named(container)} is privileged"
@@ -22,7 +22,7 @@ RULES = (
         id="no-privileged-container",
         severity=Severity.CRITICAL,
         level=Level.MANDATORY,
-        reason="A privileged container owns its node, and with it every other tenant there.",
+        reason="A privileged container controls its node and every other tenant's containers there.",
         remedy="Remove securityContext.privileged, or set it to false.",
         check=of_each(_privileged),
     ),

@@ -1,4 +1,4 @@
-"""What a rule is and what it finds."""
+"""A rule, and a violation of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Finding", "Level", "Manifest", "Problem", "Rule", "Scope", "Severity", "describe", "of_each"]
+__all__ = ["Level", "Manifest", "ObjectProblem", "Rule", "RuleScope", "Severity", "Violation", "describe", "of_each"]
 
 Manifest = Mapping[str, Any]
-"""One plain Kubernetes object; it may be anybody's, so nothing about its inside is taken for granted."""
+"""One plain Kubernetes object. It may come from anybody, so that nothing inside it is certain."""
 
 
 class Severity(StrEnum):
-    """How bad it would be."""
+    """The harm that a violation would do."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -23,22 +23,22 @@ class Severity(StrEnum):
 
 
 class Level(StrEnum):
-    """What follows: a mandatory finding stops the update, an advisory one is reported."""
+    """The consequence of a violation: a mandatory one stops the update, an advisory one is reported."""
 
     ADVISORY = "advisory"
     MANDATORY = "mandatory"
 
 
-class Scope(StrEnum):
-    """Whether one object is enough to decide, or only all of them together."""
+class RuleScope(StrEnum):
+    """Whether a rule needs one object or all of them together."""
 
     OBJECT = "object"
     STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Where a rule is broken and how."""
+class ObjectProblem:
+    """The object that breaks a rule, and how."""
 
     manifest: Manifest
     text: str
@@ -46,20 +46,20 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT is true of each object alone."""
+    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT judges each object alone."""
 
     id: str
     severity: Severity
     level: Level
     reason: str
     remedy: str
-    check: Callable[[Sequence[Manifest]], Iterable[Problem]]
-    scope: Scope = Scope.OBJECT
+    check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]
+    scope: RuleScope = RuleScope.OBJECT
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One broken rule at one object, in words an operator can act on."""
+class Violation:
+    """One broken rule at one object, as an operator reads it."""
 
     rule: str
     severity: Severity
@@ -76,17 +76,17 @@ class Finding:
         return f"{self.object}: {self.problem} ({self.rule}, {self.severity}). {self.remedy}"
 
 
-def of_each(check: Callable[[Manifest], Iterable[str]]) -> Callable[[Sequence[Manifest]], Iterable[Problem]]:
-    """A check of one object (it returns what is wrong with it) as a check of many."""
+def of_each(check: Callable[[Manifest], Iterable[str]]) -> Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]:
+    """A check of one object, which returns its problems, as a check of many."""
 
-    def check_all(manifests: Sequence[Manifest]) -> Iterable[Problem]:
-        return (Problem(manifest, text) for manifest in manifests for text in check(manifest))
+    def check_all(manifests: Sequence[Manifest]) -> Iterable[ObjectProblem]:
+        return (ObjectProblem(manifest, text) for manifest in manifests for text in check(manifest))
 
     return check_all
 
 
 def describe(manifest: Manifest) -> str:
-    """`Deployment namespace/name`, as far as the object says so."""
+    """`Deployment namespace/name`, as far as the object has them."""
     metadata = manifest.get("metadata")
     where = metadata if isinstance(metadata, Mapping) else {}
     name = "/".join(str(where[key]) for key in ("namespace", "name") if where.get(key))

@@ -1,4 +1,4 @@
-"""The Pulumi side: component resources that register the very manifests of `components.lease`.
+"""The Pulumi components that register the manifests of `components.lease`.
 
-Everything in this package imports Pulumi; nothing outside it does. Only the stack worker imports it.
+Everything in this package imports Pulumi, and nothing outside it does. Only the stack worker imports it.
 """

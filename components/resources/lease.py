@@ -7,14 +7,15 @@ import pulumi
 from components.labels import Object
 from components.lease import LeaseParts, lease_parts
 from components.resources.manifest import ManifestResource
-from components.resources.parts import Hostname, Isolation, LeasedIp, Namespace, Service, Workload
+from components.resources.parts import Hostname, Isolation, KubernetesServices, LeasedIp, Namespace, Workload
 from lease.spec import LeaseSpec
 
-__all__ = ["Lease"]
+__all__ = ["LeaseComponent"]
 
 
-class Lease(pulumi.ComponentResource):
-    """Registers exactly `components.lease.lease_objects(spec)`, in dependency order; `opts` brings the cluster.
+class LeaseComponent(pulumi.ComponentResource):
+    """Registers exactly `components.lease.lease_objects(spec)`, in dependency order; `opts` holds the cluster's
+    provider.
 
     Raises `BuildError` before anything is registered. A spec without services may be completed later in the same run.
     """
@@ -29,22 +30,22 @@ class Lease(pulumi.ComponentResource):
         self.register_outputs({"namespace": spec.namespace})
 
     def complete(self, spec: LeaseSpec) -> None:
-        """Register what `spec` has beside what was registered for the same lease without services."""
+        """Register what `spec` has beyond the objects that were registered for the same lease without services."""
         parts = lease_parts(spec)
         self._isolation.add(_isolating(parts), home=self._home)
         self._beside(parts)
 
     @property
     def first(self) -> tuple[ManifestResource, ...]:
-        """What everything else waits for: the namespace and its isolation."""
+        """The resources that all others depend on: the namespace and its isolation."""
         return (self._home.resource, *self._isolation.resources)
 
     def _beside(self, parts: LeaseParts) -> None:
-        """Everything but the namespace and its isolation."""
+        """Register everything except the namespace and its isolation."""
         for part in parts.services:
             Workload(part, home=self._home, after=self._isolation.resources, opts=self._inside)
             if part.services:
-                Service(part, home=self._home, opts=self._inside)
+                KubernetesServices(part, home=self._home, opts=self._inside)
         for hostname in parts.hostnames:
             Hostname(hostname, home=self._home, opts=self._inside)
         for address in parts.addresses:

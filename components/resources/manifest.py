@@ -1,4 +1,4 @@
-"""Plain manifests as Pulumi resources, without a typed class a kind."""
+"""Plain manifests as Pulumi resources, without a typed class for each kind."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import pulumi
 from components.labels import Object
 from components.secrets import seal
 
-__all__ = ["Cluster", "ManifestResource", "conventions", "type_token"]
+__all__ = ["ClusterProvider", "ManifestResource", "conventions", "type_token"]
 
 _CONVENTIONS = {
     "pulumi.com/patchFieldManager": "lessor",
     "pulumi.com/patchForce": "true",
     "pulumi.com/skipAwait": "true",
 }
-"""One fixed field manager, so that any worker may apply; readiness is the provider's own watch (architecture §5). A
-lease's stack is the only writer of its fields, so it takes them back from whoever changed one (`kubectl scale`).
+"""One fixed field manager, so that any worker may apply. The provider watches readiness itself (architecture §5). A
+lease's stack is the only writer of its fields, so that it takes them back after another writer changed one (`kubectl
+scale`).
 """
 
 
-class Cluster(pulumi.ProviderResource):
+class ClusterProvider(pulumi.ProviderResource):
     """The cluster, by the path of a kubeconfig and a context in it (empty: its current one).
 
-    `clusterIdentifier` fixes what the plugin would otherwise guess from the kubeconfig: a renewed credential or a new
+    `clusterIdentifier` fixes what the plugin would otherwise derive from the kubeconfig: a renewed credential or a new
     address of the same API server must never replace what runs. Secrets change in place, not by delete and create.
     """
 
@@ -42,7 +43,7 @@ class Cluster(pulumi.ProviderResource):
 
 
 class ManifestResource(pulumi.CustomResource):
-    """One manifest, registered as it is: the kind gives the type, the secrets in it become secret inputs."""
+    """One manifest, registered as it is: its kind gives the type, and its secrets become secret inputs."""
 
     def __init__(self, manifest: Object, opts: pulumi.ResourceOptions) -> None:
         secret = ["data", "stringData"] if manifest["kind"] == "Secret" else []
@@ -56,12 +57,12 @@ class ManifestResource(pulumi.CustomResource):
 
 
 def type_token(api_version: str, kind: str) -> str:
-    """Pulumi's name of a kind: `kubernetes:apps/v1:Deployment`, with `core/v1` for the group that has no name."""
+    """Pulumi's name of a kind: `kubernetes:apps/v1:Deployment`, with `core/v1` for the group without a name."""
     return f"kubernetes:{api_version if '/' in api_version else f'core/{api_version}'}:{kind}"
 
 
 def conventions(manifest: Object) -> Object:
-    """The manifest with the annotations that every registered object carries (architecture §5)."""
+    """The manifest with the annotations that every registered object has (architecture §5)."""
     metadata: Mapping[str, object] = manifest["metadata"]
     annotations = manifest["metadata"].get("annotations", {}) | _CONVENTIONS
     return manifest | {"metadata": {**metadata, "annotations": annotations}}
@@ -69,5 +70,7 @@ def conventions(manifest: Object) -> Object:
 
 @cache
 def _plugin_version() -> str:
-    """The SDK and its plugin are released together and must be equal. Asked for each object, and slow to find out."""
+    """The version of the SDK, which its plugin must have too. It is cached, since it is slow to read and every object
+    needs it.
+    """
     return version("pulumi-kubernetes")

@@ -1,4 +1,4 @@
-"""Component resources of a lease, one for each question an operator asks: how isolated, what runs, how reached.
+"""Component resources of a lease, one for each aspect that an operator looks for: isolation, workload, access.
 
 None registers outputs: they would be empty, and each costs a call to the engine and an event.
 """
@@ -13,11 +13,11 @@ from components.labels import Object
 from components.lease import AddressPart, ServicePart
 from components.resources.manifest import ManifestResource
 
-__all__ = ["Hostname", "Isolation", "LeasedIp", "Namespace", "Service", "Workload"]
+__all__ = ["Hostname", "Isolation", "KubernetesServices", "LeasedIp", "Namespace", "Workload"]
 
 
 class Namespace(pulumi.ComponentResource):
-    """The namespace of a lease; `resource` is what everything else waits for and goes with."""
+    """The namespace of a lease. All other objects depend on `resource` and are deleted with it."""
 
     def __init__(self, name: str, manifest: Object, opts: pulumi.ResourceOptions) -> None:
         super().__init__("lessor:lease:Namespace", name, None, opts)
@@ -25,7 +25,9 @@ class Namespace(pulumi.ComponentResource):
 
 
 class Isolation(pulumi.ComponentResource):
-    """Pull secrets and network policies: all that must stand before the first pod; pods wait for `resources`."""
+    """Pull secrets and network policies: the objects that must exist before the first pod. Pods depend on
+    `resources`.
+    """
 
     def __init__(
         self, name: str, manifests: Sequence[Object], *, home: Namespace, opts: pulumi.ResourceOptions
@@ -36,7 +38,7 @@ class Isolation(pulumi.ComponentResource):
         self.add(manifests, home=home)
 
     def add(self, manifests: Sequence[Object], *, home: Namespace) -> None:
-        """Have all of `manifests`, in their order; what was registered before is not registered again."""
+        """Register all of `manifests`, in their order; an object that is registered already is not registered again."""
         for manifest in manifests:
             key = (manifest["kind"], manifest["metadata"]["name"])
             if key not in self._made:
@@ -45,7 +47,7 @@ class Isolation(pulumi.ComponentResource):
 
 
 class Workload(pulumi.ComponentResource):
-    """What runs one service, after its rights and everything in `after`."""
+    """The workload of one service, after its rights and everything in `after`."""
 
     def __init__(
         self, part: ServicePart, *, home: Namespace, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
@@ -55,8 +57,8 @@ class Workload(pulumi.ComponentResource):
         self.resource = ManifestResource(part.workload, _inside(home, self, (*after, *access)))
 
 
-class Service(pulumi.ComponentResource):
-    """How one service is reached inside the cluster and on node ports."""
+class KubernetesServices(pulumi.ComponentResource):
+    """The Kubernetes Services of one service, inside the cluster and on node ports."""
 
     def __init__(self, part: ServicePart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
         super().__init__("lessor:lease:Service", part.name, None, opts)
@@ -75,8 +77,9 @@ class Hostname(pulumi.ComponentResource):
 class LeasedIp(pulumi.ComponentResource):
     """One leased address and this lease's Services on it.
 
-    Pool and advertisement belong to every lease that shares the address: a stack that goes forgets them. The
-    LoadBalancer Services are deleted one by one, before the namespace: only so is the address free when they are gone.
+    Pool and advertisement belong to every lease that shares the address, so that a stack which ends leaves them. The
+    LoadBalancer Services are deleted one by one, before the namespace: only then is the address free when they are
+    gone.
     """
 
     def __init__(self, part: AddressPart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
@@ -88,5 +91,5 @@ class LeasedIp(pulumi.ComponentResource):
 
 
 def _inside(home: Namespace, parent: pulumi.Resource, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
-    """Options of an object in the lease's namespace: made after it (and after `after`), gone with it."""
+    """Options of an object in the lease's namespace: made after the namespace (and after `after`), deleted with it."""
     return pulumi.ResourceOptions(parent=parent, depends_on=[home.resource, *after], deleted_with=home.resource)

@@ -2,91 +2,91 @@
 
 from __future__ import annotations
 
-from provider.cli.lazy_group import Command, Group, Table
+from provider.cli.lazy_group import CommandEntry, GroupEntry, Table
 
 __all__ = ["COMMANDS"]
 
-_SDL = Group(
+_SDL = GroupEntry(
     "Check an SDL; print its hash, manifest or group specs.",
     {
-        "check": Command("provider.cli.sdl:check", "List every error in each SDL, with its line."),
-        "hash": Command("provider.cli.sdl:hash_", "Print the hash that goes on chain, in hex."),
-        "manifest": Command("provider.cli.sdl:manifest", "Print the manifest as JSON, as a client sends it."),
-        "groups": Command("provider.cli.sdl:groups", "Print the group specs as JSON, as they go on chain."),
+        "check": CommandEntry("provider.cli.sdl:check", "List every error in each SDL, with its line."),
+        "hash": CommandEntry("provider.cli.sdl:hash_", "Print the hash that goes on chain, in hex."),
+        "manifest": CommandEntry("provider.cli.sdl:manifest", "Print the manifest as JSON, as a client sends it."),
+        "groups": CommandEntry("provider.cli.sdl:groups", "Print the group specs as JSON, as they go on chain."),
     },
 )
-_LEASE = Group(
+_LEASE = GroupEntry(
     "List the leases of this provider, show what it did with each, and send it directives about them.",
     {
-        "list": Command("provider.cli.lease:list_", "List the leases, each with its state and the reason for it."),
-        "show": Command(
+        "list": CommandEntry("provider.cli.lease:list_", "List the leases, each with its state and the reason for it."),
+        "show": CommandEntry(
             "provider.cli.lease:show", "Show one lease: its state, what runs, and the outcomes of its runs."
         ),
-        "history": Command("provider.cli.lease:history", "List the runs of one lease, the newest first."),
-        "recreate": Command(
+        "history": CommandEntry("provider.cli.lease:history", "List the runs of one lease, the newest first."),
+        "recreate": CommandEntry(
             "provider.cli.lease_directives:recreate",
             "Replace the pods of a lease whose objects an older version of Lessor made.",
         ),
-        "retry": Command("provider.cli.lease_directives:retry", "Try a version again that was refused."),
-        "close": Command("provider.cli.lease_directives:close", "Delete everything of a lease that looks closed."),
-        "forget": Command(
+        "retry": CommandEntry("provider.cli.lease_directives:retry", "Try a version again that was refused."),
+        "close": CommandEntry("provider.cli.lease_directives:close", "Delete everything of a lease that looks closed."),
+        "forget": CommandEntry(
             "provider.cli.lease_directives:close", "Delete everything of a lease that looks closed.", hidden=True
         ),
-        "release-brake": Command(
+        "release-brake": CommandEntry(
             "provider.cli.lease_directives:release_brake", "Delete the leases that the teardown brake holds."
         ),
-        "volumes": Command(
+        "volumes": CommandEntry(
             "provider.cli.lease_restore:volumes", "List the volumes that are kept although their lease has ended."
         ),
-        "restore": Command(
+        "restore": CommandEntry(
             "provider.cli.lease_restore:restore", "Give the volumes of a lease that has ended to another lease."
         ),
     },
 )
-_BID = Group(
+_BID = GroupEntry(
     "List decisions about orders, and explain one.",
     {
-        "list": Command("provider.cli.bid:list_", "List decisions about orders, the newest first."),
-        "explain": Command("provider.cli.bid:explain", "Explain why an order was bid on or declined."),
+        "list": CommandEntry("provider.cli.bid:list_", "List decisions about orders, the newest first."),
+        "explain": CommandEntry("provider.cli.bid:explain", "Explain why an order was bid on or declined."),
     },
 )
-_DEVNET = Group(
+_DEVNET = GroupEntry(
     "Start and stop a Kubernetes control plane on this machine, for development.",
     {
-        "up": Command("provider.cli.devnet:up", "Start the control plane; missing tools are built first."),
-        "down": Command("provider.cli.devnet:down", "Stop the control plane and wait for its end."),
-        "status": Command("provider.cli.devnet:status", "Print the state of the control plane as JSON."),
+        "up": CommandEntry("provider.cli.devnet:up", "Start the control plane; missing tools are built first."),
+        "down": CommandEntry("provider.cli.devnet:down", "Stop the control plane and wait for its end."),
+        "status": CommandEntry("provider.cli.devnet:status", "Print the state of the control plane as JSON."),
     },
 )
 
 COMMANDS: Table = {
-    "doctor": Command(
+    "doctor": CommandEntry(
         "provider.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
     ),
-    "demo": Command(
+    "demo": CommandEntry(
         "provider.cli.demo:demo",
         "Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease from start to end.",
     ),
     "devnet": _DEVNET,
     "sdl": _SDL,
-    "render": Command(
+    "render": CommandEntry(
         "provider.cli.render:render", "Print the Kubernetes objects of an SDL as YAML, without a cluster."
     ),
-    "run": Command(
+    "run": CommandEntry(
         "provider.cli.run:run", "Run the provider: follow the chain, bid on orders that fit, serve the leases."
     ),
-    "settings": Command(
+    "settings": CommandEntry(
         "provider.cli.settings:settings", "List every setting with its value, its source and its meaning."
     ),
-    "keys": Command(
+    "keys": CommandEntry(
         "provider.cli.keys:keys", "Show the provider's address, where its key comes from, and its balance."
     ),
-    "status": Command(
+    "status": CommandEntry(
         "provider.cli.status:status", "Show the state of the running provider: chain nodes, fees, wallet, bids, leases."
     ),
     "lease": _LEASE,
     "bid": _BID,
-    "earnings": Command("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
-    "diff": Command("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
-    "pulumi": Command("provider.cli.pulumi:pulumi", "Run the Pulumi command line on the stack of a lease."),
+    "earnings": CommandEntry("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
+    "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
+    "pulumi": CommandEntry("provider.cli.pulumi:pulumi", "Run the Pulumi command line on the stack of a lease."),
 }

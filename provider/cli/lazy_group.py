@@ -16,11 +16,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-__all__ = ["Command", "Group", "LazyGroup", "Table", "lazy_commands", "loaded", "unwrapped"]
+__all__ = ["CommandEntry", "GroupEntry", "LazyGroup", "Table", "lazy_commands", "loaded", "unwrapped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandEntry:
     """`target` is "module:function"; `help` is the first line of the function's docstring."""
 
     target: str
@@ -29,12 +29,12 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupEntry:
     help: str
-    commands: Mapping[str, Command]
+    commands: Mapping[str, CommandEntry]
 
 
-Table: TypeAlias = Mapping[str, Command | Group]
+Table: TypeAlias = Mapping[str, CommandEntry | GroupEntry]
 
 
 class LazyGroup(TyperGroup):
@@ -48,7 +48,7 @@ class LazyGroup(TyperGroup):
 class _Stub(TyperCommand):
     """The name and the line of help of a command that is not imported."""
 
-    def __init__(self, name: str, entry: Command) -> None:
+    def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, help=entry.help, hidden=entry.hidden, rich_markup_mode="rich")
         self.entry = entry
 
@@ -56,16 +56,17 @@ class _Stub(TyperCommand):
 def lazy_commands(table: Table) -> dict[str, Any]:
     """One stub for each command and one `LazyGroup` for each group of `table`, by name."""
     return {
-        name: _Stub(name, entry) if isinstance(entry, Command) else _group(name, entry) for name, entry in table.items()
+        name: _Stub(name, entry) if isinstance(entry, CommandEntry) else _group(name, entry)
+        for name, entry in table.items()
     }
 
 
-def _group(name: str, entry: Group) -> LazyGroup:
+def _group(name: str, entry: GroupEntry) -> LazyGroup:
     commands = lazy_commands(entry.commands)
     return LazyGroup(name=name, help=entry.help, commands=commands, no_args_is_help=True, rich_markup_mode="rich")
 
 
-def loaded(name: str, entry: Command) -> Any:
+def loaded(name: str, entry: CommandEntry) -> Any:
     """The command itself, its module imported."""
     module, _, function = entry.target.partition(":")
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")

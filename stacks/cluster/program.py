@@ -20,14 +20,14 @@ from lease.spec import IngressMode
 from stacks.cluster.crds import CRDS, GROUP, VERSION, definition
 from stacks.cluster.rbac import provider_rules
 from stacks.cluster.requirements import cluster_client, require_metallb
-from stacks.cluster.settings import ClusterSettings
+from stacks.cluster.settings import ClusterStackSettings
 
 __all__ = ["cluster"]
 
 LABELS = {"akash.network": "true", "app.kubernetes.io/managed-by": "lessor"}
 
 
-def cluster(settings: ClusterSettings) -> None:
+def cluster(settings: ClusterStackSettings) -> None:
     """Register everything, export what `lessor run` needs. Raises `ConfigError` where the cluster lacks something."""
     if settings.metallb.required:
         with closing(cluster_client(pulumi.runtime.config.CONFIG.get())) as client:
@@ -52,14 +52,14 @@ def _custom_resources() -> None:
         CustomResourceDefinition(plural, metadata=_meta(name, keep=True), spec=spec, opts=options)
 
 
-def _namespaces(settings: ClusterSettings) -> Namespace:
+def _namespaces(settings: ClusterStackSettings) -> Namespace:
     """The manifest namespace, which stays, and the one of the provider's own processes, which is returned."""
     manifests = settings.manifest_namespace
     Namespace("manifests", metadata=_meta(manifests), opts=ResourceOptions(retain_on_delete=True))
     return Namespace("services", metadata=_meta(settings.services_namespace))
 
 
-def _rights(settings: ClusterSettings, namespace: Namespace) -> None:
+def _rights(settings: ClusterStackSettings, namespace: Namespace) -> None:
     account, role = settings.service_account, "lessor-provider"
     options = ResourceOptions(depends_on=[namespace], deleted_with=namespace)
     ServiceAccount("provider", metadata=_meta(account, namespace=settings.services_namespace), opts=options)
@@ -72,7 +72,7 @@ def _rights(settings: ClusterSettings, namespace: Namespace) -> None:
     )
 
 
-def _ingress_class(settings: ClusterSettings) -> None:
+def _ingress_class(settings: ClusterStackSettings) -> None:
     IngressClass(
         "ingress",
         metadata=_meta(settings.ingress_class),
@@ -80,7 +80,7 @@ def _ingress_class(settings: ClusterSettings) -> None:
     )
 
 
-def _outputs(settings: ClusterSettings) -> None:
+def _outputs(settings: ClusterStackSettings) -> None:
     """Names only; `lessor run` takes them as settings."""
     pulumi.export("manifest-namespace", settings.manifest_namespace)
     pulumi.export("services-namespace", settings.services_namespace)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, SUBDOMAIN_PATTERN
 from lease.spec import IngressMode
 
-__all__ = ["ClusterSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
+__all__ = ["ClusterStackSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
 
 PROJECT = "lessor"
 
@@ -42,7 +42,7 @@ class MetalLbSettings(_Settings):
     namespace: Label = "metallb-system"
 
 
-class ClusterSettings(_Settings):
+class ClusterStackSettings(_Settings):
     """Names as the Go provider's charts give them (kubernetes-objects.md §8.3)."""
 
     manifest_namespace: Label = "lease"
@@ -54,16 +54,16 @@ class ClusterSettings(_Settings):
     metallb: MetalLbSettings = Field(default_factory=MetalLbSettings)
 
 
-def read_settings() -> ClusterSettings:
+def read_settings() -> ClusterStackSettings:
     """The configuration of the running program's stack. Raises `ConfigError`."""
     return parse_settings(pulumi.runtime.config.CONFIG.get())
 
 
-def parse_settings(config: Mapping[str, Any]) -> ClusterSettings:
+def parse_settings(config: Mapping[str, Any]) -> ClusterStackSettings:
     """`config` has keys `project:name` and texts, structured values as JSON; other projects' keys are left alone."""
     own = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items() if key.startswith(f"{PROJECT}:")}
     try:
-        return ClusterSettings.model_validate({key: _decode(value) for key, value in own.items()})
+        return ClusterStackSettings.model_validate({key: _decode(value) for key, value in own.items()})
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
 
@@ -79,7 +79,7 @@ def _decode(value: Any) -> Any:
 
 
 def _explain(error: ValidationError) -> str:
-    known = ", ".join(field.alias or name for name, field in ClusterSettings.model_fields.items())
+    known = ", ".join(field.alias or name for name, field in ClusterStackSettings.model_fields.items())
     lines = []
     for problem in error.errors(include_url=False, include_context=False):
         path = f"{PROJECT}:" + ".".join(str(part) for part in problem["loc"])

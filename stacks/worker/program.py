@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pulumi
 
 from components.lease import lease_objects
-from components.resources.lease import Lease
-from components.resources.manifest import Cluster
+from components.resources.lease import LeaseComponent
+from components.resources.manifest import ClusterProvider
 from lease.spec import LeaseSpec
 from policies.judge import judge
 from stacks.common.config import EngineConfig
@@ -45,15 +45,15 @@ async def opened_program(
     await telling
 
 
-async def _told(lease: Lease, made: Callable[[], None]) -> None:
+async def _told(lease: LeaseComponent, made: Callable[[], None]) -> None:
     await asyncio.gather(*(asyncio.ensure_future(item.id.future()) for item in lease.first))
     made()
 
 
-def _lease(config: EngineConfig, spec: LeaseSpec) -> Lease:
-    cluster = Cluster("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
+def _lease(config: EngineConfig, spec: LeaseSpec) -> LeaseComponent:
+    cluster = ClusterProvider("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
     options = pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored])
-    return Lease(spec.namespace, spec, options)
+    return LeaseComponent(spec.namespace, spec, options)
 
 
 def _export(spec: LeaseSpec) -> None:

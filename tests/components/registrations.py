@@ -14,8 +14,8 @@ from google.protobuf.json_format import MessageToDict
 from pulumi.runtime import mocks, stack
 from pulumi.runtime.proto import resource_pb2
 
-from components.resources.lease import Lease
-from components.resources.manifest import Cluster
+from components.resources.lease import LeaseComponent
+from components.resources.manifest import ClusterProvider
 from lease.spec import LeaseSpec
 
 
@@ -45,8 +45,8 @@ def main() -> None:
     mocks.set_mocks(_Echo(), project="lease", stack="s", monitor=recorder)
 
     def program() -> None:
-        cluster = Cluster("cluster", kubeconfig="/etc/kubeconfig", context="c")
-        Lease(spec.namespace, spec, pulumi.ResourceOptions(providers=[cluster]))
+        cluster = ClusterProvider("cluster", kubeconfig="/etc/kubeconfig", context="c")
+        LeaseComponent(spec.namespace, spec, pulumi.ResourceOptions(providers=[cluster]))
 
     mocks._sync_await(stack.run_pulumi_func(program))
     print(json.dumps(recorder.requests))

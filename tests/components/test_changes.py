@@ -93,7 +93,8 @@ LOSSES = [
         ["volume more of service db", "from none to 1G"], id="a volume more",
     ),
     pytest.param(
-        database(volume()), database(), ["service db", "from one with volumes db-data (1G", "to one without"],
+        database(volume()), database(),
+        ["service db", "from a service with volumes db-data (1G", "to a service without volumes"],
         id="a StatefulSet that becomes a Deployment",
     ),
     pytest.param(
@@ -128,8 +129,8 @@ def test_a_service_that_gets_its_first_volume_loses_nothing() -> None:
     assert refusals(changes) == ()
     notes = {(change.op, change.kind): change.note for change in changes if change.note}
     assert notes == {
-        (Op.CREATE, "StatefulSet"): "takes the place of Deployment db",
-        (Op.DELETE, "Deployment"): "its place is taken by StatefulSet db",
+        (Op.CREATE, "StatefulSet"): "replaces Deployment db",
+        (Op.DELETE, "Deployment"): "StatefulSet db replaces it",
     }
 
 
@@ -139,8 +140,8 @@ def test_another_mode_of_the_edge_replaces_every_route_and_loses_nothing() -> No
     changes = compare(lease_objects(old), lease_objects(old.model_copy(update={"cluster": routes})))
     edge = [str(change) for change in changes if change.name == "a.example"]
     assert edge == [
-        "create HTTPRoute a.example: takes the place of Ingress a.example",
-        "delete Ingress a.example: its place is taken by HTTPRoute a.example",
+        "create HTTPRoute a.example: replaces Ingress a.example",
+        "delete Ingress a.example: HTTPRoute a.example replaces it",
     ]
     assert refusals(changes) == ()
 
@@ -214,7 +215,7 @@ def test_a_sealed_object_is_replaced_when_its_data_changes(kind: str) -> None:
 def test_the_namespace_is_never_removed_by_an_update() -> None:
     objects = lease_objects(spec(services=(service(),)))
     reasons = [str(refusal) for refusal in refusals(compare(objects, objects[1:]))]
-    assert len(reasons) == 1 and "everything in it would go" in reasons[0]
+    assert len(reasons) == 1 and "everything in it would be deleted" in reasons[0]
 
 
 def test_a_claim_is_never_removed_nor_changed() -> None:

@@ -18,7 +18,7 @@ from components.resources.manifest import type_token
 from policies.judge import RULES
 from policies.pack import manifest
 from policies.pack import policies as pulumi_policies
-from policies.rules import Level, Problem, Rule, Scope, Severity
+from policies.rules import Level, ObjectProblem, Rule, RuleScope, Severity
 from tests.components.specs import everything
 
 PACK = Path(policies.__file__).parent
@@ -101,9 +101,9 @@ def test_types_become_kinds_where_a_program_left_them_out():
 def test_a_rule_about_the_whole_stack_sees_all_objects_at_once():
     def lonely(manifests):
         if len(manifests) == 1:
-            yield Problem(manifests[0], "is alone")
+            yield ObjectProblem(manifests[0], "is alone")
 
-    rule = Rule("alone", Severity.LOW, Level.ADVISORY, "Why.", "Do.", check=lonely, scope=Scope.STACK)
+    rule = Rule("alone", Severity.LOW, Level.ADVISORY, "Why.", "Do.", check=lonely, scope=RuleScope.STACK)
     (policy,) = pulumi_policies([rule])
     reported = []
     resource = _Resource("kubernetes:core/v1:Pod", {"metadata": {"name": "p"}})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from components.lease import lease_objects
 from policies.judge import RULES, judge
-from policies.rules import Finding, Level, Severity
+from policies.rules import Level, Severity, Violation
 from tests.components.specs import everything, service, spec
 
 LIMITS = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
@@ -42,7 +42,7 @@ def test_a_service_that_rents_no_ephemeral_storage_is_reported_but_allowed():
 
 def test_a_finding_says_what_where_how_bad_and_what_to_do():
     (finding,) = judge([pod(container(securityContext={"privileged": True}), kind="Deployment")])
-    assert finding == Finding(
+    assert finding == Violation(
         rule="no-privileged-container",
         severity=Severity.CRITICAL,
         level=Level.MANDATORY,

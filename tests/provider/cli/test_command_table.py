@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from provider.cli import build_app
 from provider.cli.commands import COMMANDS
-from provider.cli.lazy_group import Command, Table, loaded
+from provider.cli.lazy_group import CommandEntry, Table, loaded
 
 _HEAVY = (
     "sqlalchemy",
@@ -26,16 +26,16 @@ _HEAVY = (
 )
 
 
-def _commands(table: Table, *path: str) -> Iterator[tuple[str, Command]]:
+def _commands(table: Table, *path: str) -> Iterator[tuple[str, CommandEntry]]:
     for name, entry in table.items():
-        if isinstance(entry, Command):
+        if isinstance(entry, CommandEntry):
             yield " ".join((*path, name)), entry
         else:
             yield from _commands(entry.commands, *path, name)
 
 
 @pytest.mark.parametrize(("name", "entry"), [*_commands(COMMANDS)])
-def test_the_line_of_help_is_the_first_line_of_the_commands_own_help(name: str, entry: Command) -> None:
+def test_the_line_of_help_is_the_first_line_of_the_commands_own_help(name: str, entry: CommandEntry) -> None:
     assert loaded(name, entry).help.split("\n\n")[0].split("\n") == [entry.help]
 
 

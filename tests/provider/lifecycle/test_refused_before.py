@@ -24,7 +24,7 @@ LOSSES = [
     pytest.param(a_group(volume_bytes=2 * 10**9), "1G of class beta2", "2G of class beta2", id="a larger volume"),
     pytest.param(a_group(volume_bytes=5 * 10**8), "1G of class beta2", "500M of class beta2", id="a smaller volume"),
     pytest.param(a_group(**WITH_VOLUME, volume_class="beta3"), "class beta2", "class beta3", id="another class"),
-    pytest.param(a_group(), "one with volumes", "one without", id="no volume any more"),
+    pytest.param(a_group(), "a service with volumes", "a service without volumes", id="no volume any more"),
     pytest.param(a_group(**WITH_VOLUME, name="site"), "running with volumes", "removed", id="another name"),
 ]
 

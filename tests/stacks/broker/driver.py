@@ -25,8 +25,8 @@ import pulumi
 from pulumi.automation._server import LanguageServer
 from pulumi.runtime.proto import language_pb2_grpc
 
-from components.resources.lease import Lease
-from components.resources.manifest import Cluster
+from components.resources.lease import LeaseComponent
+from components.resources.manifest import ClusterProvider
 from lease.spec import LeaseSpec
 
 PROJECT = "lease"
@@ -35,9 +35,9 @@ PROJECT = "lease"
 def program(task: dict[str, Any]) -> Callable[[], None]:
     def register() -> None:
         spec = LeaseSpec.from_json(task["spec"])
-        cluster = Cluster("cluster", kubeconfig=task["kubeconfig"])
+        cluster = ClusterProvider("cluster", kubeconfig=task["kubeconfig"])
         options = pulumi.ResourceOptions(provider=cluster)
-        Lease(spec.namespace, spec, options)
+        LeaseComponent(spec.namespace, spec, options)
         for extra in task.get("extra") or ():
             kind = f"kubernetes:{extra['apiVersion']}:{extra['kind']}"
             pulumi.CustomResource(kind, extra["metadata"]["name"], extra, options)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stacks.cluster.requirements import cluster_client
-from stacks.cluster.settings import ClusterSettings, ConfigError, parse_settings
+from stacks.cluster.settings import ClusterStackSettings, ConfigError, parse_settings
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "Pulumi.example.yaml"
 
@@ -25,14 +25,18 @@ def test_no_configuration_means_the_names_of_the_go_provider():
 
 
 def test_other_projects_keys_are_left_alone():
-    assert parse_settings({"kubernetes:context": "c", "aws:region": "x"}) == ClusterSettings()
+    assert parse_settings({"kubernetes:context": "c", "aws:region": "x"}) == ClusterStackSettings()
 
 
 def test_the_example_file_shows_every_key_with_its_default():
     shown = yaml.safe_load(EXAMPLE.read_text())["config"]
 
-    assert parse_settings({key: as_pulumi_hands_it_over(value) for key, value in shown.items()}) == ClusterSettings()
-    assert {key.removeprefix("lessor:") for key in shown} == {f.alias for f in ClusterSettings.model_fields.values()}
+    assert (
+        parse_settings({key: as_pulumi_hands_it_over(value) for key, value in shown.items()}) == ClusterStackSettings()
+    )
+    assert {key.removeprefix("lessor:") for key in shown} == {
+        f.alias for f in ClusterStackSettings.model_fields.values()
+    }
     assert set(shown["lessor:metallb"]) == {"required", "namespace"}
 
 
@@ -71,7 +75,7 @@ def test_all_mistakes_are_told_at_once():
 @given(st.dictionaries(st.text().map("lessor:{}".format), st.text() | st.integers() | st.none(), max_size=4))
 def test_whatever_is_configured_it_is_settings_or_a_config_error(config):
     try:
-        assert isinstance(parse_settings(config), ClusterSettings)
+        assert isinstance(parse_settings(config), ClusterStackSettings)
     except ConfigError as error:
         assert "lessor:" in str(error)
 
