@@ -1,1 +1,1 @@
-"""How is it applied? The cluster program, the lease program and the engine that runs lease stacks."""
+"""The Pulumi stacks: the cluster program, the lease program, and the engine that runs lease stacks."""

@@ -1,8 +1,8 @@
-"""The stock command line on one lease's stack, for an operator: its backend, its secrets service, its lock.
+"""The stock command line on one lease's stack, for an operator: with the stack's backend, secrets service and lock.
 
-It carries none of the marks by which the engine finds its own processes: a worker that comes meanwhile must not end it
-but refuse, as the lock in the stack's folder tells it to (`state.recover`). And it writes the state at every step, as
-nobody notes for it what it began.
+The process carries none of the marks by which the engine finds its own processes. A worker that starts meanwhile must
+not end it but refuse its operation, because of the lock in the stack's folder (`state.recover`). The command line
+writes the state at every step, since nothing notes which objects it began.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def exists(config: EngineConfig, stack: str) -> bool:
 
 
 def working_on(config: EngineConfig, stack: str) -> list[int]:
-    """Living processes that work on the stack: the provider's own, and who holds the lock in its folder."""
+    """Ids of the processes that work on the stack: the provider's own, and the holder of the lock in its folder."""
     found = set(survivors(config.data, stack))
     for lock in (config.folder(stack) / ".pulumi" / "locks").glob("**/*.json"):
         # `{"pid":N,…}`; process ids are used again, so it counts only as long as it is a command line
@@ -45,9 +45,9 @@ def working_on(config: EngineConfig, stack: str) -> list[int]:
 
 
 def run_stock(config: EngineConfig, stack: str, arguments: Sequence[str]) -> int:
-    """Run it in the caller's terminal and return its exit code (128 + signal if it was killed).
+    """Run the command line in the caller's terminal and return its exit code (128 + signal if it was killed).
 
-    Raises EngineError when it cannot be started: no key, no kubeconfig, no executable.
+    Raises `EngineError` when it cannot be started: no key, no kubeconfig, no executable.
     """
     with ExitStack() as opened:
         place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
@@ -56,8 +56,8 @@ def run_stock(config: EngineConfig, stack: str, arguments: Sequence[str]) -> int
             service = opened.enter_context(TransitService(TransitKey.load(config.key_file)))
             secrets = Secrets(config, url=service.url, token=opened.enter_context(service.grant()))
         folder = opened.enter_context(scratch("operator-", within=_temporary(config)))
-        told = environment(config, stack, secrets) | {"TMPDIR": str(folder), "PULUMI_STACK": stack}
-        return _wait([str(config.pulumi), *arguments], config.folder(stack), _told(config, told))
+        variables = environment(config, stack, secrets) | {"TMPDIR": str(folder), "PULUMI_STACK": stack}
+        return _wait([str(config.pulumi), *arguments], config.folder(stack), _environment(config, variables))
 
 
 def _temporary(config: EngineConfig) -> Path:
@@ -66,15 +66,15 @@ def _temporary(config: EngineConfig) -> Path:
     return folder
 
 
-def _told(config: EngineConfig, told: Mapping[str, str]) -> dict[str, str]:
-    """Of the operator's own variables what a worker would inherit, and how to show things."""
+def _environment(config: EngineConfig, variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the operator that a worker would inherit, and those that control the output."""
     home = {"PULUMI_HOME": str(config.pulumi_home)} if config.pulumi_home else {}
-    found = worker_environment(config) | home | dict(told)
+    found = worker_environment(config) | home | dict(variables)
     return {name: value for name, value in found.items() if name not in _NOT_FOR_OPERATORS}
 
 
 def _wait(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> int:
-    """Ctrl-C reaches the command line by itself, and it must live to release its lock; so we only wait."""
+    """Wait for the end. Ctrl-C reaches the command line by itself, which must live on to release its lock."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run(command, cwd=folder, env=dict(variables), check=False).returncode

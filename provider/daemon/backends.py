@@ -70,7 +70,9 @@ def _make_home(home: Path) -> None:
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
-    engine = PulumiEngine(engine_config(settings), shared_plugin=settings.shared_plugin, plugin_told=log_shared_plugin)
+    engine = PulumiEngine(
+        engine_config(settings), shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin
+    )
     stack.push_async_callback(engine.close)
     await engine.start()
     show_load(lambda: engine.load)
@@ -82,7 +84,7 @@ async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, sett
     ring = await open_ring(database, settings.store_key)
     history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
     recorded = RecordedEngine(engine, history)
-    engine.tell_given_up(recorded.gave_up)
+    engine.notify_given_up(recorded.gave_up)
     await recorded.start()
     return recorded
 

@@ -1,6 +1,7 @@
-"""The broker's process. The first line of stdin is its settings, its end is the parent's; answers go to stdout.
+"""The broker's process. The first line of stdin holds its settings, and the end of stdin means that the parent ended;
+answers go to stdout.
 
-Each further line asks something: `{"ask": "status"}` or `{"ask": "settle", "stack": NAME, "seconds": N}`.
+Each further line is a request: `{"ask": "status"}` or `{"ask": "settle", "stack": NAME, "seconds": N}`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _QUIET_SECONDS = 0.5
 
 
 async def serve() -> None:
-    """Until stdin ends or a SIGTERM comes; running calls then have `leave_seconds` to finish."""
+    """Serve until stdin ends or a SIGTERM comes; running calls then have `leave_seconds` to finish."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, over.set)
@@ -36,7 +37,7 @@ async def serve() -> None:
 
 
 async def _listen(lines: asyncio.StreamReader, over: asyncio.Event, broker: Serving) -> None:
-    """Answer what the parent asks, until it is gone or says so."""
+    """Answer the parent's requests until stdin or the event ends it."""
     ending = asyncio.create_task(over.wait())
     while True:
         reading = asyncio.create_task(lines.readline())
@@ -53,7 +54,7 @@ async def _listen(lines: asyncio.StreamReader, over: asyncio.Event, broker: Serv
 
 
 async def _quiet(fleet: Fleet, seconds: float) -> None:
-    """Command lines that were interrupted finish the step they are in: wait until no call has run for a moment."""
+    """Wait until no call has run for a moment: command lines that were interrupted finish the step that they are in."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         plugins = fleet.plugins()
@@ -70,7 +71,9 @@ def _say(answer: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Besides the end of stdin, the kernel tells of the parent's death, should something hold the pipe open."""
+    """Run the process. Besides the end of stdin, the kernel reports the parent's death, in case another process holds
+    the pipe open.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the daemon's to hear
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     asyncio.run(serve())

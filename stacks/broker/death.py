@@ -1,4 +1,4 @@
-"""Whether a child process still runs, as the kernel says it: asyncio learns of a death a moment later."""
+"""Whether a child process still runs, according to the kernel: asyncio learns of a death a moment later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ __all__ = ["runs"]
 
 
 def runs(process: Process) -> bool:
-    """A run that is told the port of a dead process fails. The dead child is left to asyncio to be waited for."""
+    """Whether the child runs; a command line that got the port of a dead process fails. asyncio still waits for the
+    dead child.
+    """
     if process.returncode is not None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong with the broker; towards a command line every one of them is a gRPC status with its text."""
+"""Errors of the broker; a command line receives each as a gRPC status with its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["AllBusy", "BrokerError", "PluginLost"]
 
 
 class BrokerError(Exception):
-    """Root of everything the broker raises on purpose."""
+    """Base of the errors of this package."""
 
 
 class PluginLost(BrokerError):

@@ -1,7 +1,7 @@
-"""Just enough of protobuf's wire format to read a URN and to tell one configuration from another.
+"""The part of protobuf's wire format that is needed to read a URN and to distinguish configurations.
 
-The generated messages are not used: importing them imports all of the SDK (0.4 s and 15 MB in every broker).
-Numbers of fields: pulumi/provider.proto, ConfigureRequest, CheckRequest, DiffRequest and their kin.
+The generated messages are not used: importing them imports all of the SDK (0.4 s and 15 MB in every broker). Numbers of
+fields: pulumi/provider.proto, ConfigureRequest, CheckRequest, DiffRequest and similar messages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ __all__ = ["configuration", "encode", "failures", "parse", "stack_of"]
 
 _VARIABLES, _ARGS = 1, 2
 _OF_THE_RESOURCE = frozenset({7, 8, 9, 10})
-"""id, urn, name and type of the provider resource: another one in each stack, and nothing to the plugin."""
+"""id, urn, name and type of the provider resource: different in each stack, and without effect on the plugin."""
 _KUBECONFIG = b"kubernetes:config:kubeconfig"
 _LONGEST_PATH = 4096
 
 
 def parse(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each field; numbers come as they are encoded. Raises ValueError for what is no message."""
+    """Number and content of each field; numbers as they are encoded. Raises `ValueError` for bytes that are no
+    message.
+    """
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -49,7 +51,7 @@ def encode(*fields: tuple[int, bytes]) -> bytes:
 
 
 def stack_of(message: bytes) -> str:
-    """The stack in the URN of a request about a resource (field 1 or 2), empty if there is none."""
+    """The stack in the URN of a request about a resource (field 1 or 2); empty if there is none."""
     try:
         for number, value in parse(message):
             if number in {1, 2} and value.startswith(b"urn:pulumi:"):
@@ -60,7 +62,7 @@ def stack_of(message: bytes) -> str:
 
 
 def failures(response: bytes) -> bytes:
-    """What a CheckResponse has to complain of, as one text; empty if nothing."""
+    """The failures in a CheckResponse as one text; empty if there are none."""
     try:
         return b" ".join(value for number, value in parse(response) if number == 2)
     except ValueError:
@@ -68,9 +70,10 @@ def failures(response: bytes) -> bytes:
 
 
 def configuration(request: bytes) -> bytes:
-    """Equal for requests to configure that make equal plugins, however their maps were ordered. Raises ValueError.
+    """A key that is equal for Configure requests that make equal plugins, whatever the order of their maps. Raises
+    `ValueError`.
 
-    A kubeconfig that is named counts with the file's identity: credentials that were renewed are another configuration.
+    A kubeconfig that is named counts with the file's identity: renewed credentials are another configuration.
     """
     parts: list[bytes] = []
     named: bytes | None = None
@@ -89,7 +92,7 @@ def _in_order(message: bytes) -> bytes:
 
 
 def _files(named: bytes | None) -> Iterator[bytes]:
-    """Path, time and size of the kubeconfig; what is left to the environment is that of this process."""
+    """Path, time and size of the kubeconfig. Anything left to the environment comes from this process's."""
     text = (named or b"").decode(errors="replace") or os.environ.get("KUBECONFIG", "")
     for path in text.split(":") if text else [str(Path.home() / ".kube" / "config")]:
         if len(path) < _LONGEST_PATH and "\n" not in path and "\0" not in path and Path(path).is_file():
@@ -98,7 +101,9 @@ def _files(named: bytes | None) -> Iterator[bytes]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Value and where the next byte is. Raises ValueError when it does not end or is longer than ten bytes."""
+    """The value and the offset of the next byte. Raises `ValueError` when it does not end or is longer than ten
+    bytes.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(message):

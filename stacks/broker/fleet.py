@@ -1,7 +1,7 @@
-"""Which plugin serves which configuration; when one is replaced.
+"""Which plugin serves which configuration, and when a plugin is replaced.
 
-A plugin has room for one configuration, so there is one for each, made ready when a stack first asks for it. A plugin
-keeps nothing between calls but its configuration and caches of it: any call may go to its successor.
+A plugin can have one configuration, so there is one plugin for each, prepared when a stack first needs it. A plugin
+keeps nothing between calls except its configuration and caches of it, so that any call may go to its successor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from stacks.common.processes import memory_bytes
 __all__ = ["Fleet", "Slot"]
 
 _REMEMBERED = 64
-"""Configurations; forgotten ones are configured anew by the next run."""
+"""The most configurations that are remembered; the next run configures a forgotten one again."""
 
 
 @dataclass
 class Slot:
-    """One configuration: what to send a plugin for it, what it answers, and the plugin that has it now."""
+    """One configuration: the request that makes a plugin have it, the plugin's answer, and the plugin that has
+    it now.
+    """
 
     request: bytes = field(repr=False)
     response: bytes = field(default=b"", repr=False)
@@ -52,14 +54,14 @@ class Fleet:
         self.started = self.retired = self.lost = 0
 
     def plugins(self) -> list[Plugin]:
-        """Every one that lives, those that are being retired included."""
+        """Every living plugin, including those that are being retired."""
         held = [slot.plugin for slot in self._slots.values()] + [self._blank, *self._warming, *self._leaving]
         return [plugin for plugin in held if plugin is not None and plugin.alive]
 
     async def configure(self, key: bytes, request: bytes) -> bytes:
         """The answer to Configure, from memory where a sound plugin has that configuration already.
 
-        Raises `BrokerError`, or AioRpcError with what a plugin answered.
+        Raises `BrokerError`, or AioRpcError with the plugin's answer.
         """
         slot = self._slots.pop(key, None) or Slot(request)
         self._slots[key] = slot  # the order is that of use
@@ -93,7 +95,9 @@ class Fleet:
             return slot.plugin
 
     async def renew(self, slot: Slot, old: Plugin) -> Plugin:
-        """A fresh plugin in place of `old`, which finishes what it has begun. Whoever comes second gets the first's."""
+        """A fresh plugin in place of `old`, which finishes the calls that it has begun. A second caller gets the first
+        one's plugin.
+        """
         async with slot.lock:
             if slot.plugin is not old and slot.plugin is not None and slot.plugin.usable:
                 return slot.plugin
@@ -102,7 +106,7 @@ class Fleet:
             return slot.plugin
 
     async def anyone(self) -> Plugin:
-        """A plugin for what needs no configuration."""
+        """A plugin for calls that need no configuration."""
         held = [slot.plugin for slot in reversed(self._slots.values())] + self._warming
         for plugin in held:
             if plugin is not None and plugin.usable:
@@ -113,7 +117,7 @@ class Fleet:
             return self._blank
 
     async def watch(self) -> None:
-        """Replace what is old or large, end what is idle, kill what is hung. Runs until cancelled."""
+        """Replace plugins that are old or large, end idle ones, kill hung ones. Runs until cancelled."""
         while True:
             await asyncio.sleep(self._settings.check_seconds)
             await asyncio.gather(*(self._look(slot) for slot in list(self._slots.values())))
@@ -123,7 +127,7 @@ class Fleet:
                 self._drop(blank)
 
     async def close(self) -> None:
-        """End all of them, running calls or not."""
+        """End all plugins, with or without running calls."""
         for plugin in self.plugins():
             if plugin not in self._leaving:
                 self._drop(plugin, drain_seconds=0)
@@ -134,7 +138,9 @@ class Fleet:
         shutil.rmtree(self._settings.scratch, ignore_errors=True)
 
     def is_doubtful(self, plugin: Plugin) -> bool:
-        """One that never reached its cluster is worth nothing; another may have been told off a moment ago."""
+        """Whether the plugin should be replaced: one that never reached its cluster is useless, and another may just
+        have been refused.
+        """
         return plugin.unreachable or bool(plugin.doubt and plugin.seconds >= self._settings.doubt_seconds)
 
     async def _look(self, slot: Slot) -> None:
@@ -154,7 +160,7 @@ class Fleet:
                 plugin.kill()
 
     async def _configured(self, slot: Slot) -> Plugin:
-        """A plugin that has the configuration. One that fails at it is ended."""
+        """A plugin that has the configuration. A plugin that fails to take it is ended."""
         self._make_room(slot)
         async with self._starting:
             plugin, self._blank = self._blank, None
@@ -174,7 +180,7 @@ class Fleet:
         return plugin
 
     def _make_room(self, wanted: Slot) -> None:
-        """End the idle plugin that was used longest ago, if there are as many as may be. Raises `AllBusy`."""
+        """End the idle plugin that was used longest ago, if there are as many as allowed. Raises `AllBusy`."""
         others = [slot for slot in self._slots.values() if slot.plugin is not None and slot is not wanted]
         if len(others) < self._settings.configurations:
             return
@@ -195,13 +201,11 @@ class Fleet:
         self.started += 1
         if not await plugin.answers(self._settings.start_seconds):
             self._drop(plugin)
-            raise PluginLost(
-                "the kubernetes plugin did not start: what listens at its port does not speak its language"
-            )
+            raise PluginLost("the kubernetes plugin did not start: another program listens at its port")
         return plugin
 
     def _drop(self, plugin: Plugin, *, drain_seconds: float | None = None) -> None:
-        """Never to be given out again; its end goes on by itself."""
+        """Never give the plugin out again; it ends in the background."""
         if plugin in self._leaving:
             return
         if plugin.alive:

@@ -1,4 +1,4 @@
-"""The broker as the daemon sees it: a child process, started when it is first needed, and again when it has died."""
+"""The broker as the daemon sees it: a child process, started when it is first needed, and again after it has died."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Process id, None while it does not run."""
+        """The process id; None while it does not run."""
         return self._process.pid if self._process is not None and runs(self._process) else None
 
     async def start(self) -> None:
@@ -74,9 +74,9 @@ class Broker:
         return BrokerStatus.model_validate(await self._ask({"ask": "status"}, ASK_SECONDS))
 
     async def settled(self, stack: str, *, seconds: float = 30) -> bool:
-        """Wait until nothing runs any more that a dead command line of `stack` had begun; False if it takes longer.
+        """Wait until no call runs any more that a dead command line of `stack` began; False if it takes longer.
 
-        True as well when there is no broker: its plugins ended with it.
+        True as well when there is no broker, since its plugins ended with it.
         """
         if self.pid is None:
             return True
@@ -97,7 +97,7 @@ class Broker:
             await self._clear()
 
     def last_words(self) -> str:
-        """The end of its stderr, which never holds what passes through."""
+        """The end of its stderr, which never holds any data that passes through."""
         return " / ".join(self._stderr)[-2000:] or "it left no message"
 
     async def _start(self) -> None:
@@ -121,7 +121,7 @@ class Broker:
             raise
 
     async def _clear(self) -> None:
-        """Nothing stays of a process that has ended: what it could not remove itself is removed here."""
+        """Remove what the ended process could not remove itself."""
         if self._drain is not None:
             await self._drain
             self._drain = None
@@ -138,7 +138,7 @@ class Broker:
             return await self._exchange(process, json.dumps(question), seconds)
 
     async def _exchange(self, process: Process, line: str, seconds: float) -> dict[str, Any]:
-        """One line there, one back. A broker that does not answer is out of step and is ended."""
+        """Send one line and read one. A broker that does not answer is out of step and is ended."""
         assert process.stdin is not None and process.stdout is not None  # noqa: S101
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
-"""One plugin process: started, asked, watched, ended.
+"""One plugin process: started, called, watched, ended.
 
-Bound to the broker's life by the kernel, with a folder of its own for temporary files: the plugin leaves a copy of the
-kubeconfig at every configuration. What it says on stderr is thrown away, for it may quote what it was sent.
+The kernel ends it with the broker. It has a folder of its own for temporary files, since the plugin leaves a copy of
+the kubeconfig at every configuration. Its stderr is discarded, since it may quote data that was sent to it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Plugin:
-    """A living plugin, or one that was. Calls may run side by side."""
+    """A plugin, living or ended. Calls may run side by side."""
 
     def __init__(self, process: Process, *, port: int, scratch: Path) -> None:
         self._process = process
@@ -68,7 +68,7 @@ class Plugin:
 
     @classmethod
     async def start(cls, settings: BrokerSettings, *, engine: str, scratch: Path) -> Plugin:
-        """Start one whose engine is at address `engine`. Raises `PluginLost` if it does not say its port in time."""
+        """Start one whose engine is at address `engine`. Raises `PluginLost` if it does not report its port in time."""
         scratch.mkdir(mode=0o700, parents=True)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -109,7 +109,9 @@ class Plugin:
     async def call(
         self, method: str, request: bytes, *, metadata: Metadata = (), seconds: float | None = None
     ) -> bytes:
-        """Pass a call on. Raises grpc.aio.AioRpcError with what it answered, `PluginLost` if it has ended meanwhile."""
+        """Pass a call on. Raises grpc.aio.AioRpcError with the plugin's answer, `PluginLost` if it has ended
+        meanwhile.
+        """
         with _Running(self):
             try:
                 return await self._unary(method)(request, metadata=metadata, timeout=seconds)
@@ -118,14 +120,14 @@ class Plugin:
                 raise
 
     def stream(self, method: str, request: bytes, *, metadata: Metadata = ()) -> grpc.aio.UnaryStreamCall[bytes, bytes]:
-        """The same for an answer of many messages; counted neither as running nor for draining."""
+        """As `call`, for an answer of many messages; counted neither as running nor for draining."""
         return self._channel.unary_stream(SERVICE + method, None, None)(request, metadata=metadata)
 
     async def reaches_its_cluster(self, seconds: float) -> bool:
         """Whether it could load the API server's schema when it was configured.
 
-        If not, it says so in no answer to Configure, stays so for ever, and previews then make believe. Any answer
-        to a read but that complaint means that it could.
+        If it could not, no answer to Configure says so, it stays so for ever, and previews then invent results. Any
+        answer to a read except that complaint means that it could.
         """
         urn = b"urn:pulumi:probe::probe::kubernetes:core/v1:Namespace::probe"
         try:
@@ -135,7 +137,7 @@ class Plugin:
         return True
 
     async def answers(self, seconds: float) -> bool:
-        """Whether it answers a question that needs no work. Garbage is no answer."""
+        """Whether it answers a request that needs no work. An answer that is no message counts as none."""
         try:
             await self._unary("GetPluginInfo")(b"", timeout=seconds)
         except grpc.aio.AioRpcError as error:
@@ -143,13 +145,13 @@ class Plugin:
         return True
 
     async def end(self, drain_seconds: float) -> None:
-        """Let running calls finish, then SIGTERM, then SIGKILL; returns when nothing of it is left. May be repeated."""
+        """Let running calls finish, then SIGTERM, then SIGKILL; returns when the process has ended. May be repeated."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(drain_seconds))
         await asyncio.shield(self._ending)
 
     def kill(self) -> None:
-        """At once; what is running fails."""
+        """Kill it at once; running calls fail."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -170,8 +172,9 @@ class Plugin:
         return self._methods[method]
 
     async def _raise_if_lost(self, error: grpc.aio.AioRpcError, method: str) -> None:
-        """A lost connection comes a moment before the news of the death that caused it: more than a second on a
-        busy machine. What the plugin itself answers may be UNAVAILABLE too, but then the connection stands.
+        """Raise `PluginLost` if the plugin has ended. A lost connection is noticed before the death that caused it, by
+        more than a second on a busy machine. The plugin itself may answer UNAVAILABLE too, but then the connection
+        remains.
         """
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
             return
@@ -227,7 +230,9 @@ class _Running:
 
 
 async def _port(process: Process, seconds: float) -> int:
-    """The first line it prints. Raises `PluginLost`, with the process ended, when that is no port."""
+    """The port on the first line that it prints. Raises `PluginLost`, with the process ended, when the line is
+    no port.
+    """
     assert process.stdout is not None  # noqa: S101
     line = b""
     try:
@@ -242,7 +247,7 @@ async def _port(process: Process, seconds: float) -> int:
     with suppress(ProcessLookupError):
         process.kill()
     await process.wait()
-    what = "said nothing" if silent else f"said no port but {len(line)} other bytes ({_how(process)})"
+    what = "printed nothing" if silent else f"printed no port but {len(line)} other bytes ({_how(process)})"
     raise PluginLost(f"the kubernetes plugin did not start: it {what}, waited {seconds:g} s at most")
 
 

@@ -52,7 +52,9 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: BrokerSettings) -> AsyncIterator[Serving]:
-    """Serve until the end of the block; then the plugins are ended, running calls or not, and their files removed."""
+    """Serve until the end of the block; then the plugins are ended, with or without running calls, and their files
+    removed.
+    """
     shutil.rmtree(settings.scratch, ignore_errors=True)  # of a broker that was killed
     server = grpc.aio.server(options=_OPTIONS)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,8 +1,8 @@
-"""What command lines and plugins see on the broker's port: bytes in, bytes out.
+"""The methods that command lines and plugins call on the broker's port: bytes in, bytes out.
 
-The debug protocol names no configuration, but each provider of a run has a connection of its own and says on it
-Handshake, Attach, CheckConfig, Configure, in this order. So a connection is bound to what it has configured last, and a
-call that is about resources goes to the plugin of that configuration.
+The debug protocol names no configuration, but each provider of a run has a connection of its own and sends Handshake,
+Attach, CheckConfig and Configure on it, in this order. So a connection is bound to its last configuration, and a call
+about resources goes to the plugin of that configuration.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 _T = TypeVar("_T")
 
 _CONNECTIONS = 4096
-"""Remembered bindings; nobody tells when a connection ends, and a new one at the same port says Attach first."""
+"""The most bindings that are remembered. Nothing reports the end of a connection, and a new one at the same port begins
+with Attach.
+"""
 _WRITES = frozenset({"Create", "Update", "Delete"})
 _OF_NO_CONFIGURATION = frozenset({"CheckConfig", "DiffConfig", "GetSchema", "GetMapping", "GetMappings"})
 _NOT_OFFERED = frozenset({"Handshake", "Parameterize"})
-"""A handshake would bind the plugin to one engine, and is optional; a parameter would be seen by everybody."""
+"""A handshake would bind the plugin to one engine, and is optional; a parameter would be visible to every stack."""
 _SWALLOWED = frozenset({"Attach", "Cancel"})
 _LOST_SIGHT = (
     "unreachable",
@@ -45,16 +47,18 @@ _LOST_SIGHT = (
     "no matches for kind",
     "the server could not find the requested resource",
 )
-"""In the text of an error: what the plugin knows of the API server may be out of date."""
+"""Texts of errors that show that the plugin's knowledge of the API server may be out of date."""
 _UNKNOWN_KIND = b"did not contain a schema for"
-"""A complaint of Check about a kind that came after the plugin had read the schema."""
+"""The text of Check about a kind that was added after the plugin had read the schema."""
 _ENGINE = "/pulumirpc.Engine/"
 _ANSWERS = {_ENGINE + "Log": b"", _ENGINE + "GetRootResource": b"", _ENGINE + "SetRootResource": b""}
 _HEALTH = {"/grpc.health.v1.Health/Check": b"\x08\x01"}
 
 
 class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its stubs only
-    """Hands every call of one server to the fleet. `calls` counts methods, `strangers` refused connections' calls."""
+    """Passes every call of one server to the fleet. `calls` counts methods, `strangers` the calls of refused
+    connections.
+    """
 
     def __init__(self, fleet: Fleet, owners: Owners, *, patience_seconds: float) -> None:
         self._patience = patience_seconds
@@ -67,7 +71,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
         self.strangers = 0
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """gRPC asks here what to do with a method; None is UNIMPLEMENTED."""
+        """gRPC's hook: the handler of a method; None answers UNIMPLEMENTED."""
         path = handler_call_details.method
         if (fixed := (_ANSWERS | _HEALTH).get(path)) is not None:
             return grpc.unary_unary_rpc_method_handler(self._guarded(lambda *_: _ready(fixed)))
@@ -80,18 +84,18 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
 
     @property
     def lingering(self) -> list[str]:
-        """Stacks of which something still runs that nobody waits for."""
+        """Stacks with calls that still run and that no command line waits for."""
         return sorted(self._lingering)
 
     async def settled(self, stack: str, seconds: float) -> bool:
-        """Wait until nothing runs for `stack` that its command line did not live to see; False if that takes longer."""
+        """Wait until no call runs for `stack` that its command line did not live to see; False if that takes longer."""
         if left := self._lingering.get(stack):
             _, pending = await asyncio.wait(set(left), timeout=seconds)
             return not pending
         return True
 
     def _guarded(self, answer: Callable[[bytes, Context], Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
-        """Strangers are refused; what goes wrong on our side becomes a status with a text."""
+        """Refuse strangers, and turn an error of the broker into a status with a text."""
 
         async def guarded(request: bytes, context: Context) -> bytes:
             await self._refuse_strangers(context)
@@ -159,7 +163,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
         return response
 
     async def _check_again(self, slot: Slot, plugin: Plugin, request: bytes, metadata: Metadata) -> bytes:
-        """The kind may be younger than the plugin's schema: whoever asks next has a fresh one, and so has this call."""
+        """The answer of a fresh plugin, since the kind may be newer than the plugin's schema."""
         plugin.doubt = "unknown kind"
         if self._fleet.is_doubtful(plugin):
             plugin = await _to_its_end(self._fleet.renew(slot, plugin))
@@ -186,7 +190,9 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
 
     async def _wait_for_the_dead(self, stack: str) -> None:
         if not await self.settled(stack, self._patience):
-            raise BrokerError(f"an earlier run of {stack} was killed and what it had begun still runs; try again later")
+            raise BrokerError(
+                f"an earlier run of {stack} was killed and calls that it began still run; try again later"
+            )
 
     async def _slot(self, context: Context) -> Slot:
         key = self._bound.get(context.peer())
@@ -218,7 +224,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in i
     async def _refuse_strangers(self, context: Context) -> None:
         if not self._owners.is_ours(context.peer()):
             self.strangers += 1
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this broker serves processes of its own user only")
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this broker serves only processes of its own user")
 
 
 async def _ready(answer: bytes) -> bytes:
@@ -226,19 +232,19 @@ async def _ready(answer: bytes) -> bytes:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Go on with what others wait for too, even if this caller goes."""
+    """Continue with work that others wait for too, even if this caller ends."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await asyncio.shield(task)
 
 
 def _metadata(context: Context) -> Metadata:
-    """What the caller sent beside the message, but for what belongs to its connection."""
+    """The caller's metadata without the entries that belong to its connection."""
     sent = cast(Metadata, context.invocation_metadata() or ())
     return tuple((key, value) for key, value in sent if not key.startswith(("grpc-", ":")) and key != "user-agent")
 
 
 async def _pass_on(error: grpc.aio.AioRpcError, context: Context) -> NoReturn:
-    """The plugin's own status, with the details that say what became of a half-made resource."""
+    """The plugin's own status, with the details that describe a half-made resource."""
     trailing = tuple((key, value) for key, value in cast(Metadata, error.trailing_metadata() or ()))
     await context.abort(error.code(), error.details() or "", trailing)

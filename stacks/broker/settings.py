@@ -1,4 +1,4 @@
-"""What the broker is told when it starts, and what it tells. Lines of JSON on its stdin and stdout."""
+"""The broker's settings and its answers, as lines of JSON on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ __all__ = ["BrokerSettings", "BrokerStatus", "PluginStatus", "installed_plugin"]
 
 
 PLUGIN_ENVIRONMENT = {"GOGC": "400", "PULUMI_K8S_CLIENT_QPS": "300", "PULUMI_K8S_CLIENT_BURST": "600"}
-"""Fewer collections (toolchain.md §3): the heap soon fills what GOMEMLIMIT allows and stays there. And one plugin asks
-the API server what many did, with 50 a second for each."""
+"""GOGC: fewer collections (toolchain.md §3), since the heap soon fills what GOMEMLIMIT allows and stays there. One
+plugin asks the API server what many plugins did with 50 requests a second each.
+"""
 
 
 class BrokerSettings(BaseModel):
-    """Settings of one broker; crosses to its process as JSON. Holds paths, never a secret."""
+    """Settings of one broker, sent to its process as JSON. They hold paths, never a secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,1 +1,1 @@
-"""What a cluster needs once: the program behind the top-level `Pulumi.yaml`."""
+"""The cluster stack: everything that a cluster needs once. It is the program behind the top-level `Pulumi.yaml`."""

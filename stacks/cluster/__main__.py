@@ -1,4 +1,4 @@
-"""The program behind the top-level `Pulumi.yaml`: what a cluster needs once. Run by `pulumi preview|up|destroy`."""
+"""The program behind the top-level `Pulumi.yaml`, run by `pulumi preview|up|destroy`."""
 
 from __future__ import annotations
 

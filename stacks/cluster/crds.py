@@ -1,7 +1,7 @@
 """The three custom resources of `akash.network/v2beta2`: the provider's durable record (kubernetes-objects.md §2.11).
 
-Fields are those of the Go provider, so that its objects stay readable and ours are to it; bounds and a
-status are added. Bounds are no tighter than what the Go provider can write.
+The fields are those of the Go provider, so that each provider can read the other's objects; bounds and a status are
+added. No bound is tighter than what the Go provider can write.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ PROVIDER_LEASED_IP = _object(
 def _crd(
     kind: str, short: str, spec: Schema, *, status: Schema, columns: Mapping[str, str]
 ) -> CustomResourceDefinitionSpecArgs:
-    """One version, served and stored; v2beta1 is declared as the Go provider does, neither served nor stored."""
+    """One version, served and stored. v2beta1 is declared as the Go provider declares it, neither served nor stored."""
     singular = kind.lower()
     schema = CustomResourceValidationArgs(open_apiv3_schema=_object({"spec": spec, "status": status}))
     old = CustomResourceValidationArgs(

@@ -1,6 +1,6 @@
 """The cluster stack: custom resources, namespaces, rights, the ingress class (kubernetes-objects.md §8.3).
 
-CRDs and the manifest namespace stay when the stack is destroyed: they hold what every lease can be rebuilt from
+CRDs and the manifest namespace stay when the stack is destroyed: every lease can be rebuilt from them
 (docs/architecture.md §2 rule 3). The next `up` takes them over again.
 """
 
@@ -28,7 +28,9 @@ LABELS = {"akash.network": "true", "app.kubernetes.io/managed-by": "lessor"}
 
 
 def cluster(settings: ClusterStackSettings) -> None:
-    """Register everything, export what `lessor run` needs. Raises `ConfigError` where the cluster lacks something."""
+    """Register everything and export the settings of `lessor run`. Raises `ConfigError` where the cluster lacks
+    something.
+    """
     if settings.metallb.required:
         with closing(cluster_client(pulumi.runtime.config.CONFIG.get())) as client:
             require_metallb(client)
@@ -53,7 +55,7 @@ def _custom_resources() -> None:
 
 
 def _namespaces(settings: ClusterStackSettings) -> Namespace:
-    """The manifest namespace, which stays, and the one of the provider's own processes, which is returned."""
+    """The manifest namespace, which stays, and the namespace of the provider's own processes, which is returned."""
     manifests = settings.manifest_namespace
     Namespace("manifests", metadata=_meta(manifests), opts=ResourceOptions(retain_on_delete=True))
     return Namespace("services", metadata=_meta(settings.services_namespace))
@@ -81,7 +83,7 @@ def _ingress_class(settings: ClusterStackSettings) -> None:
 
 
 def _outputs(settings: ClusterStackSettings) -> None:
-    """Names only; `lessor run` takes them as settings."""
+    """Export names; `lessor run` takes them as settings."""
     pulumi.export("manifest-namespace", settings.manifest_namespace)
     pulumi.export("services-namespace", settings.services_namespace)
     pulumi.export("service-account", settings.service_account)

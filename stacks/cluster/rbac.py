@@ -1,7 +1,7 @@
-"""What the provider process may do in the cluster: a table of rules, no `*` and no cluster-admin (operators.md §6).
+"""The rights of the provider process in the cluster: a table of rules, without `*` and cluster-admin (operators.md §6).
 
-`escalate` is not among them: the provider may put into a tenant's Role only what it may do itself (read pods, logs,
-deployments and events of a namespace).
+`escalate` is not among them: the provider may put into a tenant's Role only the rights that it has itself (to read
+pods, logs, deployments and events of a namespace).
 """
 
 from __future__ import annotations

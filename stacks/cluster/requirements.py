@@ -1,6 +1,6 @@
-"""What the operator must have installed before: MetalLB's custom resources, where addresses are leased.
+"""Software that the operator must have installed before: MetalLB's custom resources, where addresses are leased.
 
-The cluster is asked directly, because a missing object read through Pulumi fails with a text that helps nobody.
+The module asks the cluster directly, because Pulumi's error for a missing object does not say what to do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cluster_client(config: Mapping[str, Any]) -> Client:
 
 
 def require_metallb(client: Client) -> None:
-    """Raise `ConfigError` that says what is missing and what to do."""
+    """Raise `ConfigError` with what is missing and what to do."""
     try:
         missing = [name for name in METALLB_CRDS if not _exists(client, name)]
     except (ApiError, httpx2.HTTPError) as error:

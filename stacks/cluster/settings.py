@@ -1,4 +1,4 @@
-"""Configuration of the cluster stack, checked as a whole: a typing error is an error and names the key.
+"""Configuration of the cluster stack, checked as a whole: a misspelt key is an error that names the key.
 
 Values come from `pulumi config` (project `lessor`); `Pulumi.example.yaml` lists every key with its default.
 """
@@ -20,13 +20,13 @@ __all__ = ["ClusterStackSettings", "ConfigError", "MetalLbSettings", "parse_sett
 PROJECT = "lessor"
 
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
-"""A DNS label: what namespaces must be called."""
+"""A DNS label: the form of a namespace's name."""
 Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
-"""A DNS subdomain: what most objects must be called."""
+"""A DNS subdomain: the form of most objects' names."""
 
 
 class ConfigError(Exception):
-    """A key of `pulumi config` is unknown or its value is wrong; the text names each, with what is allowed."""
+    """A key of `pulumi config` is unknown or its value is wrong. The text names each, with what is allowed."""
 
 
 class _Settings(BaseModel):
@@ -36,14 +36,14 @@ class _Settings(BaseModel):
 
 
 class MetalLbSettings(_Settings):
-    """MetalLB is the operator's own; `required` false for a provider that leases no addresses."""
+    """The operator installs MetalLB; `required` is false for a provider that leases no addresses."""
 
     required: bool = True
     namespace: Label = "metallb-system"
 
 
 class ClusterStackSettings(_Settings):
-    """Names as the Go provider's charts give them (kubernetes-objects.md §8.3)."""
+    """Names as in the Go provider's charts (kubernetes-objects.md §8.3)."""
 
     manifest_namespace: Label = "lease"
     services_namespace: Label = "akash-services"
@@ -60,7 +60,9 @@ def read_settings() -> ClusterStackSettings:
 
 
 def parse_settings(config: Mapping[str, Any]) -> ClusterStackSettings:
-    """`config` has keys `project:name` and texts, structured values as JSON; other projects' keys are left alone."""
+    """The settings in `config`, which has keys `project:name` and texts, structured values as JSON. Other projects'
+    keys are ignored.
+    """
     own = {key.removeprefix(f"{PROJECT}:"): value for key, value in config.items() if key.startswith(f"{PROJECT}:")}
     try:
         return ClusterStackSettings.model_validate({key: _decode(value) for key, value in own.items()})
@@ -69,7 +71,9 @@ def parse_settings(config: Mapping[str, Any]) -> ClusterStackSettings:
 
 
 def _decode(value: Any) -> Any:
-    """Structured values arrive as JSON text; a text that only looks like JSON but is no object stays a text."""
+    """The value of a text. Structured values arrive as JSON; a text that looks like JSON but is no object stays
+    a text.
+    """
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -84,7 +88,7 @@ def _explain(error: ValidationError) -> str:
     for problem in error.errors(include_url=False, include_context=False):
         path = f"{PROJECT}:" + ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{path}: there is no such setting (at the top: {known})")
+            lines.append(f"{path}: there is no such setting; the top level has: {known}")
         else:
             lines.append(f"{path}: {problem['msg']}, not {problem['input']!r}")
     return "the configuration of the cluster stack is wrong:\n  " + "\n  ".join(sorted(lines))

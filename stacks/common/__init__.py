@@ -1,6 +1,6 @@
-"""What the daemon, the workers and the command line all use: settings, wire format, results, errors.
+"""Settings, wire format, results and errors that the daemon, the workers and the command line share.
 
-The names below are what other packages may import. Importing them imports no Pulumi.
+Other packages may import the names below. Importing them imports no Pulumi.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why an operation failed: the error texts of API server, plugin and command line, read once, where they arise."""
+"""The cause of a failed operation, from the error texts of API server, plugin and command line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _REFUSED = (
     ("are forbidden", FailureCause.IMMUTABLE),  # "updates to statefulset spec for fields other than …"
     ("is invalid:", FailureCause.INVALID),
 )
-"""Looked for first, in this order: a tenant's own words, which an error may quote, cannot make a refusal look like our
-trouble. A part that a quota, a webhook and a validation share would decide wrongly, so the narrow ones stand first."""
+"""Checked first, in this order: a tenant's own text, which an error may quote, cannot make a refusal look like a fault
+of the provider. A part that a quota, a webhook and a validation share would decide wrongly, so the narrow parts come
+first.
+"""
 
 _OTHERS = (
     ("is being terminated", FailureCause.TERMINATING),
@@ -69,7 +71,7 @@ _OTHERS = (
 
 
 def cause_of(error: str) -> FailureCause | None:
-    """None for no error."""
+    """The cause that the error's text shows; None for no error."""
     if not error:
         return None
     lines = [line for line in error.lower().splitlines() if line.strip()]
@@ -80,4 +82,6 @@ def cause_of(error: str) -> FailureCause | None:
 
 
 _ECHO = "resource monitor"
-"""The command line is gone, says the program; it says so after every failed object, so alone it counts, else not."""
+"""The program reports that the command line has ended. It reports so after every failed object, so the text counts only
+when it is the only error.
+"""

@@ -22,7 +22,7 @@ PROJECT = "lease"
 
 
 class EngineConfig(BaseModel):
-    """Settings of the engine. Crosses to the workers as JSON; holds paths, never a secret."""
+    """Settings of the engine, sent to the workers as JSON. They hold paths, never a secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,17 +43,21 @@ class EngineConfig(BaseModel):
         default="thin", description="stock: the SDK's own stack class, four command lines an operation"
     )
     secrets: Literal["transit", "vault", "passphrase"] = Field(
-        default="transit", description="who encrypts the secrets of new stacks; an existing stack keeps what it has"
+        default="transit", description="who encrypts the secrets of new stacks; an existing stack keeps its service"
     )
     vault_url: str = Field(default="", description="of a real Vault, with secrets=vault")
     vault_token_file: Path | None = Field(default=None, description="read at every operation, so it may be renewed")
     vault_key: str = Field(default="lessor", pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="transit key's name")
     backend: str = Field(default="", description="URL of the state; empty: a folder a lease, the fast path")
     skip_checkpoints: bool = Field(
-        default=True, description="write the state once, at the end; a killed run's objects are found by asking"
+        default=True,
+        description="write the state once, at the end; after a killed run its objects are read from the cluster",
     )
     open_updates: int = Field(
-        default=4, ge=0, le=64, description="updates that wait for a manifest with all else done; 0: none"
+        default=4,
+        ge=0,
+        le=64,
+        description="the most updates that wait for a manifest with everything else done; 0: none",
     )
     open_seconds: float = Field(default=30, gt=0, description="then such an update is given up")
     debug_providers: str | None = Field(
@@ -70,7 +74,7 @@ class EngineConfig(BaseModel):
 
     @property
     def home(self) -> Path:
-        """PULUMI_HOME as it is installed."""
+        """PULUMI_HOME of the installation."""
         return self.pulumi_home or Path.home() / ".pulumi"
 
     @property
@@ -83,17 +87,19 @@ class EngineConfig(BaseModel):
         return self.data / "stacks"
 
     def folder(self, stack: str) -> Path:
-        """Where one lease's stack lives. `stack` must be a plain name."""
+        """The folder of one lease's stack. Raises `ValueError` unless `stack` is a plain name."""
         if not stack or not stack.replace("-", "").isalnum() or not stack.isascii() or len(stack) > 63:
             raise ValueError(f"{stack!r} is not the name of a lease stack (a namespace name)")
         return self.stacks / stack
 
     def begun_file(self, stack: str) -> Path:
-        """Exists while an update of the stack runs, and after one that was killed: which objects it was to make."""
+        """The objects that an update is making. It exists while the update runs, and after an update that was
+        killed.
+        """
         return self.folder(stack) / "begun.json"
 
     def shown_file(self, stack: str) -> Path:
-        """The objects applied last, their secret values hidden: what a change is told from."""
+        """The objects applied last with their secret values hidden, to describe the next change."""
         return self.folder(stack) / "shown.json"
 
     def scratch(self, stack: str) -> Path:
@@ -101,7 +107,9 @@ class EngineConfig(BaseModel):
         return self.data / "tmp" / stack
 
     def settings_file(self, stack: str) -> Path:
-        """Who encrypts the stack's secrets; of another backend it exists exactly when the stack does."""
+        """The file that says who encrypts the stack's secrets. In another backend it exists exactly when the stack
+        does.
+        """
         return self.folder(stack) / f"Pulumi.{stack}.yaml"
 
     def state_file(self, stack: str) -> Path:

@@ -1,4 +1,4 @@
-"""What can go wrong with the engine itself. What goes wrong with a lease is a `StackResult` with `ok` false."""
+"""Errors of the engine itself. A failure of a lease is a `StackResult` with `ok` false."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ __all__ = ["DataInUse", "EngineError", "NeverBegun", "NoManifest", "OperationRef
 
 
 class EngineError(Exception):
-    """Root of everything the engine raises on purpose."""
+    """Base of the errors of this package."""
 
 
 class DataInUse(EngineError):
-    """Another living engine holds the data folder; two would fight over locks and state."""
+    """Another living engine holds the data folder; two engines would conflict over locks and state."""
 
 
 class WorkerLost(EngineError):
@@ -18,7 +18,7 @@ class WorkerLost(EngineError):
 
 
 class NeverBegun(WorkerLost):
-    """It ended before it took the task: another worker may have it as if nothing had happened."""
+    """The worker ended before it took the task, so that another worker may have the task."""
 
 
 class OperationRefused(EngineError):
@@ -26,4 +26,4 @@ class OperationRefused(EngineError):
 
 
 class NoManifest(EngineError):
-    """An opened update was ended before it got a spec: in a program, so that it never returns without one."""
+    """An opened update ended before it got a spec. The program raises it, so that it never returns without a spec."""

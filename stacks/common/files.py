@@ -19,7 +19,9 @@ _FILES_IN_USERS = ("client-certificate", "client-key", "tokenFile")
 
 
 def hold(data: Path) -> int:
-    """Lock the data folder for this process and return the descriptor, which is to be kept open. Raises `DataInUse`."""
+    """Lock the data folder for this process and return the descriptor, which the caller keeps open. Raises
+    `DataInUse`.
+    """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -33,9 +35,9 @@ def hold(data: Path) -> int:
 
 
 def prepare_key(path: Path) -> None:
-    """Make the passphrase of the stacks' secrets if there is none. An existing one is never touched.
+    """Make the passphrase of the stacks' secrets if there is none. An existing one is never changed.
 
-    It appears whole or not at all: a kill in its making leaves a start that makes it again.
+    The file appears whole or not at all, so that a kill while it is made leads to a new one at the next start.
     """
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32))
@@ -46,8 +48,8 @@ def prepare_key(path: Path) -> None:
 def prepare_home(installed: Path, quiet: Path) -> None:
     """Make `quiet` a PULUMI_HOME with the plugins of `installed` and without logs.
 
-    The command line logs everything that it does, compressed or encrypted, and looks through all logs at every start;
-    where a file stands in the place of the folder it says that there is no logging, and goes on.
+    The command line logs everything that it does, compressed or encrypted, and reads all logs at every start. Where a
+    file stands in place of the folder, it reports that there is no logging, and continues.
     """
     quiet.mkdir(mode=0o700, exist_ok=True)
     plugins = quiet / "plugins"
@@ -58,8 +60,8 @@ def prepare_home(installed: Path, quiet: Path) -> None:
 
 
 def place_kubeconfig(source: Path, target: Path) -> None:
-    """Copy `source` to `target` with file names made absolute; nothing is written when nothing changed, and nothing
-    read when this process has just seen both. Raises EngineError when it cannot be read.
+    """Copy `source` to `target` with absolute file names. Nothing is written when nothing changed, and nothing is read
+    when this process has seen both as they are. Raises `EngineError` when the file cannot be read.
     """
     if (seen := _seen(source, target)) is not None and _placed.get(target) == seen:
         return
@@ -78,7 +80,7 @@ _placed: dict[Path, _Seen | None] = {}
 
 
 def _seen(source: Path, target: Path) -> _Seen | None:
-    """What tells whether either was changed; None when one is not there."""
+    """A value that differs after a change of either file; None when one does not exist."""
     try:
         states = source.stat(), target.stat()
     except OSError:
@@ -88,7 +90,7 @@ def _seen(source: Path, target: Path) -> _Seen | None:
 
 
 def write_private(path: Path, text: str, *, durable: bool = True) -> None:
-    """Replace `path` by `text` at once, mode 0600; not `durable`: a power cut may bring the old one back."""
+    """Replace `path` by `text` at once, mode 0600. Without `durable` a power cut may bring the old content back."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

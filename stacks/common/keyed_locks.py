@@ -1,4 +1,4 @@
-"""A lock for each key, kept only while somebody holds it or waits for it."""
+"""A lock for each key, kept only while a task holds it or waits for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class KeyedLocks(Generic[_Key]):
-    """`key in locks` says whether somebody holds the key's lock or waits for it."""
+    """`key in locks` says whether a task holds the key's lock or waits for it."""
 
     def __init__(self) -> None:
         self._locks: dict[_Key, asyncio.Lock] = {}

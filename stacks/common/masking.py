@@ -1,7 +1,7 @@
-"""Secrets out of error texts: what a tenant gave us must not come back in a log, a status or a store.
+"""Removal of secrets from error texts: a tenant's secret must not appear in a log, a status or a store.
 
-An error quotes a value as the speaker had it: as it is, inside JSON or Go quotes, in a URL, or in base64 somewhere in
-the middle of a longer text (a Secret's data, a registry's `auth`), so all of these forms are looked for.
+An error quotes a value in the form in which its program had it: plain, inside JSON or Go quotes, in a URL, or in base64
+somewhere in the middle of a longer text (a Secret's data, a registry's `auth`). All of these forms are masked.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from stacks.common.results import StackResult
 __all__ = ["SHORTEST", "forms", "mask", "mask_result", "mask_values"]
 
 SHORTEST = 5
-"""Shorter values ("1", "true") would blot out every second word of a message and protect nothing."""
+"""Shorter values ("1", "true") would mask every second word of a message and protect nothing."""
 _SHORTEST_LINE = 8
-"""Of a value of several lines, which an error indents or cuts: shorter lines ("{", "EOF") say nothing."""
+"""The shortest masked line of a value with several lines, which an error indents or cuts: shorter lines ("{", "EOF")
+reveal nothing.
+"""
 _SHORTEST_FRAGMENT = 6
-"""Characters of base64; five bytes make at least so many that depend on nothing else."""
+"""The least characters of base64 that are masked; five bytes make at least that many which depend on nothing else."""
 _SHOWN = "[secret]"
 _NAMES = frozenset(
     {"op", "type", "name", "urn", "diff", "stack", "operation", "summary", "cause", "path", "kind", "spec_hash"}
 )
-"""Fields of results that say which object and which path; a value that happens to be a service's name is no secret."""
+"""Fields of results that name an object or a path. A secret value that equals a service's name is not masked there."""
 
 
 def mask(text: str, spec: LeaseSpec | None) -> str:
@@ -38,7 +40,7 @@ def mask(text: str, spec: LeaseSpec | None) -> str:
 
 
 def mask_result(result: StackResult, specs: Iterable[LeaseSpec]) -> StackResult:
-    """`result` without the secrets of any of `specs`: its error, and what was changed from what to what."""
+    """`result` without the secrets of any of `specs`, in its error and its old and new values."""
     masked: StackResult = _masked(result, _forms_of(specs))
     return masked
 
@@ -49,7 +51,7 @@ def mask_values(document: Any, spec: LeaseSpec) -> Any:
 
 
 def forms(secret: str) -> Iterator[str]:
-    """How `secret` may stand in a text; some are the same."""
+    """The forms in which `secret` may stand in a text; some may be equal."""
     yield from (secret, secret.strip())
     yield from (line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE)
     for ascii_only in (True, False):
@@ -63,7 +65,7 @@ def forms(secret: str) -> Iterator[str]:
 
 
 def _fragments(raw: bytes, shift: int) -> Iterator[str]:
-    """The characters of base64 that depend on `raw` alone when `shift` bytes of something else stand before it."""
+    """The characters of base64 that depend on `raw` alone when `shift` bytes of other data stand before it."""
     whole = (shift + len(raw)) * 8 // 6  # characters whose six bits are all known
     first = -(-shift * 8 // 6)
     for encode in (base64.standard_b64encode, base64.urlsafe_b64encode):
@@ -73,7 +75,7 @@ def _fragments(raw: bytes, shift: int) -> Iterator[str]:
 
 
 def _forms_of(specs: Iterable[LeaseSpec]) -> list[str]:
-    """The longest first: a short value may be a part of a long one."""
+    """The forms of all secrets, the longest first, since a short value may be a part of a long one."""
     secrets = {secret for spec in specs for service in spec.services for secret in _secrets(service)}
     found = {form for secret in secrets if len(secret) >= SHORTEST for form in forms(secret)}
     return sorted((form for form in found if len(form) >= SHORTEST), key=len, reverse=True)
@@ -97,7 +99,7 @@ def _mask(text: str, found: list[str]) -> str:
 
 
 def _masked(value: Any, found: list[str]) -> Any:
-    """Every text in `value`, whatever a result may come to carry, except names."""
+    """`value` with every text masked, except names."""
     if isinstance(value, str):
         return _mask(value, found)
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Whose is the other end of a loopback connection? Asked of the kernel at every call.
+"""The owner of the other end of a loopback connection, asked of the kernel at every call.
 
-gRPC tells nobody when a connection ends and ports are used again, so an answer must not be remembered. One exact
-question to `sock_diag(7)` costs 8 µs; the table /proc/net/tcp, the way where netlink is not allowed, costs 4 ms.
+gRPC reports no end of a connection and ports are used again, so an answer must not be remembered. One exact question to
+`sock_diag(7)` costs 8 µs. Reading the table /proc/net/tcp, where netlink is not allowed, costs 4 ms.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _open() -> socket.socket | None:
 
 
 def _ask(netlink: socket.socket, port: int, ours: int) -> int | None:
-    """User id of the socket at `port` that is connected to `ours`, None if there is none. Raises OSError."""
+    """User id of the socket at `port` that is connected to `ours`; None if there is none. Raises `OSError`."""
     ends = struct.pack("!HH", port, ours) + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
     query = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << _ESTABLISHED) + ends
     netlink.send(_HEADER.pack(_HEADER.size + len(query), _BY_FAMILY, _REQUEST, 1, 0) + query)
@@ -82,7 +82,7 @@ def _ask(netlink: socket.socket, port: int, ours: int) -> int | None:
 
 
 def _look_up(table: str, port: int, ours: int) -> int | None:
-    """The same from the text of /proc/net/tcp."""
+    """As `_ask`, from the text of /proc/net/tcp."""
     ends = [f"0100007F:{port:04X}", f"0100007F:{ours:04X}", f"{_ESTABLISHED:02X}"]
     for line in table.splitlines()[1:]:
         columns = line.split()

@@ -1,4 +1,4 @@
-"""How urgent an operation is: what the engine's queue goes by when more is asked for than runs at once."""
+"""The urgency of an operation, which orders the engine's queue when more is requested than can run at once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Priority(StrEnum):
     """From the most urgent to the least. Nothing waits for ever: see `stacks.engine.turns`."""
 
     FIRST = "first deployment"
-    """A tenant waits for what he has never had."""
+    """The tenant waits for the first deployment."""
     UPDATE = "update"
-    """Something of his runs meanwhile; also what only looks (a preview)."""
+    """An earlier version runs meanwhile. Also for operations that only read (a preview)."""
     DESTROY = "destroy"
-    """Nobody pays for it any more, and others wait for its room."""
+    """The lease has ended, so nobody pays for it, and others wait for its resources."""
     REPAIR = "drift repair"

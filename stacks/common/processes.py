@@ -1,8 +1,8 @@
 """Processes as /proc shows them, and the processes of an engine: workers, command lines, plugins.
 
-The processes of an engine carry a mark in their environment.
-The command line puts plugins into process groups of their own and an orphaned one goes on for more than 20 s
-(toolchain.md §3, killed runs 5): neither groups nor parents are enough to find what a killed run has left.
+The processes of an engine carry a mark in their environment. The command line puts plugins into process groups of their
+own, and an orphaned plugin runs on for more than 20 s (toolchain.md §3, killed runs 5): neither groups nor parents are
+enough to find the processes of a killed run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDED = ("Z", "X")
 
 
 def survivors(data: Path, stack: str | None = None) -> list[int]:
-    """Living processes of the engine in `data` (of one stack), the calling one left out."""
+    """Ids of the living processes of the engine in `data` (of one stack), without the calling process."""
     marks = {f"{DATA_MARK}={data}".encode()}
     if stack is not None:
         marks.add(f"{STACK_MARK}={stack}".encode())
@@ -68,7 +68,9 @@ def command_name(pid: int) -> str:
 
 
 def end(pids: Iterable[int], *, grace: float = 5.0) -> None:
-    """SIGINT, which the command line answers by releasing its lock; SIGKILL for what is left after `grace` seconds."""
+    """Send SIGINT, which the command line answers by releasing its lock; SIGKILL to processes that live after `grace`
+    seconds.
+    """
     waiting = list(pids)
     _signal(waiting, signal.SIGINT)
     deadline = time.monotonic() + grace

@@ -1,4 +1,4 @@
-"""What an engine operation did, in plain data: the daemon reads it and never imports Pulumi."""
+"""The result of an engine operation as plain data: the daemon reads it and never imports Pulumi."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Operation(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """Why an operation failed, told once, by the engine (`stacks.common.causes`)."""
+    """The cause of a failed operation, determined once, by the engine (`stacks.common.causes`)."""
 
     UNREACHABLE = "cluster unreachable"
     OVERLOADED = "cluster overloaded"
-    """It answers, but not now: too many requests, etcd without leader, internal errors."""
+    """The API server answers that it cannot now: too many requests, etcd without leader, internal errors."""
     ENGINE = "engine failed"
-    """A process of ours was killed, hung or could not start."""
+    """A process of the engine was killed, hung or could not start."""
     LOCKED = "stack locked"
     NO_ROOM = "no room on the provider's machine"
     """Disk, memory, file descriptors."""
@@ -44,8 +44,8 @@ class FailureCause(StrEnum):
     UNKNOWN = "unknown"
 
     @property
-    def ours(self) -> bool:
-        """Nothing the tenant wrote: a later try of the same may succeed."""
+    def provider_fault(self) -> bool:
+        """Whether nothing that the tenant wrote caused the failure: the same operation may succeed later."""
         return self in _OURS
 
 
@@ -64,9 +64,9 @@ _OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PropertyChange:
-    """One changed path of an object. `kind` is Pulumi's word (add, update, delete, with `-replace` where it replaces).
+    """One changed path of an object. `kind` is Pulumi's name (add, update, delete, with `-replace` where it replaces).
 
-    Values are texts as they are, anything else as JSON; None where there is none; `[secret]` for what the tenant keeps.
+    Values are texts as they are, anything else as JSON; None where there is none; `[secret]` for a tenant's secret.
     """
 
     path: str
@@ -77,9 +77,9 @@ class PropertyChange:
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One step as Pulumi reports it: `op` is its word (create, update, delete, replace), `diff` names changed paths.
+    """One step as Pulumi reports it: `op` is its name (create, update, delete, replace), `diff` holds changed paths.
 
-    `properties` are the same paths with their values; empty for what is created or deleted.
+    `properties` are the same paths with their values; empty for an object that is created or deleted.
     """
 
     op: str
@@ -92,10 +92,10 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Where an operation's time went, in seconds; parts that did not happen are 0.
+    """The parts of an operation's time in seconds; a part that did not happen is 0.
 
-    queue_s: asked for until a worker took it; engine_start_s: until the engine's first event; plugin_s: from there to
-    the first object's step (plugin start, its configuration); objects_s: from there to the end.
+    queue_s: from the request until a worker took it; engine_start_s: until the engine's first event; plugin_s: from
+    there to the first object's step (plugin start, its configuration); objects_s: from there to the end.
     """
 
     queue_s: float = 0.0
@@ -106,7 +106,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class StackResult:
-    """`changes` leaves out what stayed the same; `summary` counts every op. `error` is empty and `cause` None on
+    """`changes` has no entry for unchanged objects; `summary` counts every op. `error` is empty and `cause` None on
     success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue. `opened`:
     the update was under way before its spec came, and times count from then.
     """

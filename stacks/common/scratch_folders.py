@@ -1,6 +1,6 @@
-"""Folders that go with the process that made them, also when it could not remove them itself.
+"""Temporary folders that are removed with the process that made them, also when it could not remove them itself.
 
-Their names carry the process id. Whoever makes one next removes those of the dead, which a kill has left.
+Their names hold the process id. The next process that makes one removes those of dead processes, which a kill leaves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["scratch"]
 
 @contextmanager
 def scratch(prefix: str, *, within: Path | None = None) -> Iterator[Path]:
-    """A folder `<prefix><pid>-…` below `within` (the system's place for temporary files)."""
+    """A folder `<prefix><pid>-…` below `within` (the system's folder for temporary files)."""
     place = within or Path(tempfile.gettempdir())
     _sweep(prefix, place)
     with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as made:
@@ -27,7 +27,7 @@ def scratch(prefix: str, *, within: Path | None = None) -> Iterator[Path]:
 
 
 def _sweep(prefix: str, place: Path) -> None:
-    """Only what is a folder, ours, and of a process that is gone; with what that process had started on it."""
+    """Remove folders of the own user whose process is gone, and end the processes that it had started on them."""
     for folder in place.glob(f"{prefix}*-*"):
         pid = folder.name.removeprefix(prefix).split("-", 1)[0]
         if pid.isascii() and pid.isdigit() and not alive(int(pid)) and _ours(folder):

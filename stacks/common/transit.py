@@ -1,9 +1,10 @@
-"""A secrets service on loopback that speaks the part of Vault's transit protocol that Pulumi's `hashivault://` uses.
+"""A secrets service on loopback that implements the part of Vault's transit protocol that Pulumi's `hashivault://`
+uses.
 
-The command line asks once an update to have the stack's data key decrypted (toolchain.md §3); a passphrase would cost
-it 0.15 s of key derivation each time. Every stack has a data key of its own, encrypted here with a key that is derived
-from the operator's. Only loopback is listened on, only processes of our own user are served (the kernel is asked whose
-the other end is), and only with the token of the running operation.
+Once an update the command line has the stack's data key decrypted (toolchain.md §3); a passphrase would cost it 0.15 s
+of key derivation each time. Every stack has a data key of its own, encrypted here with a key that is derived from the
+operator's. The service listens on loopback only, serves only processes of its own user (the kernel names the owner of
+the other end), and only with the token of the running operation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from stacks.common.peers import Owners
 __all__ = ["MAX_BODY", "TransitKey", "TransitService"]
 
 MAX_BODY = 64 << 10
-"""Bytes of a request; a data key is 32, a single secret that someone encrypts by hand a few KiB."""
+"""The most bytes of a request; a data key has 32, a single secret that someone encrypts by hand a few KiB."""
 _MAX_NAME = 128
 _NONCE = 12
 _PREFIX = "vault:v1:"
@@ -40,29 +41,31 @@ _SECONDS = 10.0
 
 
 class TransitKey:
-    """Encrypts with keys derived from `secret`, one a name (HKDF-SHA-256, AES-256-GCM, the name authenticated)."""
+    """Encrypts with keys derived from `secret`, one for each name (HKDF-SHA-256, AES-256-GCM, the name
+    authenticated).
+    """
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < 16:
-            raise EngineError("the operator's key is too short to encrypt anything with")
+            raise EngineError("the operator's key is too short for encryption")
         self._secret = secret
 
     @classmethod
     def load(cls, path: Path) -> TransitKey:
-        """From the engine's key file. Raises EngineError."""
+        """The key in the engine's key file. Raises `EngineError`."""
         try:
             return cls(path.read_bytes().strip())
         except OSError as error:
             raise EngineError(f"the key {path} cannot be read: {error.strerror}") from None
 
     def encrypt(self, name: str, plain: bytes) -> str:
-        """Text in the form Vault gives: `vault:v1:` and base64."""
+        """The text in Vault's form: `vault:v1:` and base64."""
         nonce = os.urandom(_NONCE)
         sealed = self._cipher(name).encrypt(nonce, plain, name.encode())
         return _PREFIX + base64.b64encode(nonce + sealed).decode()
 
     def decrypt(self, name: str, text: str) -> bytes:
-        """Raises ValueError for what this key did not encrypt under that name."""
+        """The plain bytes. Raises `ValueError` for text that this key did not encrypt under that name."""
         if not text.startswith(_PREFIX):
             raise ValueError("ciphertext of an unknown form")
         try:
@@ -103,7 +106,7 @@ class TransitService:
 
     @contextmanager
     def grant(self) -> Iterator[str]:
-        """A random token that is good until the block ends."""
+        """A random token that is valid until the block ends."""
         token = secrets.token_urlsafe(32)
         self._server.tokens.add(token)
         try:
@@ -147,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length") or ""
         if not length.isascii() or not length.isdigit() or len(length) > 9 or int(length) > MAX_BODY:
             self.close_connection = True  # the body is not read, so nothing can follow it
-            return self._answer(413, {"errors": [f"a body of at most {MAX_BODY} bytes with its length is wanted"]})
+            return self._answer(413, {"errors": [f"the body must have at most {MAX_BODY} bytes and its length"]})
         body = self.rfile.read(int(length))
         if not self.server.admits(self.headers.get("X-Vault-Token") or ""):
             return self._answer(403, {"errors": ["permission denied"]})

@@ -1,6 +1,6 @@
 """Frames between the daemon and a worker: four bytes of length (big endian), then JSON.
 
-Specs carry tenants' secrets, so they travel here and nowhere else: not in arguments, environment or files.
+Specs hold tenants' secrets, so they travel here and nowhere else: not in arguments, environment or files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MAX_FRAME = 64 << 20
-"""Bytes; a manifest is at most a few MiB (gateway), so a longer frame is a broken stream."""
+"""The most bytes of a frame. A manifest has at most a few MiB (gateway), so a longer frame is a broken stream."""
 
 
 class _Frame(BaseModel):
@@ -39,7 +39,7 @@ class _Frame(BaseModel):
 
 
 class Configure(_Frame):
-    """First frame to a worker."""
+    """The first frame to a worker."""
 
     kind: Literal["configure"] = "configure"
     config: EngineConfig
@@ -53,9 +53,9 @@ class Task(_Frame):
     stack: str
     spec: LeaseSpec | None = None
     providers: str | None = None
-    """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next."""
+    """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next one."""
     opening: bool = False
-    """`spec` is what is known without a manifest: make it, then wait for `Give`."""
+    """`spec` is known without a manifest: apply it, then wait for `Give`."""
 
 
 class Give(_Frame):
@@ -79,13 +79,13 @@ class Ready(_Frame):
 
 
 class Begun(_Frame):
-    """The worker has taken the task: from now on its death may have left something."""
+    """The worker has taken the task: from now on its death may leave processes or objects."""
 
     kind: Literal["begun"] = "begun"
 
 
 class Opened(_Frame):
-    """All that needs no manifest is made; the update waits."""
+    """Everything that needs no manifest is made; the update waits."""
 
     kind: Literal["opened"] = "opened"
 

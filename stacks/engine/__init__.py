@@ -1,7 +1,7 @@
 """The engine: creates, previews, updates, refreshes and destroys lease stacks in worker processes.
 
-`PulumiEngine` is what the daemon holds; it never imports Pulumi. `python -m stacks.worker` is the program of a worker:
-the Automation API, the components and the policies live there. Between them run length-prefixed JSON frames over pipes.
+The daemon holds a `PulumiEngine`, which never imports Pulumi. `python -m stacks.worker` is the program of a worker,
+with the Automation API, the components and the policies. Between them run length-prefixed JSON frames over pipes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`PulumiEngine`: what the daemon calls. Satisfies `provider.protocols.StackEngine`; imports no Pulumi."""
+"""`PulumiEngine`, the engine as the daemon calls it. It satisfies `provider.protocols.StackEngine` and imports no
+Pulumi.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from stacks.common.priority import Priority
 from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
 from stacks.common.wire import Task
-from stacks.engine.openings import GivenUpTold, OpenedUpdates
+from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.shared_plugin import SharedPlugin
 
@@ -28,7 +30,9 @@ __all__ = ["PulumiEngine"]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A task with its place in the queue. `tenant`: who owns the lease; the stack itself where nobody has said."""
+    """A task with its place in the queue. `tenant`: the lease's owner, or the stack itself where the owner is not
+    known.
+    """
 
     task: Task
     priority: Priority
@@ -46,7 +50,7 @@ class PulumiEngine:
 
     What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`. With
     `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not:
-    `plugin_told` hears why, and an empty text when they share again.
+    `on_plugin_problem` hears why, and an empty text when they share again.
     """
 
     def __init__(
@@ -54,12 +58,12 @@ class PulumiEngine:
         config: EngineConfig,
         *,
         shared_plugin: bool = True,
-        plugin_told: Callable[[str], None] | None = None,
+        on_plugin_problem: Callable[[str], None] | None = None,
     ) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
         inherited = worker_environment(self._config)
-        self._plugin = SharedPlugin(self._config, inherited, told=plugin_told) if shared_plugin else None
+        self._plugin = SharedPlugin(self._config, inherited, on_problem=on_plugin_problem) if shared_plugin else None
         self._opened = OpenedUpdates(self._config, self._pool, sharing=self._sharing, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
         self._stacks = KeyedLocks[str]()
@@ -67,7 +71,9 @@ class PulumiEngine:
         self._hold: int | None = None
 
     async def start(self) -> None:
-        """Take the data folder, make the key, end what an engine that was killed has left. Does nothing twice."""
+        """Take the data folder, make the key, end the processes that a killed engine left. A second call does
+        nothing.
+        """
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
@@ -76,7 +82,7 @@ class PulumiEngine:
                     await self._plugin.start()
 
     async def close(self) -> None:
-        """Interrupt what runs and end the workers."""
+        """Interrupt running operations and end the workers."""
         await self._opened.close()
         await self._pool.close()
         if self._plugin is not None:
@@ -86,18 +92,18 @@ class PulumiEngine:
             self._hold = None
 
     async def preview(self, spec: LeaseSpec) -> StackResult:
-        """What `up` would do, with the paths of every change."""
+        """The changes that `up` would make, with their paths."""
         return await self._run(Task(operation=Operation.PREVIEW, stack=spec.namespace, spec=spec))
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
-        """Make the cluster hold exactly what `spec` says; the stack is made if need be."""
+        """Make the cluster hold exactly the objects of `spec`; the stack is created if needed."""
         return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec), priority)
 
     async def open(self, opening: LeaseSpec) -> bool:
         """Open the update of a lease that has no manifest yet: `opening` is its spec without services.
 
-        A hint: False where it is not taken (switched off, no room, the stack exists or is worked on). The next `up` of
-        this stack uses it where it fits, whatever else is asked of the stack ends it.
+        A hint: False where it is not taken (switched off, no free worker, the stack exists or is in use). The next `up`
+        of this stack uses the update where it fits, and any other operation on the stack ends it.
         """
         config, stack = self._config, opening.namespace
         if config.engine != "thin" or stack in self._stacks or config.folder(stack).exists():
@@ -112,15 +118,15 @@ class PulumiEngine:
         """End an opened update that waits, if there is one."""
         await self._opened.end(stack, why="no manifest is expected any more")
 
-    def tell_given_up(self, told: GivenUpTold) -> None:
-        """`told` hears what each opened update had done that no `up` has used, and why; those that `close` ends are not
-        told.
+    def notify_given_up(self, callback: OnGivenUp) -> None:
+        """Call `callback` with the result of each opened update that no `up` used, and the reason. Updates that `close`
+        ends are not reported.
         """
-        self._opened.told = told
+        self._opened.on_given_up = callback
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Stacks whose update waits for a manifest with everything else done."""
+        """Stacks whose update has done everything else and waits for a manifest."""
         return self._opened.waiting
 
     async def refresh(self, stack: str) -> StackResult:
@@ -128,14 +134,14 @@ class PulumiEngine:
         return await self._run(Task(operation=Operation.REFRESH, stack=stack), Priority.REPAIR)
 
     async def destroy(self, stack: str) -> StackResult:
-        """Delete what the stack holds, then the stack itself. A stack that does not exist is a success."""
+        """Delete everything that the stack holds, then the stack itself. A stack that does not exist is a success."""
         result = await self._run(Task(operation=Operation.DESTROY, stack=stack), Priority.DESTROY)
         if result.ok:
             self._tenants.pop(stack, None)
         return result
 
     async def stacks(self) -> Sequence[str]:
-        """Names of the lease stacks, by what the data folder says; another backend is not asked."""
+        """Names of the lease stacks in the data folder; another backend is not asked."""
         return await asyncio.to_thread(self._made)
 
     def _made(self) -> list[str]:
@@ -148,17 +154,17 @@ class PulumiEngine:
 
     @property
     def load(self) -> Load:
-        """What runs and waits at this moment, for status and metrics."""
+        """The running and waiting operations at this moment, for status and metrics."""
         return self._pool.load
 
     @property
     def shared_plugin_problem(self) -> str:
-        """Why operations have plugins of their own though one is to be shared; empty when all is well."""
+        """The reason why operations have plugins of their own although one is to be shared; empty when it is shared."""
         return self._plugin.problem if self._plugin is not None else ""
 
     @property
     def broker_pid(self) -> int | None:
-        """Process id of the shared plugin's broker, None while there is none."""
+        """Process id of the shared plugin's broker; None while there is none."""
         return self._plugin.pid if self._plugin is not None else None
 
     def worker_pids(self) -> list[int]:
@@ -202,7 +208,7 @@ class PulumiEngine:
         return None
 
     async def _in_worker(self, asked: _Asked) -> StackResult:
-        """A worker that died while it was idle is found out by using it; every idle one may have."""
+        """The result from a worker. Only use shows that an idle worker has died, and every idle one may have."""
         for _ in range(self._config.workers):
             with suppress(NeverBegun):
                 return await self._in_one(asked)
@@ -222,12 +228,14 @@ class PulumiEngine:
             await asyncio.shield(self._put_back(worker, asked.task.stack, usable=usable))
 
     async def _sharing(self, task: Task) -> Task:
-        """Asked before every operation: a broker that had to be replaced is at another port."""
+        """The task with the shared plugin's address, asked before every operation: a broker that had to be replaced is
+        at another port.
+        """
         providers = await self._plugin.providers() if self._plugin is not None else None
         return task if providers is None else task.model_copy(update={"providers": providers})
 
     async def _bounded(self, worker: WorkerProcess, task: Task) -> StackResult:
-        """Run with a limit: then an interrupt, then, if even that is not heard, `WorkerLost`."""
+        """Run with a limit: then an interrupt, then, if the interrupt has no effect, `WorkerLost`."""
         running = asyncio.create_task(worker.run(task))
         try:
             done, _ = await asyncio.wait({running}, timeout=self._config.operation_seconds)
@@ -246,7 +254,7 @@ class PulumiEngine:
             raise type(error)(f"{what} failed: {error}; {worker.last_words()}; the next one repairs it") from None
 
     async def _put_back(self, worker: WorkerProcess, stack: str, *, usable: bool) -> None:
-        """Give the worker back; after an accident, first make sure that nothing of its run goes on."""
+        """Give the worker back; after a failure, first make sure that no process of its run lives."""
         try:
             await self._pool.give(worker, usable=usable)
         finally:

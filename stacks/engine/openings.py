@@ -1,8 +1,8 @@
 """Updates opened before their spec exists: engine and plugin started, namespace and isolation made, waiting.
 
-So a tenant waits for his own objects only (toolchain.md §3, an update opened before the manifest exists). An opened
-update is a favour, never an obstacle: it takes no last free worker, gives its worker up to whoever has none, and ends
-when its time is over or something else wants the stack. Then everything goes the ordinary way.
+So a tenant waits for the tenant's own objects only (toolchain.md §3, an update opened before the manifest exists). An
+opened update never delays other work: it takes no last free worker, gives its worker up to any operation that has none,
+and ends at its time limit or when another operation needs the stack. Then the ordinary way is taken.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from stacks.common.results import FailureCause, Operation, StackResult
 from stacks.common.wire import Task
 from stacks.engine.pool import Pool, WorkerProcess
 
-__all__ = ["GivenUpTold", "OpenedUpdates", "PutBack", "fits"]
+__all__ = ["OnGivenUp", "OpenedUpdates", "PutBack", "fits"]
 
-GivenUpTold = Callable[[StackResult, str], None]
-"""What an update had done that got no spec, and why it got none; empty when it failed by itself."""
+OnGivenUp = Callable[[StackResult, str], None]
+"""Called with the result of an update that got no spec, and the reason; the reason is empty when it failed by
+itself.
+"""
 
 
 class PutBack(Protocol):
@@ -32,15 +34,15 @@ class PutBack(Protocol):
 
 
 def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
-    """Whether all that was made of `opening` is made of `spec` too: same lease, same cluster facts, same builder."""
+    """Whether everything that `opening` makes is part of `spec` too: same lease, same cluster facts, same builder."""
     known = {"group": opening.group, "services": (), "hostnames": (), "leased_ips": (), "kept": ()}
     return spec.model_copy(update=known) == opening
 
 
 @dataclass(eq=False)
 class _Update:
-    """`word`: the spec, or cancelled when none will come, and then `why`. `providers`: where its plugin is, as it was
-    told.
+    """`word`: the spec, or cancelled when none will come, with the reason in `why`. `providers`: the address of its
+    plugin.
     """
 
     opening: LeaseSpec
@@ -56,11 +58,11 @@ class _Update:
 
 
 class OpenedUpdates:
-    """Those of one engine, at most `config.open_updates` that wait. `sharing` completes a task before it runs. `told`
-    hears of each that was begun and got no spec, except at the end of the engine.
+    """The opened updates of one engine, of which at most `config.open_updates` wait. `sharing` completes a task before
+    it runs. `on_given_up` is called for each that began and got no spec, except at the end of the engine.
     """
 
-    told: GivenUpTold | None = None
+    on_given_up: OnGivenUp | None = None
 
     def __init__(
         self, config: EngineConfig, pool: Pool, *, sharing: Callable[[Task], Awaitable[Task]], put_back: PutBack
@@ -73,11 +75,11 @@ class OpenedUpdates:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Stacks whose update has come to where it waits."""
+        """Stacks whose update waits for its spec."""
         return tuple(stack for stack, update in self._updates.items() if update.waits and update.useful)
 
     def open(self, opening: LeaseSpec) -> bool:
-        """Begin one, if there is room; False if not. Nothing is waited for."""
+        """Begin one if there is a free worker; False if not. Returns at once."""
         stack = opening.namespace
         if stack in self._updates or len(self._updates) >= self._config.open_updates or self._pool.load.spare <= 1:
             return False
@@ -88,12 +90,12 @@ class OpenedUpdates:
         return True
 
     async def use(self, spec: LeaseSpec) -> StackResult | None:
-        """What came of it; None when there is none that fits, it never got the spec or a process of it died: then the
-        ordinary way is free, and finds what was begun. Raises `EngineError` for one that hangs.
+        """The result of the stack's opened update; None when none fits, it never got the spec or a process of it died:
+        then the ordinary way is free, and finds what was begun. Raises `EngineError` for one that hangs.
         """
         update = self._updates.get(spec.namespace)
         if update is None or not fits(update.opening, spec) or not await self._attached(update):
-            await self.end(spec.namespace, why="it did not fit what came")
+            await self.end(spec.namespace, why="it did not fit the manifest that came")
             return None
         del self._updates[spec.namespace]
         update.word.set_result(spec)
@@ -106,30 +108,30 @@ class OpenedUpdates:
         return result
 
     async def _attached(self, update: _Update) -> bool:
-        """Whether it waits still, and its plugin is where the next operation would find it: a shared one that was
-        replaced has left it for good.
+        """Whether it still waits, and its plugin is at the address of the next operation: an update does not survive
+        the replacement of a shared plugin.
         """
         if update.waits and (await self._sharing(_task(update))).providers != update.providers:
             return False
         return update.useful
 
-    async def end(self, stack: str, *, why: str = "its stack was wanted") -> None:
-        """Give one up, and wait until nothing of it runs."""
+    async def end(self, stack: str, *, why: str = "another operation needed its stack") -> None:
+        """Give one up, and wait until no process of it runs."""
         update = self._updates.pop(stack, None)
         if update is not None:
             _give_up(update, why)
             await asyncio.wait({update.life})
 
     async def close(self) -> None:
-        """Give all up, without a word: whatever would hear it ends as well."""
-        self.told = None
+        """Give all up without reports, since the engine ends as well."""
+        self.on_given_up = None
         await asyncio.gather(*(self.end(stack) for stack in list(self._updates)))
 
     def make_room(self) -> None:
-        """Give up the one that waits longest: its worker is wanted."""
+        """Give up the one that waits longest, because its worker is needed."""
         for update in self._updates.values():
             if update.useful:
-                _give_up(update, "its worker was wanted")
+                _give_up(update, "another operation needed its worker")
                 return
 
     def _ended(self, stack: str, update: _Update) -> None:
@@ -158,13 +160,15 @@ class OpenedUpdates:
             await asyncio.shield(self._put_back(worker, stack, usable=usable))
 
     def _tell(self, update: _Update, result: StackResult | None) -> None:
-        """What got its spec is an operation like any other, and told by whoever asked for it."""
+        """Report an update that got no spec; one that got its spec is an operation like any other, and its caller
+        reports it.
+        """
         given = update.word.done() and not update.word.cancelled()
-        if result is not None and not given and self.told is not None:
-            self.told(result, update.why)
+        if result is not None and not given and self.on_given_up is not None:
+            self.on_given_up(result, update.why)
 
     async def _bounded(self, worker: WorkerProcess, task: Task, *, update: _Update) -> StackResult:
-        """Until a spec comes or the time is over; from then on with the limits of any other operation."""
+        """Run until a spec comes or the time limit is reached; from then on with the limits of any other operation."""
         running = asyncio.create_task(worker.run(task, waits=lambda: setattr(update, "waits", True)))
         limits = self._config
         try:
@@ -190,7 +194,7 @@ class OpenedUpdates:
 
 
 def _give_up(update: _Update, why: str) -> bool:
-    """Whether this is the first word about it."""
+    """Whether this call decided it."""
     if first := update.word.cancel():
         update.why = why
     return first

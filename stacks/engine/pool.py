@@ -36,13 +36,15 @@ __all__ = ["Load", "Pool", "WorkerProcess", "worker_environment"]
 
 START_SECONDS = 60.0
 LEAVE_SECONDS = 5.0
-_CLOSED = "the engine is being closed; the next one repairs what is unfinished"
+_CLOSED = "the engine is closed; the next engine repairs unfinished operations"
 _DROPPED = ("PULUMI_", "LESSOR_", "AP_", "AKASH_", "KUBECONFIG")
-"""Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these are secrets."""
+"""Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these variables are
+secrets.
+"""
 
 
 class WorkerProcess:
-    """One worker. Not shared: whoever holds it runs one task at a time."""
+    """One worker. It has one holder, who runs one task at a time."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -52,7 +54,7 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, config: EngineConfig) -> WorkerProcess:
-        """Start one and wait until it has imported what it needs (about 1.5 s). Raises `WorkerLost`."""
+        """Start one and wait until it has imported its modules (about 1.5 s). Raises `WorkerLost`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "stacks.worker"),
@@ -69,9 +71,7 @@ class WorkerProcess:
                 await worker._receive()
         except (TimeoutError, WorkerLost) as error:
             await worker.stop()
-            raise WorkerLost(
-                f"a stack worker did not start: {error or 'no sign of life'}; {worker.last_words()}"
-            ) from None
+            raise WorkerLost(f"a stack worker did not start: {error or 'no answer'}; {worker.last_words()}") from None
         except BaseException:
             await worker.stop()
             raise
@@ -86,9 +86,9 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def run(self, task: Task, *, waits: Callable[[], None] | None = None) -> StackResult:
-        """Run it to its end; `waits` is called when an opened update has come to where it waits.
+        """Run the task to its end; `waits` is called when an opened update waits for its spec.
 
-        Raises `WorkerLost` if the process ends first, `NeverBegun` if before it took the task.
+        Raises `WorkerLost` if the process ends first, `NeverBegun` if it ends before it took the task.
         """
         self.operations += 1
         try:
@@ -100,11 +100,11 @@ class WorkerProcess:
             if waits is not None:
                 waits()
         if not isinstance(begun, Begun) or not isinstance(frame, Result):
-            raise WorkerLost("the worker answered out of turn")
+            raise WorkerLost("the worker sent an answer that was not expected")
         return frame.result
 
     async def give(self, spec: LeaseSpec) -> None:
-        """The spec of the update that it has opened. Raises `WorkerLost`."""
+        """Send the spec of the update that it has opened. Raises `WorkerLost`."""
         await self._send(Give(spec=spec))
 
     async def interrupt(self) -> None:
@@ -112,7 +112,7 @@ class WorkerProcess:
         await self._send(Interrupt())
 
     async def stop(self) -> None:
-        """Close its stdin, on which it ends what it runs and goes; killed if it does not go."""
+        """Close its stdin, so that it ends its operation and itself; killed if it does not."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -145,7 +145,7 @@ class WorkerProcess:
         except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
             raise WorkerLost(f"the worker ended ({type(error).__name__})") from None
         if not isinstance(frame, Ready | Begun | Opened | Result):
-            raise WorkerLost("the worker sent a frame that is not a worker's")
+            raise WorkerLost("the worker sent an unknown frame")
         return frame
 
     async def _keep_stderr(self) -> None:
@@ -156,7 +156,7 @@ class WorkerProcess:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy the engine is. `oldest_s`: seconds that the longest waiting operation has waited, 0 when none waits."""
+    """The load of the engine. `oldest_s`: seconds that the longest waiting operation has waited, 0 when none waits."""
 
     waiting: Mapping[Priority, int]
     oldest_s: float
@@ -165,12 +165,12 @@ class Load:
 
     @property
     def spare(self) -> int:
-        """Workers that nothing needs now."""
+        """The number of workers that no operation needs now."""
         return max(0, self.workers - self.busy - sum(self.waiting.values()))
 
 
 class Pool:
-    """At most `config.workers` processes; who waits for one comes in the order of `stacks.engine.turns`."""
+    """At most `config.workers` processes; waiting callers get one in the order of `stacks.engine.turns`."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
@@ -181,8 +181,8 @@ class Pool:
         self._closed = False
 
     async def take(self, *, priority: Priority = Priority.UPDATE, tenant: str = "") -> WorkerProcess:
-        """A living worker for the caller alone, to be given back with `give`. Raises `WorkerLost`: it does not start,
-        or the pool is closed meanwhile.
+        """A living worker for the caller alone, who returns it with `give`. Raises `WorkerLost`: it does not start, or
+        the pool is closed meanwhile.
         """
         await self._wait(priority, tenant)
         return await self._living()
@@ -195,7 +195,7 @@ class Pool:
         return await self._living()
 
     async def _living(self) -> WorkerProcess:
-        """With a place that is the caller's, which is given up if there is no worker for it."""
+        """A worker for a place that the caller has; the place is given up if there is no worker for it."""
         try:
             worker = await self._idle() or await WorkerProcess.start(self._config)
             if self._closed:
@@ -208,7 +208,7 @@ class Pool:
         return worker
 
     async def give(self, worker: WorkerProcess, *, usable: bool) -> None:
-        """Take it back; one that is not usable, dead or old is ended and the next `take` starts another."""
+        """Take the worker back. One that is not usable, dead or old is ended, and the next `take` starts another."""
         self._taken.discard(worker)
         try:
             if not self._closed and usable and worker.alive and worker.operations < self._config.worker_operations:
@@ -220,19 +220,19 @@ class Pool:
 
     @property
     def load(self) -> Load:
-        """What runs and waits at this moment."""
+        """The running and waiting operations at this moment."""
         return Load(self._turns.depths(), self._turns.oldest(time.monotonic()), self._busy, self._config.workers)
 
     def pids(self) -> list[int]:
-        """Processes of all workers, busy ones included."""
+        """Process ids of all workers, busy ones included."""
         return [worker.pid for worker in (*self._free, *self._taken)]
 
     def open(self) -> None:
-        """After `close`: workers may be taken again."""
+        """Allow `take` again after `close`."""
         self._closed = False
 
     async def close(self) -> None:
-        """End all; running operations are interrupted, waiting ones never begin."""
+        """End all workers; running operations are interrupted, waiting ones never begin."""
         self._closed = True
         while (waiting := self._turns.next()) is not None:
             if not waiting.done():
@@ -241,7 +241,7 @@ class Pool:
         await asyncio.gather(*(worker.stop() for worker in workers))
 
     async def _wait(self, priority: Priority, tenant: str) -> None:
-        """Until a place is the caller's."""
+        """Wait until the caller has a place."""
         if self._closed:
             raise WorkerLost(_CLOSED)
         if self._busy < self._config.workers:
@@ -258,7 +258,7 @@ class Pool:
             raise
 
     def _leave(self) -> None:
-        """Hand a place on, or give it up. Nobody waits while a place is free."""
+        """Pass a place on, or give it up. No caller waits while a place is free."""
         while (turn := self._turns.next()) is not None:
             if not turn.done():
                 turn.set_result(None)
@@ -275,6 +275,8 @@ class Pool:
 
 
 def worker_environment(config: EngineConfig) -> dict[str, str]:
-    """What a process of the engine inherits of the daemon's variables, and the mark by which it is found again."""
+    """The daemon's variables that a process of the engine inherits, and the mark by which the process is found
+    again.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     return inherited | {DATA_MARK: str(config.data)}

@@ -1,4 +1,4 @@
-"""The shared Kubernetes plugin as the engine uses it: what goes wrong with it costs the saving, never an operation."""
+"""The shared Kubernetes plugin as the engine uses it: its failure costs the saving, never an operation."""
 
 from __future__ import annotations
 
@@ -14,48 +14,49 @@ from stacks.common.processes import DATA_MARK
 __all__ = ["SharedPlugin"]
 
 AGAIN_SECONDS = 60.0
-"""A broker that did not start is not waited for by every operation."""
+"""Seconds without another try after a broker did not start, so that not every operation waits for it."""
 
 
 class SharedPlugin:
-    """One broker, started with the engine and ended with it. `environment`: what processes of the engine inherit.
-
-    `told` hears of every change of `problem`, the first start included.
+    """One broker, started with the engine and ended with it. `environment`: the variables that processes of the engine
+    inherit. `on_problem` is called at every change of `problem`, the first start included.
     """
 
     def __init__(
-        self, config: EngineConfig, environment: dict[str, str], *, told: Callable[[str], None] | None = None
+        self, config: EngineConfig, environment: dict[str, str], *, on_problem: Callable[[str], None] | None = None
     ) -> None:
         self._config = config
         self._environment = environment
         self._broker: Broker | None = None
         self._not_before = 0.0
-        self._told = told
+        self._on_problem = on_problem
         self._last: str | None = None
         self.problem = ""
-        """Why operations start plugins of their own at the moment; empty when they do not."""
+        """The reason why operations start plugins of their own at the moment; empty when they do not."""
 
     async def start(self) -> None:
         """Start the broker, so that the first operation need not wait; no plugin yet."""
         await self.providers()
 
     async def providers(self) -> str | None:
-        """PULUMI_DEBUG_PROVIDERS of the next operation; None: it starts a plugin of its own."""
+        """PULUMI_DEBUG_PROVIDERS of the next operation; None: the operation starts a plugin of its own."""
         if time.monotonic() < self._not_before:
             return None
         try:
             if self._broker is None:
                 self._broker = self._made()
-            told = await self._broker.debug_providers()
+            address = await self._broker.debug_providers()
         except (BrokerError, OSError) as error:
             self._not_before = time.monotonic() + AGAIN_SECONDS
-            self._tell(str(error))
+            self._report(str(error))
             return None
-        self._tell("")
-        return told
+        self._report("")
+        return address
 
     async def settled(self, stack: str) -> None:
-        """After an accident: wait for what the dead command line of `stack` had begun in the plugin, 30 s at most."""
+        """After a failure: wait for the calls that the dead command line of `stack` began in the plugin, 30 s
+        at most.
+        """
         if self._broker is not None:
             with suppress(BrokerError):
                 await self._broker.settled(stack)
@@ -69,18 +70,18 @@ class SharedPlugin:
     def pid(self) -> int | None:
         return self._broker.pid if self._broker is not None else None
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         self.problem = problem
-        if problem != self._last and self._told is not None:
-            self._told(problem)
+        if problem != self._last and self._on_problem is not None:
+            self._on_problem(problem)
         self._last = problem
 
     def _made(self) -> Broker:
         plugin = installed_plugin(self._config.home, version("pulumi-kubernetes"))
-        told = {
+        own = {
             DATA_MARK: str(self._config.data),
             "KUBECONFIG": str(self._config.kubeconfig_copy),
             "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS": "true",
         }
         settings = BrokerSettings(plugin=(str(plugin),), scratch=self._config.data / "tmp" / "broker")
-        return Broker(settings, environment=self._environment | told)
+        return Broker(settings, environment=self._environment | own)

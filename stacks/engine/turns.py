@@ -1,7 +1,7 @@
-"""Who is next when more is asked for than runs at once: the more urgent first, tenants in turn, nobody never.
+"""The order of waiting operations: the more urgent first, tenants in turn, and none waits for ever.
 
 Urgency is not absolute. While a kind waits, others are served at most `PATIENCE` times in a row; then it is its turn.
-Within a kind each tenant has one turn a round, however much he has asked for.
+Within a kind each tenant has one turn a round, whatever the number of the tenant's operations.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stacks.common.priority import Priority
 __all__ = ["PATIENCE", "Turns"]
 
 PATIENCE: Mapping[Priority, int] = {Priority.UPDATE: 4, Priority.DESTROY: 4, Priority.REPAIR: 16}
-"""Whoever is served that many times while this kind waits; the most urgent needs none, as it is next by itself.
+"""How often others are served while this kind waits; the most urgent kind needs no number, since it is next anyway.
 
 One in 5, one in 5 and one in 17 leave the first deployments more than half of all turns, whatever else waits. A kind
-whose turn has come may still wait for two others whose turn has come too, so what is at the front of its kind is
+whose turn has come may still wait for two other kinds whose turn has come too, so that the first of its kind is
 overtaken by other kinds at most `PATIENCE` + 2 times (a first deployment 3 times).
 """
 _Item = TypeVar("_Item", bound=Hashable)
@@ -32,11 +32,11 @@ class _Waiting(Generic[_Item]):
 
 
 _Tenants = OrderedDict[str, deque[_Waiting[_Item]]]
-"""In the order of their turns, each with what waits of his."""
+"""Tenants in the order of their turns, each with the waiting operations."""
 
 
 class Turns(Generic[_Item]):
-    """A queue of distinct items. Knows no clock and no process; `since` and `now` are of any one clock."""
+    """A queue of distinct items. It knows no clock and no process; `since` and `now` are of any one clock."""
 
     def __init__(self) -> None:
         self._kinds: dict[Priority, OrderedDict[str, deque[_Waiting[_Item]]]] = {
@@ -49,14 +49,14 @@ class Turns(Generic[_Item]):
         return len(self._places)
 
     def add(self, item: _Item, *, priority: Priority, tenant: str, since: float) -> None:
-        """To the end of what this tenant waits for. Raises ValueError if it waits already."""
+        """Append to the items of this tenant. Raises `ValueError` if the item waits already."""
         if item in self._places:
-            raise ValueError("it waits already")
+            raise ValueError("the item waits already")
         self._places[item] = (priority, tenant)
         self._kinds[priority].setdefault(tenant, deque()).append(_Waiting(item, since))
 
     def drop(self, item: _Item) -> bool:
-        """It waits no more; False if it did not."""
+        """Remove a waiting item; False if it did not wait."""
         place = self._places.pop(item, None)
         if place is None:
             return False
@@ -69,7 +69,7 @@ class Turns(Generic[_Item]):
         return True
 
     def next(self) -> _Item | None:
-        """Whose turn it is, taken out; None if nobody waits."""
+        """The item whose turn it is, removed from the queue; None if none waits."""
         kind = self._whose()
         if kind is None:
             return None
@@ -86,11 +86,11 @@ class Turns(Generic[_Item]):
         return item
 
     def depths(self) -> dict[Priority, int]:
-        """How many wait, of every kind."""
+        """The number of waiting items of every kind."""
         return {kind: sum(map(len, tenants.values())) for kind, tenants in self._kinds.items()}
 
     def oldest(self, now: float) -> float:
-        """For how long the longest waiting one has waited; 0 if nobody does."""
+        """How long the longest waiting item has waited; 0 if none waits."""
         heads = [waiting[0].since for tenants in self._kinds.values() for waiting in tenants.values()]
         return max(0.0, now - min(heads)) if heads else 0.0
 

@@ -1,4 +1,4 @@
-"""The one question and the one deed of the engine in the cluster besides Pulumi's: is the namespace ending; end it."""
+"""The engine's own requests to the cluster besides Pulumi's: whether the namespace is terminating, and its deletion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ __all__ = ["delete_objects", "refuse_terminating", "sweep_namespace"]
 
 SECONDS = 10
 KEPT_SECONDS = 60.0
-"""A client is made anew after that: the files that its kubeconfig names may hold other credentials by then."""
+"""The age after which a client is replaced: the files that its kubeconfig names may hold other credentials by then."""
 LABEL = "akash.network/namespace"
 
 
 def refuse_terminating(config: EngineConfig, namespace: str) -> None:
     """Raise `OperationRefused` while the namespace is terminating.
 
-    An `up` into one succeeds, and later runs say "unchanged" while everything is gone (toolchain.md §3, killed runs 6).
+    An `up` into such a namespace succeeds, and later runs report "unchanged" while everything is gone (toolchain.md §3,
+    killed runs 6).
     """
     found = _get(config, namespace)
     if found is not None and found.metadata and found.metadata.deletionTimestamp:
@@ -35,9 +36,9 @@ def refuse_terminating(config: EngineConfig, namespace: str) -> None:
 
 
 def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
-    """Delete what a lost or half-written state has forgotten; True if there was something to delete.
+    """Delete the namespace that a lost or half-written state no longer holds; True if there was one to delete.
 
-    Only a namespace that carries the label of a lease by that name is touched.
+    Only a namespace with the label of a lease by that name is deleted.
     """
     found = _get(config, namespace)
     if found is None or not found.metadata or found.metadata.deletionTimestamp:
@@ -73,7 +74,7 @@ def delete_objects(config: EngineConfig, namespace: str, made: Iterable[tuple[st
 
 
 def _plural(kind: str) -> str:
-    """Of the kinds that leases have; Kubernetes has no rule, these follow English's."""
+    """The plural of a kind that leases have. Kubernetes has no rule; these follow English."""
     name = kind.lower()
     return name[:-1] + "ies" if name.endswith("y") else name + ("es" if name.endswith("s") else "s")
 
@@ -90,8 +91,8 @@ def _get(config: EngineConfig, namespace: str) -> Namespace | None:
 
 @contextmanager
 def _asking(config: EngineConfig) -> Iterator[Client]:
-    """Raises `OperationRefused` when there is no answer. Reading a kubeconfig, TLS set up and a handshake cost more
-    than the question: 0.03 CPU s an operation.
+    """A cached client. Raises `OperationRefused` when there is no answer. Reading a kubeconfig, setting up TLS and a
+    handshake cost more than the request: 0.03 CPU s an operation.
     """
     try:
         yield _client(config)

@@ -1,4 +1,6 @@
-"""Pulumi's engine events as plain results: what changed, how many of each, what went wrong, how long each part took."""
+"""Pulumi's engine events as plain results: the changes, their number by kind, the errors, and the duration of each
+part.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ _STACK = "pulumi:pulumi:Stack"
 _PLUGIN = "pulumi:providers:"
 _OBJECT = "kubernetes:"
 _LONGEST = 2000
-"""Characters of a value; what was changed in a longer one is for `lessor diff`."""
+"""The most characters of a value; `lessor diff` shows the changes inside a longer one."""
 
 
 @dataclass
 class Recorder:
-    """Collects the events of one operation; `on_event` is given to the Automation API."""
+    """Collects the events of one operation; `on_event` is the Automation API's callback."""
 
     steps: dict[tuple[str, str], ResourceChange] = field(default_factory=dict)
     failed: set[tuple[str, str]] = field(default_factory=set)
@@ -36,12 +38,12 @@ class Recorder:
     finished: bool = False
     began_at: float = field(default_factory=time.monotonic)
     asked_at: float = 0.0
-    """Of an opened update: when its spec came; then nothing counts but the rest of its objects."""
+    """Of an opened update: when its spec came. Only objects after that time count."""
     first_event_at: float = 0.0
     first_object_at: float = 0.0
 
     def on_event(self, event: EngineEvent) -> None:
-        """Steps are taken when planned (with their diff); a step that fails is taken out of the changes again."""
+        """Add a step when it is planned (with its diff), and remove it again when it fails."""
         self.first_event_at = self.first_event_at or time.monotonic()
         if event.resource_pre_event:
             self._step(event.resource_pre_event.metadata)
@@ -58,24 +60,24 @@ class Recorder:
             self._problem(event.diagnostic_event.message, event.diagnostic_event.urn or "")
 
     def record(self, change: ResourceChange) -> None:
-        """A change that was made beside Pulumi."""
+        """Add a change that was made without Pulumi."""
         self.steps[change.name, change.op] = change
         self.summary = {**self.summary, change.op: self.summary.get(change.op, 0) + 1}
 
     def changes(self) -> tuple[ResourceChange, ...]:
-        """What was done or would be, in the order of the steps; without what stayed the same."""
+        """The changes that were made or would be, in the order of the steps, without unchanged objects."""
         return tuple(change for key, change in self.steps.items() if key not in self.failed)
 
     def error(self) -> str:
-        """All errors, each once, with the resource it belongs to."""
+        """All errors without repetition, each with the resource that it belongs to."""
         return "\n".join(dict.fromkeys(self.problems))
 
     def seconds(self) -> float:
-        """Until now."""
+        """The seconds until now."""
         return round(time.monotonic() - (self.asked_at or self.began_at), 3)
 
     def durations(self) -> Durations:
-        """Until now. What never began took no time."""
+        """The durations until now. A part that never began took no time."""
         now = time.monotonic()
         if self.asked_at:
             return Durations(objects_s=round(now - self.asked_at, 3))
@@ -109,7 +111,7 @@ class Recorder:
 
 
 def _properties(metadata: StepEventMetadata) -> tuple[PropertyChange, ...]:
-    """Old and new value of each changed path; inputs, as the diff is of them."""
+    """Old and new value of each changed path. The values are inputs, since the diff is of inputs."""
     old = (metadata.old.inputs if metadata.old else None) or {}
     new = (metadata.new.inputs if metadata.new else None) or {}
     found = sorted((metadata.detailed_diff or {}).items())
@@ -125,7 +127,7 @@ def _kind(change: Any) -> str:
 
 
 def value_at(document: Any, path: str) -> Any:
-    """What stands at a path like `spec.containers[0].image` or `data["a.b"]`; None where there is nothing."""
+    """The value at a path such as `spec.containers[0].image` or `data["a.b"]`; None where there is none."""
     for key in _keys(path):
         if _hidden(document):
             return SHOWN
@@ -158,7 +160,7 @@ def _hidden(value: Any) -> bool:
 
 
 def value_text(value: Any) -> str | None:
-    """As history shows it: texts as they are, anything else as JSON, the very long cut."""
+    """The value as the history shows it: texts as they are, anything else as JSON, very long ones cut."""
     if value is None:
         return None
     text = SHOWN if _hidden(value) else value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,8 +1,8 @@
-"""How the spec comes to a program that waits for it: an update that was opened before there was a manifest.
+"""The handover of the spec to a program that waits for it, in an update that was opened before there was a manifest.
 
-The worker's reading thread gives it, the program awaits it in a loop of its own (toolchain.md §3, an update opened
-before the manifest exists). Without a spec the program raises, it never returns: what it has not registered would be
-deleted.
+The worker's reading thread gives the spec, and the program awaits it in a loop of its own (toolchain.md §3, an update
+opened before the manifest exists). Without a spec the program raises and never returns, since Pulumi would delete every
+resource that it has not registered.
 """
 
 from __future__ import annotations
@@ -17,38 +17,42 @@ from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from stacks.common.config import EngineConfig
 from stacks.common.errors import NoManifest, OperationRefused
-from stacks.worker.notes import begin
+from stacks.worker.begun_objects import begin
 from stacks.worker.program import check
 
 __all__ = ["Handover"]
 
 
 class Handover:
-    """One for each opened update. `told` is called, in the program's thread, once all that can be made is made."""
+    """One for each opened update. `on_made` is called in the program's thread once everything that needs no manifest is
+    made.
+    """
 
-    def __init__(self, config: EngineConfig, told: Callable[[], None]) -> None:
+    def __init__(self, config: EngineConfig, on_made: Callable[[], None]) -> None:
         self._config = config
-        self._told = told
+        self._on_made = on_made
         self._lock = threading.Lock()
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Future[LeaseSpec]] | None = None
         self._given: LeaseSpec | None = None
         self._taken = False
         self._problem: Exception | None = None
         self.given_at = 0.0
-        """`time.monotonic()`; 0 while nothing was given."""
+        """`time.monotonic()` when the spec was given; 0 before."""
 
     @property
     def spec(self) -> LeaseSpec | None:
-        """What the program has taken, or was not allowed to take; None while it has neither."""
+        """The spec that the program took, or was not allowed to take; None before."""
         return self._given if self._taken or self.refusal is not None else None
 
     @property
     def refusal(self) -> BuildError | OperationRefused | None:
-        """Why the spec must not be applied; None while none was given, too."""
+        """The reason why the spec must not be applied; None also before one was given."""
         return self._problem if isinstance(self._problem, BuildError | OperationRefused) else None
 
     def give(self, spec: LeaseSpec) -> None:
-        """Let the program go on with `spec`; one that may not be applied ends it. Too late changes nothing."""
+        """Let the program continue with `spec`. A spec that must not be applied ends the program. A late call changes
+        nothing.
+        """
         with self._lock:
             if self._given is not None or self._problem is not None:
                 return
@@ -60,14 +64,14 @@ class Handover:
             self._settle()
 
     def close(self) -> None:
-        """The command line has ended: a program that waits still, raises `NoManifest`."""
+        """The command line has ended: a program that still waits raises `NoManifest`."""
         with self._lock:
             if self._given is None and self._problem is None:
                 self._problem = NoManifest("the update was ended before a manifest came")
                 self._settle()
 
     async def wanted(self) -> LeaseSpec:
-        """The spec, when it is there. Raises what stands in its way."""
+        """Wait for the spec. Raises the reason against it."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[LeaseSpec] = loop.create_future()
         with self._lock:
@@ -80,9 +84,9 @@ class Handover:
         return spec
 
     def made(self) -> None:
-        """What needs no manifest is made."""
+        """Report that everything that needs no manifest is made."""
         if self._given is None:
-            self._told()
+            self._on_made()
 
     def _examine(self, spec: LeaseSpec) -> None:
         if self._config.policies:
@@ -94,7 +98,7 @@ class Handover:
         try:
             begin(self._config, spec)
         except OSError as problem:
-            self._problem = OperationRefused(f"what is begun cannot be noted: {problem}")
+            self._problem = OperationRefused(f"the objects that the update begins cannot be noted: {problem}")
             raise self._problem from None
 
     def _settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Locks of stacks that live in another backend than a folder: whose they are stands in the command line's refusal."""
+"""Locks of stacks in another backend than a folder. The command line's refusal names their holders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LOCK = re.compile(r"created by \S*@(?P<host>\S+) \(pid (?P<pid>\d{1,10})\)")
 
 
 def is_stale(refusal: str) -> bool:
-    """Whether every lock named in `refusal` is of a process of this machine that lives no more.
+    """Whether every lock named in `refusal` belongs to a dead process of this machine.
 
-    A lock of another machine is never ours to break, nor one that is not understood.
+    A lock of another machine must never be broken, nor one whose text is unknown.
     """
     if "currently locked" not in refusal:
         return False
@@ -24,5 +24,5 @@ def is_stale(refusal: str) -> bool:
 
 
 def _runs(pid: int) -> bool:
-    """Process ids are used again: only a Pulumi command line counts."""
+    """Whether the process is a Pulumi command line; any other process only has the same id."""
     return alive(pid) and command_name(pid) == "pulumi"

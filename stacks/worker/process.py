@@ -1,7 +1,7 @@
 """A worker: one process that runs operations for the daemon, one at a time. `python -m stacks.worker`.
 
-Frames come on stdin and go to what was stdout; anything printed goes to stderr. The end of stdin is the daemon's death:
-the running command line is interrupted, which releases its lock, and the worker ends.
+Frames come on stdin and go to the original stdout; printed text goes to stderr. The end of stdin means that the daemon
+has died: the running command line is interrupted, which releases its lock, and the worker ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Worker:
-    """Reads frames in a thread, so that an interrupt is heard while an operation runs in the main one."""
+    """Reads frames in a thread, so that an interrupt arrives while an operation runs in the main thread."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -68,7 +68,7 @@ class Worker:
             self._write(Result(result=result))
 
     def _die_with_the_daemon(self, config: EngineConfig) -> None:
-        """Besides the end of stdin, which nothing may hold open but which costs nothing to doubt."""
+        """Have the kernel end the worker with the daemon, in case another process holds stdin open."""
         leave = threading.Thread(target=self.leave, args=(config,), daemon=True)
         signal.signal(signal.SIGTERM, lambda *_: None if leave.ident else leave.start())
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -89,22 +89,22 @@ class Worker:
         self.leave(config)
 
     def leave(self, config: EngineConfig) -> None:
-        """The daemon is gone: end what runs, in order if it lets us, and go."""
+        """The daemon is gone: end the running operation, in order if possible, and exit."""
         self._interrupt(config)
         if (task := self._running) is not None:
             end(survivors(config.data, task.stack))
         os._exit(0)
 
     def _interrupt(self, config: EngineConfig) -> None:
-        """SIGINT to each command line of the running operation, once each: a second one would be a hard stop.
+        """Send SIGINT to each command line of the running operation, once each: a second one would be a hard stop.
 
-        Of that very one: the next may be of the same stack and begin at once.
+        Only that operation's: the next one may be of the same stack and begin at once.
         """
-        task, told = self._running, set[int]()
+        task, interrupted = self._running, set[int]()
         deadline = time.monotonic() + config.interrupt_seconds
         while task is not None and self._running is task and time.monotonic() < deadline:
-            for pid in set(survivors(config.data, task.stack)) - told:
-                told.add(pid)
+            for pid in set(survivors(config.data, task.stack)) - interrupted:
+                interrupted.add(pid)
                 if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, and in order
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGINT)
@@ -125,7 +125,7 @@ class Worker:
 
 
 def main() -> None:
-    """Keep the pipes apart from what libraries print, then serve."""
+    """Separate the pipes from text that libraries print, then serve."""
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""The lease program: a `LeaseSpec` becomes the resources of one stack, after the policies saw the very objects."""
+"""The lease program: a `LeaseSpec` becomes the resources of one stack, after the policies judged the same objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["check", "lease_program", "opened_program"]
 
 
 def check(spec: LeaseSpec) -> None:
-    """Judge what `spec` becomes. Raises `OperationRefused` with every mandatory finding; nothing is registered then."""
+    """Judge the objects of `spec`. Raises `OperationRefused` with every mandatory violation; nothing is registered
+    then.
+    """
     findings = [found for found in judge(lease_objects(spec)) if found.mandatory]
     if findings:
         raise OperationRefused("refused by policy:\n" + "\n".join(str(found) for found in findings))
@@ -36,16 +38,16 @@ async def opened_program(
 ) -> None:
     """The same resources in two parts: those of `opening`, which has no services, then the rest of what is `wanted`.
 
-    `made` is called when the first part is in the cluster. Raises what `wanted` raises.
+    `made` is called when the first part is in the cluster. Raises whatever `wanted` raises.
     """
     lease = _lease(config, opening)
-    telling = asyncio.create_task(_told(lease, made))  # never cancelled: it would cancel the registrations
+    reporting = asyncio.create_task(_report_made(lease, made))  # never cancelled: it would cancel the registrations
     lease.complete(spec := await wanted())
     _export(spec)
-    await telling
+    await reporting
 
 
-async def _told(lease: LeaseComponent, made: Callable[[], None]) -> None:
+async def _report_made(lease: LeaseComponent, made: Callable[[], None]) -> None:
     await asyncio.gather(*(asyncio.ensure_future(item.id.future()) for item in lease.first))
     made()
 
@@ -62,8 +64,9 @@ def _export(spec: LeaseSpec) -> None:
 
 
 _NOT_STORED = "spec.updateStrategy.rollingUpdate.maxUnavailable"
-"""The Go provider sends it and so do we; an API server without the gate MaxUnavailableStatefulSet drops it, and every
-later update would find it missing."""
+"""A field that the Go provider sends and Lessor too. An API server without the gate MaxUnavailableStatefulSet drops it,
+and every later update would find it missing.
+"""
 
 
 def _ignore_what_is_not_stored(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:

@@ -1,4 +1,4 @@
-"""One operation on one stack through the Automation API: open, recover, run, report. Lives in a worker."""
+"""One operation on one stack through the Automation API: open, recover, run, report. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stacks.common.masking import mask, mask_result
 from stacks.common.results import FailureCause, Operation, ResourceChange, StackResult
 from stacks.common.transit import TransitKey, TransitService
 from stacks.common.wire import Task
+from stacks.worker.begun_objects import begin, begun, finish, left_over
+from stacks.worker.change_values import explain, keep_shown
 from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_namespace
 from stacks.worker.events import Recorder
-from stacks.worker.explanations import explain, keep_shown
 from stacks.worker.handover import Handover
 from stacks.worker.locks import is_stale
-from stacks.worker.notes import begin, begun, finish, left_over
 from stacks.worker.program import check, lease_program, opened_program
 from stacks.worker.sdk import quiet_sdk
 from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
@@ -37,7 +37,7 @@ QUIET: Mapping[str, Any] = {"color": "never", "suppress_outputs": True, "suppres
 
 
 class Runner:
-    """Runs tasks, one after another. An error of an operation is part of its result; nothing is raised for it."""
+    """Runs tasks, one after another. An error of an operation is part of its result and never raised."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
@@ -50,8 +50,8 @@ class Runner:
             quiet_sdk()
 
     def run(self, task: Task, handover: Handover | None = None) -> StackResult:
-        """Never raises for what the operation meets, the cluster's state or the spec. `handover` brings the spec of an
-        update that is opened without one.
+        """The result of the task. Errors of the operation, the cluster's state or the spec are never raised. `handover`
+        brings the spec of an update that is opened without one.
         """
         recorder = Recorder()
         outputs: dict[str, str] = {}
@@ -121,7 +121,7 @@ class Runner:
             case Operation.DESTROY:
                 return self._destroy(task.stack, recorder)
             case Operation.STATE:
-                raise OperationRefused(f"{task.stack}: a command on the state alone is an operator's, not the engine's")
+                raise OperationRefused(f"{task.stack}: only an operator changes the state alone, the engine does not")
 
     def _up(self, task: Task, recorder: Recorder) -> dict[str, str]:
         program = self._program(task)
@@ -202,7 +202,7 @@ class Runner:
 
     def _program(self, task: Task) -> Program:
         if task.spec is None or task.spec.namespace != task.stack:
-            raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of that very lease")
+            raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of the same lease")
         spec, handover = task.spec, self._handover
         if handover is not None:
             return lambda: opened_program(self.config, spec, wanted=handover.wanted, made=handover.made)

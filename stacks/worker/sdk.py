@@ -1,9 +1,10 @@
-"""What of Pulumi's SDK costs a worker and gives it nothing, switched off. Private names: the SDK is pinned.
+"""Parts of Pulumi's SDK that cost a worker time and give it nothing, switched off. They are private names: the SDK is
+pinned.
 
 Each `log.debug` is a blocking call to the engine, about 48 an update (toolchain.md §3), and the stack trace of every
-registration is stored: 56 of the 146 KB of a thirteen-object lease's state. What the API server answered for an object
-is read into Outputs that no lease program asks for: a third of its time, and the next object waits for it. A URN is
-made up of five Outputs for each object, for runs that have no engine to give it one: a tenth of its time.
+registration is stored: 56 of the 146 KB of a thirteen-object lease's state. The API server's answer for an object is
+read into Outputs that no lease program uses: a third of its time, and the next object waits for it. A URN is made of
+five Outputs for each object, for runs without an engine that supplies it: a tenth of its time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["quiet_sdk"]
 
 
 def quiet_sdk() -> None:
-    """For this process, for good."""
+    """Switch them off in this process."""
     log.debug = _nothing
     resource._get_stack_trace = _no_trace
     resource.create_urn = _no_urn
@@ -38,6 +39,6 @@ def _no_urn(*_: object, **__: object) -> Output[str]:
 
 
 def _answer_unread(*args: Any, **_: Any) -> None:
-    """Every Output is there and says nothing; URN and id, by which objects depend on each other, come another way."""
+    """Every Output exists and holds nothing; URN and id, by which objects depend on each other, come another way."""
     resolvers, custom = args[4:6]
     rpc.resolve_properties(resolvers, {}, {}, custom)

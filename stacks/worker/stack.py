@@ -1,8 +1,8 @@
 """The Automation API's stack without the command lines that only read.
 
-Same class, same methods, same result types as `pulumi.automation.Stack`; where the stock one runs `stack select`,
-`stack output` (twice) and `stack history` around every operation, this one takes what the operation's own events say,
-or reads what the file backend has written. So an operation is one process.
+It has the class, methods and result types of `pulumi.automation.Stack`. The stock class runs `stack select`, `stack
+output` (twice) and `stack history` around every operation; this one uses the operation's own events, or reads the files
+of the file backend. So an operation is one process.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class ThinWorkspace(LocalWorkspace):
     """A workspace whose operations all name their stack, so that none has to be selected first."""
 
     def select_stack(self, stack_name: str) -> None:
-        """Nothing to do: the caller knows that the stack exists."""
+        """Do nothing: the caller knows that the stack exists."""
 
 
 class ThinStack(Stack):
-    """A stack in `project`; `exists` says whether it is to be made first. `secrets` of outputs are never shown."""
+    """A stack in `project`; `exists` says whether it must be created first. `secrets` of outputs are never shown."""
 
     def __init__(self, name: str, workspace: LocalWorkspace, *, project: str, exists: bool) -> None:
         self._state = Path(workspace.work_dir, ".pulumi", "stacks", project, f"{name}.json")
@@ -75,7 +75,7 @@ class ThinStack(Stack):
         return {name: _output(value) for root in roots for name, value in root.get("outputs", {}).items()}
 
     def info(self, show_secrets: bool = True) -> UpdateSummary | None:
-        """The newest update's record; configuration is left out, lease stacks have none."""
+        """The newest update's record, without configuration, which lease stacks do not have."""
         records = sorted(self._history.glob("*.history.json"))
         if records:
             return _summary(json.loads(records[-1].read_bytes()))

@@ -1,6 +1,6 @@
-"""The file backend's folder of one stack: what a killed run leaves in it, and its history.
+"""The file backend's folder of one stack: recovery after a killed run, and its history.
 
-Used only where no operation of the stack runs: the daemon allows one at a time and one engine a data folder.
+Use it only where no operation of the stack runs: the daemon allows one at a time and one engine for each data folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import OperationRefused
 from stacks.common.files import write_private
 from stacks.common.processes import alive, command_name, end, survivors
-from stacks.worker.refusals import hide_quotes
+from stacks.worker.init_errors import hide_quotes
 
 __all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "settings_of", "trust"]
 
@@ -27,11 +27,11 @@ def settings_of(config: EngineConfig, stack: str) -> Path:
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
-    """Make the stack usable after any crash; returns what was done, in words. Raises `OperationRefused`.
+    """Make the stack usable after any crash; returns what was done, as texts. Raises `OperationRefused`.
 
-    A lock left by a dead run is removed, processes of that run are ended, an unreadable checkpoint gives way to its
-    backup. Nobody knows whether a pending operation has happened: objects in creation are taken into the state as if it
-    had, and the state is `doubted` until the cluster was asked.
+    A lock of a dead run is removed, processes of that run are ended, and the backup replaces an unreadable checkpoint.
+    Whether a pending operation happened is unknown: objects in creation are added to the state as if they exist, and
+    the state is `doubted` until the cluster was asked.
     """
     for metadata in (config.folder(stack) / ".pulumi").glob("**/*.attrs"):
         metadata.unlink()  # of a backend URL without metadata=skip: useless, and an empty one makes its file unreadable
@@ -39,17 +39,17 @@ def recover(config: EngineConfig, stack: str) -> list[str]:
     hide_quotes(config.folder(stack) / ".pulumi")
     if config.begun_file(stack).exists():
         doubt(config, stack)
-        done.append("an update was cut off: what it did is looked for in the cluster")
+        done.append("an update was cut off: the next operation reads from the cluster what it did")
     return done
 
 
 def doubted(config: EngineConfig, stack: str) -> bool:
-    """Whether the state may say what the cluster does not: then the next operation has to refresh it first."""
+    """Whether the state may differ from the cluster, so that the next operation has to refresh it first."""
     return _doubt(config.state_file(stack)).exists()
 
 
 def doubt(config: EngineConfig, stack: str) -> None:
-    """The cluster may hold what the state does not say. An empty state has nothing to be asked about."""
+    """Note that the cluster may hold objects that the state does not. An empty state has nothing to ask about."""
     state = config.state_file(stack)
     latest = ((_checkpoint(state) or {}).get("checkpoint") or {}).get("latest") or {}
     if config.backend or latest.get("resources"):
@@ -58,12 +58,12 @@ def doubt(config: EngineConfig, stack: str) -> None:
 
 
 def trust(config: EngineConfig, stack: str) -> None:
-    """The state was refreshed, every object of it."""
+    """Note that every object of the state was refreshed."""
     _doubt(config.state_file(stack)).unlink(missing_ok=True)
 
 
 def _doubt(state: Path) -> Path:
-    """A mark beside the state, not in it: it outlives a kill before or within the refresh."""
+    """The note's file, beside the state and not in it, so that it outlives a kill before or within the refresh."""
     return state.with_name(state.name + ".doubted")
 
 
@@ -77,18 +77,18 @@ def _unlock(config: EngineConfig, stack: str) -> list[str]:
         # process ids are used again: an owner counts only if it is a Pulumi command line
         if owner and owner not in left and alive(owner) and command_name(owner) == "pulumi":
             raise OperationRefused(
-                f"stack {stack} is locked by process {owner}, which is not ours; wait for it or end it"
+                f"stack {stack} is locked by process {owner}, which this engine did not start; wait or end it"
             )
     if left:
         end(left)
     for lock in locks:
         lock.unlink(missing_ok=True)
-    done = [f"removed {len(locks)} lock(s) of a run that ended without its word"] if locks else []
+    done = [f"removed {len(locks)} lock(s) of a run that did not end in order"] if locks else []
     return [*done, *([f"ended {len(left)} process(es) of that run"] if left else [])]
 
 
 def _owner(lock: Path) -> int:
-    """Process id in a lock file, 0 if it cannot be read."""
+    """The process id in a lock file; 0 if it cannot be read."""
     try:
         return int(json.loads(lock.read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -102,7 +102,9 @@ def _repair(state: Path) -> list[str]:
     if document is None:
         backup = state.with_name(state.name + ".bak")
         document = _coherent(_checkpoint(backup)) if backup.exists() else None
-        done.append("the checkpoint was unusable: " + ("its backup is used" if document else "it is made anew"))
+        done.append(
+            "the checkpoint was unusable: " + ("its backup replaces it" if document else "an empty one replaces it")
+        )
         if document is None:
             state.unlink()
             return done
@@ -111,14 +113,16 @@ def _repair(state: Path) -> list[str]:
     if pending:
         _doubt(state).touch()
         _adopt(latest, pending)
-        done.append(f"{len(pending)} pending operation(s) are looked for in the cluster")
+        done.append(f"{len(pending)} pending operation(s) will be checked in the cluster")
     if done:
         write_private(state, json.dumps(document))
     return done
 
 
 def _coherent(document: dict[str, Any] | None) -> dict[str, Any] | None:
-    """None for a state that names what it does not hold (a provider, a parent): every command would refuse it."""
+    """The document; None for a state that refers to resources that it does not hold (a provider, a parent), since every
+    command would refuse it.
+    """
     known: set[str] = set()
     latest = (document or {"checkpoint": {}})["checkpoint"].get("latest") or {}
     try:
@@ -132,21 +136,21 @@ def _coherent(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
-    """A lost settings file is made again from the state, which knows who encrypted it."""
+    """Write a lost settings file again from the state, which knows who encrypted it."""
     settings, document = settings_of(config, stack), _checkpoint(config.state_file(stack))
     if settings.exists() or document is None:
         return []
-    told = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}
+    stored = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}
     names = {"salt": "encryptionsalt", "url": "secretsprovider", "encryptedkey": "encryptedkey"}
-    restored = {names[key]: value for key, value in told.items() if key in names and value}
+    restored = {names[key]: value for key, value in stored.items() if key in names and value}
     if not restored:
         return []
     write_private(settings, yaml.safe_dump(restored))
-    return ["the stack's settings were missing: taken from its state"]
+    return ["the stack's settings were missing and were restored from its state"]
 
 
 def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:
-    """Take objects in creation into the state: a refresh then reads them, or drops those that were never made."""
+    """Add objects in creation to the state: a refresh then reads them, or drops those that were never made."""
     known = {item["urn"] for item in latest.get("resources") or ()}
     for operation in pending:
         resource = operation.get("resource") or {}
@@ -162,7 +166,7 @@ def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:
 
 
 def _needs(resource: dict[str, Any]) -> set[str]:
-    """URNs a state must have before this resource: with one missing it would be refused as a whole."""
+    """URNs that a state must hold before this resource; with one missing the whole state would be refused."""
     provider = str(resource.get("provider", "")).rpartition("::")[0]
     several = [urn for urns in (resource.get("propertyDependencies") or {}).values() for urn in urns or ()]
     named = (resource.get("parent"), resource.get("deletedWith"), provider)
@@ -170,7 +174,9 @@ def _needs(resource: dict[str, Any]) -> set[str]:
 
 
 def _identity(resource: dict[str, Any]) -> str:
-    """What the plugin calls an object: namespace/name, or the name alone; empty for what is no object of Kubernetes."""
+    """The plugin's id of an object: namespace/name, or the name alone; empty for a resource that is no Kubernetes
+    object.
+    """
     metadata = (resource.get("inputs") or {}).get("metadata") or {}
     if not str(resource.get("type", "")).startswith("kubernetes:") or not metadata.get("name"):
         return ""
@@ -178,7 +184,7 @@ def _identity(resource: dict[str, Any]) -> str:
 
 
 def _checkpoint(path: Path) -> dict[str, Any] | None:
-    """The document, None if it is not one (half written, empty, something else)."""
+    """The document; None if the file is none (half written, empty, something else)."""
     try:
         document = json.loads(path.read_bytes())
         return document if isinstance(document["checkpoint"], dict) else None
@@ -187,7 +193,7 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def compact(config: EngineConfig, stack: str) -> None:
-    """After an orderly end: the copy of the state before it goes, once the new one is surely on the disk."""
+    """After an orderly end: remove the copy of the earlier state once the new one is surely on the disk."""
     state = config.state_file(stack)
     backup = state.with_name(state.name + ".bak")
     if backup.exists() and _checkpoint(state) is not None:

@@ -1,7 +1,7 @@
 """A lease's stack, opened: its folder, the command line's environment, who encrypts its secrets, and its class.
 
-`file://` with our own secrets service is the fast path: what `pulumi stack init` would write is written here. Every
-other backend, and a real Vault, get the ordinary `stack init`.
+`file://` with the engine's own secrets service is the fast path: this module writes what `pulumi stack init` would
+write. Every other backend, and a real Vault, get the ordinary `stack init`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from stacks.worker.state import settings_of
 __all__ = ["Command", "Program", "Secrets", "environment", "open_stack"]
 
 Program = Callable[[], Awaitable[None] | None]
-"""What Pulumi runs inline."""
+"""The program that Pulumi runs inline."""
 
 GOGC = "400"
-"""−0.04 CPU s an operation for the command line and its plugin (toolchain.md §3)."""
+"""Saves 0.04 CPU s an operation of the command line and its plugin (toolchain.md §3)."""
 
 
 class Command(PulumiCommand):
-    """The command line at a path of any shape; the stock class wants it in a folder called `bin`, or on PATH."""
+    """The command line at a path of any shape; the stock class requires it in a folder named `bin`, or on PATH."""
 
     def __init__(self, executable: Path) -> None:
         self.command = str(executable)
@@ -44,25 +44,27 @@ class Command(PulumiCommand):
 
 
 class Secrets:
-    """What a stack's command line is told of the secrets service: `url` and `token` of ours, else the settings'."""
+    """The stack's secrets service for a command line: `url` and `token` of the engine's own, else those of the
+    settings.
+    """
 
     def __init__(self, config: EngineConfig, *, url: str = "", token: str = "") -> None:
         self._config = config
         self._url, self._token = url, token
 
     def variables(self) -> dict[str, str]:
-        """Both ways are told: which one a stack takes stands in its own settings. Raises OperationRefused."""
+        """The variables of both ways; the stack's own settings say which one it uses. Raises `OperationRefused`."""
         config = self._config
-        told = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(config.key_file)}
+        passphrase = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(config.key_file)}
         if config.secrets != "vault":
-            return told | {"VAULT_SERVER_URL": self._url, "VAULT_SERVER_TOKEN": self._token}
+            return passphrase | {"VAULT_SERVER_URL": self._url, "VAULT_SERVER_TOKEN": self._token}
         try:
             token = config.vault_token_file.read_text().strip() if config.vault_token_file else ""
         except OSError as error:
             raise OperationRefused(f"the Vault token {config.vault_token_file}: {error.strerror}") from None
         if not token or not config.vault_url:
             raise OperationRefused("secrets=vault needs the Vault's URL and a file with a token")
-        return told | {"VAULT_SERVER_URL": config.vault_url, "VAULT_SERVER_TOKEN": token}
+        return passphrase | {"VAULT_SERVER_URL": config.vault_url, "VAULT_SERVER_TOKEN": token}
 
     def provider(self) -> str:
         """Pulumi's URL of the secrets provider of new stacks."""
@@ -71,7 +73,7 @@ class Secrets:
 
 def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers: str | None = None) -> dict[str, str]:
     """Variables of a command line and its plugin (toolchain.md §3)."""
-    told = {
+    variables = {
         # without metadata: a kill can leave an empty .attrs file, which makes the state beside it unreadable
         "PULUMI_BACKEND_URL": config.backend or f"file://{config.folder(stack)}?metadata=skip&no_tmp_dir=true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -85,12 +87,12 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers
         STACK_MARK: stack,
     }
     if config.engine == "thin":
-        told["GOGC"] = os.environ.get("GOGC", GOGC)
+        variables["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
-        told["PULUMI_SKIP_CHECKPOINTS"] = "true"
+        variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
     if chosen := providers or config.debug_providers:
-        told["PULUMI_DEBUG_PROVIDERS"] = chosen
-    return told | secrets.variables()
+        variables["PULUMI_DEBUG_PROVIDERS"] = chosen
+    return variables | secrets.variables()
 
 
 def open_stack(
@@ -102,7 +104,7 @@ def open_stack(
     program: Program | None,
     providers: str | None = None,
 ) -> Stack:
-    """The stack, made if need be. `program` None: for operations that need none."""
+    """The stack, created if needed. `program` None: for operations that need none."""
     folder = config.folder(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not config.backend:
@@ -123,33 +125,37 @@ def open_stack(
 
 
 def _home(config: EngineConfig) -> str | None:
-    """Credentials of another backend lie in the installed home, and the stock class keeps its selections there."""
+    """PULUMI_HOME: the installed one holds credentials of another backend, and the stock class keeps its selections
+    there.
+    """
     if config.engine == "thin" and not config.backend and config.quiet_home.exists():
         return str(config.quiet_home)
     return str(config.pulumi_home) if config.pulumi_home else None
 
 
 def _exists(config: EngineConfig, stack: str) -> bool:
-    """Of another backend the folder remembers that the stack was made: its settings were written then."""
+    """Whether the stack exists. For another backend the folder remembers that it was created: its settings were written
+    then.
+    """
     return (settings_of(config, stack) if config.backend else config.state_file(stack)).exists()
 
 
 def _prepare(config: EngineConfig, stack: str) -> None:
-    """What `stack init` would write, the state last: it exists exactly when the stack does."""
+    """Write what `stack init` would write, the state last: it exists exactly when the stack does."""
     state, settings = config.state_file(stack), settings_of(config, stack)
     if config.secrets != "transit" or config.engine == "stock" or state.exists():
         return
     data_key = TransitKey.load(config.key_file).encrypt(config.vault_key, os.urandom(32))
-    told = {
+    content = {
         "secretsprovider": f"hashivault://{config.vault_key}",
         "encryptedkey": base64.b64encode(data_key.encode()).decode(),
     }
     state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(settings, yaml.safe_dump(told))
+    write_private(settings, yaml.safe_dump(content))
     write_private(config.folder(stack) / ".pulumi" / "meta.yaml", "version: 1\n")
     empty = {"version": 3, "checkpoint": {"stack": f"organization/{PROJECT}/{stack}"}}
     write_private(state, json.dumps(empty))
 
 
 def _nothing() -> None:
-    """Refresh and destroy need no program, but the command line would start a language host without one."""
+    """An empty program: refresh and destroy need none, but without one the command line would start a language host."""

@@ -79,7 +79,7 @@ def provider_fault(result: StackResult) -> bool:
     refusal: the same operation would be refused again.
     """
     cause = result.cause or cause_of(result.error)
-    return cause is not None and cause.ours
+    return cause is not None and cause.provider_fault
 
 
 async def _refuse(look: Look, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:

@@ -65,7 +65,7 @@ def test_a_refusal(text: str) -> None:
 def test_the_cause_that_the_engine_names_counts_before_the_text(cause: FailureCause) -> None:
     texts = ("connection refused", "exceeded quota")
     told = [provider_fault(replace(failed(text), cause=cause)) for text in texts]
-    assert told == [cause.ours] * 2
+    assert told == [cause.provider_fault] * 2
 
 
 def test_pauses_double_up_to_five_minutes_and_spread() -> None:

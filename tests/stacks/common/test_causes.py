@@ -52,13 +52,13 @@ def test_no_error_has_no_cause():
 
 
 @pytest.mark.parametrize(
-    "text", [text for text, cause in TEXTS.items() if not cause.ours and cause is not FailureCause.UNKNOWN]
+    "text", [text for text, cause in TEXTS.items() if not cause.provider_fault and cause is not FailureCause.UNKNOWN]
 )
 def test_a_tenants_words_do_not_turn_a_refusal_into_our_trouble(text):
     """Otherwise a manifest that can never be applied would be tried for ever."""
-    refusals = {cause for cause in TEXTS.values() if not cause.ours}
+    refusals = {cause for cause in TEXTS.values() if not cause.provider_fault}
     for quoted, cause in TEXTS.items():
-        if cause.ours and cause_of(text) in _LOOKED_FOR_FIRST:
+        if cause.provider_fault and cause_of(text) in _LOOKED_FOR_FIRST:
             assert cause_of(f"{text}: {quoted}") in refusals, quoted
 
 

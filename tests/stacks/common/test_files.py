@@ -105,7 +105,7 @@ def test_pending_operations_leave_a_doubt_and_the_rest_of_the_state_is_kept(conf
     pending["checkpoint"]["latest"]["pending_operations"] = [{"type": "creating"}, {"type": "creating"}]
     state.write_text(json.dumps(pending))
 
-    assert recover(config, "s") == ["2 pending operation(s) are looked for in the cluster"]
+    assert recover(config, "s") == ["2 pending operation(s) will be checked in the cluster"]
     assert json.loads(state.read_text()) == CHECKPOINT
     assert recover(config, "s") == [] and doubted(config, "s"), "a second kill does not remove the doubt"
     trust(config, "s")
@@ -131,7 +131,7 @@ def test_an_unreadable_state_gives_way_to_its_backup(config, state, rubbish):
 def test_an_unreadable_state_without_a_backup_is_made_anew(config, state):
     state.write_text("{")
 
-    assert "made anew" in recover(config, "s")[0]
+    assert "an empty one replaces it" in recover(config, "s")[0]
     assert not state.exists()
 
 

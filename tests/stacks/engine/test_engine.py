@@ -185,7 +185,7 @@ async def test_a_refusal_of_the_api_server_is_told_with_the_object_and_without_t
 
     result = await engine.up(spec)
 
-    assert not result.ok and result.cause is FailureCause.QUOTA and not result.cause.ours
+    assert not result.ok and result.cause is FailureCause.QUOTA and not result.cause.provider_fault
     assert "Deployment web" in result.error and "exceeded quota" in result.error
     assert CANARY not in result.error
     assert ("create", "kubernetes:apps/v1:Deployment", "web") not in steps(result), "what failed is no change"

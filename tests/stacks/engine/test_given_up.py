@@ -18,7 +18,7 @@ class Heard(Opened):
         super().__init__(data)
         self.updates._config = self.updates._config.model_copy(update={"open_seconds": seconds})
         self.heard: list[tuple[StackResult, str]] = []
-        self.updates.told = lambda result, why: self.heard.append((result, why))
+        self.updates.on_given_up = lambda result, why: self.heard.append((result, why))
 
     @property
     def whys(self) -> list[str]:
@@ -43,7 +43,11 @@ async def _misfit(opened: Heard) -> None:
     assert await opened.updates.use(other) is None
 
 
-WHYS = {"it ends": _ended, "its worker was wanted": _wanted, "it did not fit what came": _misfit}
+WHYS = {
+    "it ends": _ended,
+    "another operation needed its worker": _wanted,
+    "it did not fit the manifest that came": _misfit,
+}
 
 
 @pytest.mark.parametrize(("why", "do"), WHYS.items(), ids=WHYS)

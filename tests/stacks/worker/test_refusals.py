@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stacks.worker.refusals import hide_quotes
+from stacks.worker.init_errors import hide_quotes
 
 SECRET = "hunter2"
 

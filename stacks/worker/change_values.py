@@ -1,8 +1,8 @@
-"""What a property was and is, where the engine says only that it is secret.
+"""Old and new values of changed properties where the engine only reports `[secret]`.
 
-The plugin makes a whole list secret when one of its items is (the containers, for a variable's value), so events say
-`[secret]` for an image too. The objects that were applied last are kept beside the state with their secret values
-hidden, and a change is read from them and from the new version's.
+The plugin makes a whole list secret when one of its items is (the containers, for a variable's value), so that events
+hold `[secret]` for an image too. The objects that were applied last are kept beside the state with their secret values
+hidden, and the values of a change are read from them and from the new version's objects.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["explain", "keep_shown"]
 
 
 def keep_shown(config: EngineConfig, spec: LeaseSpec) -> None:
-    """`spec` is what the cluster has now."""
+    """Keep the objects of `spec`, which the cluster has now."""
     write_private(config.shown_file(spec.namespace), json.dumps(_shown(spec)), durable=False)
 
 
 def explain(config: EngineConfig, spec: LeaseSpec, changes: tuple[ResourceChange, ...]) -> tuple[ResourceChange, ...]:
-    """`changes` with the values that are no secret, as far as they are known. To be asked before `keep_shown`."""
+    """`changes` with the values that are no secret, as far as they are known. Call it before `keep_shown`."""
     if not any(_hidden(item) for change in changes for item in change.properties):
         return changes
     before, after = _kept(config, spec.namespace), _shown(spec)
@@ -42,10 +42,10 @@ def _explained(change: ResourceChange, before: Mapping[str, Any], after: Mapping
     old, new = (objects.get(_key(change.type, change.name)) for objects in (before, after))
     if not isinstance(old, dict) or not isinstance(new, dict):
         return change
-    return replace(change, properties=tuple(_told(item, old, new) for item in change.properties))
+    return replace(change, properties=tuple(_with_values(item, old, new) for item in change.properties))
 
 
-def _told(item: PropertyChange, old: Any, new: Any) -> PropertyChange:
+def _with_values(item: PropertyChange, old: Any, new: Any) -> PropertyChange:
     if not _hidden(item):
         return item
     was, becomes = value_at(old, item.path), value_at(new, item.path)
@@ -61,7 +61,9 @@ def _hidden(item: PropertyChange) -> bool:
 
 
 def _shown(spec: LeaseSpec) -> dict[str, Any]:
-    """By type and name. A tenant may repeat a secret where everybody sees it, in a command: it is hidden there too."""
+    """Objects by type and name. A tenant may repeat a secret in a place that is no secret, such as a command: it is
+    hidden there too.
+    """
     return {
         _key(type_token(item["apiVersion"], item["kind"]), item["metadata"]["name"]): mask_values(
             seal(item, lambda _: SHOWN), spec

@@ -1,7 +1,7 @@
-"""What an API server said about an object that it refused does not stay in a stack's state: it may quote secrets.
+"""Removal of an API server's messages from a stack's state: a message about a refused object may quote secrets.
 
 The engine keeps such a message in clear beside the object (`initErrors`), so that its next run tries the object again.
-That there was one is what counts for it; the masked text is in the operation's result.
+Only the presence of a message matters to the engine; the masked text is in the operation's result.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from stacks.common.files import write_private
 __all__ = ["hide_quotes"]
 
 _MARK = b'"initErrors"'
-_SHOWN = "the API server's words are in the record of the run"
+_SHOWN = "the API server's message is in the record of the run"
 
 
 def hide_quotes(folder: Path) -> int:
     """Replace the messages in every checkpoint (the state, its backup, the history) below `folder`, a stack's
-    `.pulumi`. Returns how many files were changed; one that is no checkpoint is left to `recover`.
+    `.pulumi`. Returns how many files were changed; a file that is no checkpoint is left to `recover`.
     """
     files = [path for part in ("stacks", "history") for path in (folder / part).glob("**/*.json*")]
     return sum(_hidden(path) for path in files)

@@ -1,8 +1,8 @@
-"""What an update was about to make, noted before it runs: the state is written at its end only.
+"""The objects that an update is about to make, noted before it runs: the state is written only at its end.
 
-With skipped checkpoints a killed run leaves the state as it was before (toolchain.md §3, killed runs 3). What the run
-may have changed is then asked of the cluster (a refresh), and what it may have made and nobody wants any more is
-deleted: so a version that was given up in the middle leaves nothing.
+With skipped checkpoints a killed run leaves the state as it was before (toolchain.md §3, killed runs 3). A refresh then
+reads from the cluster what the run may have changed, and objects that it may have made and that are no longer wanted
+are deleted. So a version that was given up half-way leaves nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Made = tuple[str, str, str]
 
 
 def begin(config: EngineConfig, spec: LeaseSpec) -> None:
-    """Note what `spec` makes, with what runs before it that were killed were to make."""
+    """Note the objects of `spec`, and those of earlier runs that were killed."""
     wanted = begun(config, spec.namespace) | _objects(spec)
     write_private(config.begun_file(spec.namespace), json.dumps(sorted(wanted)), durable=False)
 
 
 def begun(config: EngineConfig, stack: str) -> frozenset[Made]:
-    """Objects of runs whose end nobody saw; empty after an orderly one."""
+    """Objects of runs whose end was not seen; empty after an orderly end."""
     try:
         return frozenset(_made(item) for item in json.loads(config.begun_file(stack).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -37,12 +37,12 @@ def begun(config: EngineConfig, stack: str) -> frozenset[Made]:
 
 
 def finish(config: EngineConfig, stack: str) -> None:
-    """The state says what the cluster has."""
+    """Remove the note: the state holds what the cluster has."""
     config.begun_file(stack).unlink(missing_ok=True)
 
 
 def left_over(noted: Iterable[Made], spec: LeaseSpec) -> list[Made]:
-    """What was begun and is no part of `spec`."""
+    """Noted objects that are no part of `spec`."""
     return sorted(set(noted) - _objects(spec))
 
 
