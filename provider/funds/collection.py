@@ -45,7 +45,7 @@ class Collecting:
             self._failed(item, problem)
         except Exception as problem:
             _log.exception("funds.withdrawal_failed", lease=str(item.lease))
-            self._failed(item, ChainError("", f"a defect of ours: {problem!r}"))
+            self._failed(item, ChainError("", f"a defect of this provider: {problem!r}"))
         else:
             _log.info("funds.withdrawn", lease=str(item.lease), why=item.why, unpaid=str(item.unpaid), tx=result.hash)
             self._succeeded(item)

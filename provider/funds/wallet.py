@@ -71,12 +71,14 @@ def judge_wallet(
     needed[deposit.denom] = needed.get(deposit.denom, 0) + int(deposit.amount)
     for denom, amount in needed.items():
         if (have := balances.get(denom, 0)) < amount:
-            what = "a bid and the fees to close and collect take" if granted is None else "a bid takes"
+            what = "a bid, and the fees to close and to withdraw, take" if granted is None else "a bid takes"
             return _stop(balances, f"the wallet has {have}{denom}, {what} {amount}{denom}")
     payer, fees = ("the wallet", balances) if granted is None else (f"AP_FEE_GRANTER={rules.granter}", granted)
     have = fees.get(gas.denom, 0)
     if have < reserve:
-        return _stop(balances, f"{payer} has {have}{gas.denom}, the fees to close and collect take {reserve}")
+        return _stop(
+            balances, f"{payer} has {have}{gas.denom}, the fees to close and to withdraw take {reserve}{gas.denom}"
+        )
     if have < rules.minimum:
         told = f"{payer} has {have}{gas.denom}, less than AP_MINIMUM_BALANCE={rules.minimum}: top it up"
         return Wallet(dict(balances), WalletLevel.LOW, told)

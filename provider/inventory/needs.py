@@ -95,7 +95,7 @@ def _impossible(resources: Resources, volumes: Mapping[str, int], *, readable: b
         if name in ("", "ram"):
             return f"unit {resources.id}: a persistent volume cannot have the class {name!r}"
     if resources.gpu_units and not resources.gpu_attributes:
-        return f"unit {resources.id}: {resources.gpu_units} GPUs without saying which"
+        return f"unit {resources.id}: {resources.gpu_units} GPUs without a model"
     if resources.gpu_units and not readable:
         keys = ", ".join(item.key for item in resources.gpu_attributes)
         return f"unit {resources.id}: the GPU attributes cannot be read: {keys[:200]}"

@@ -36,7 +36,7 @@ def log_overused(inventory: Inventory, told: Mapping[str, str]) -> Mapping[str, 
     found = overused(inventory)
     for node in found.keys() - told.keys():
         _log.warning(
-            "inventory.overcommitted", node=node, by=found[node], remedy="nothing is free there: move pods away"
+            "inventory.overcommitted", node=node, by=found[node], remedy="nothing is free on this node: move pods away"
         )
     for node in told.keys() - found.keys():
         _log.info("inventory.not_overcommitted", node=node)

@@ -16,7 +16,7 @@ from provider.inventory.survey import Survey
 __all__ = ["NOT_TOGETHER", "lacking", "shortage"]
 
 _AMOUNTS = ("cpu", "memory", "ephemeral storage", "pods")
-NOT_TOGETHER = "the units fit one by one, but not together"
+NOT_TOGETHER = "each unit fits alone, but they do not fit together"
 
 
 def shortage(surveys: Sequence[Survey], snapshot: Snapshot) -> Shortage | None:
@@ -49,11 +49,11 @@ def _no_room(found: Survey, snapshot: Snapshot) -> str:
         places = [min(count, cards[at] // need.gpu_units) for at, count in zip(fitting, places, strict=True)]
     room_for = sum(places)
     if room_for >= need.count:
-        return f"all {need.count} replicas need cards of one model, {found.most} fit with one"
+        return f"all {need.count} replicas need GPUs of one model, at most {found.most} fit with any model"
     lacks = ", ".join(
         f"{word} on {count}" for word, count in sorted(_lacking_on(need, snapshot, cards).items()) if count
     )
-    words = f"room for {room_for} of {need.count} replicas on {len(nodes)} nodes"
+    words = f"{room_for} of {need.count} replicas fit on {len(nodes)} nodes"
     return f"{words} (too little {lacks})" if lacks else words
 
 

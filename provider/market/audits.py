@@ -1,5 +1,5 @@
-"""What auditors have signed for us: asked once, forgotten when the chain tells of a change, and never too old
-(bidding.md §3.4, as it was meant).
+"""The attributes that auditors have signed for this provider: queried once, queried again after an event of a change
+and when they are too old (bidding.md §3.4, as it was meant).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["AuditCache"]
 _Attributes: TypeAlias = tuple[Attribute, ...]
 _MOST_AUDITORS = 1000
 _MOST_ATTRIBUTES = 50_000
-"""Beyond these the oldest answers go; who writes an order names whatever auditors he likes."""
+"""Beyond these the oldest answers are dropped: a tenant can name any number of auditors in an order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,20 @@ class _Answer:
 
 @dataclass(slots=True)
 class AuditCache:
-    """`ask` queries the chain for one auditor; its errors are handed on and not kept. `now` is in seconds."""
+    """`ask` queries the chain for one auditor. Its errors are raised to the caller and not cached. `now` is in
+    seconds.
+    """
 
     ask: Callable[[str], Awaitable[Iterable[Attribute]]]
     now: Callable[[], float]
     max_age_s: float
     changes: int = 0
-    """Grows when something is forgotten, so that whoever decided by it looks again."""
+    """Grows when an answer is forgotten, so that decisions made from it are made again."""
     _known: dict[str, _Answer] = field(default_factory=dict)
     _asked: dict[str, asyncio.Task[_Attributes]] = field(default_factory=dict)
 
     async def signed_by(self, auditor: str) -> _Attributes:
-        """Requests for one auditor at one time share a query."""
+        """The attributes that `auditor` has signed. Simultaneous calls for one auditor share a query."""
         found = self._known.get(auditor)
         if found is not None and self.now() - found.since < self.max_age_s:
             return found.attributes
@@ -49,11 +51,11 @@ class AuditCache:
         return await asyncio.shield(self._asked[auditor])
 
     def forget(self, auditor: str | None = None) -> None:
-        """One auditor's word has changed, or, with None, anybody's may have."""
+        """Query again: the signature of `auditor` has changed, or, with None, the signature of any auditor may have."""
         self.changes += 1
         for name in list(self._known) if auditor is None else [auditor]:
             self._known.pop(name, None)
-        # an answer that is on its way may be of before the change: it is given to those who wait, not kept
+        # a query that is running may read the state before the change: its callers get the answer, the cache does not
         for name in list(self._asked) if auditor is None else [auditor]:
             self._asked.pop(name, None)
 
@@ -70,7 +72,7 @@ class AuditCache:
         if self._asked.get(auditor) is task:
             del self._asked[auditor]
         if not task.cancelled():
-            task.exception()  # those who waited have it; it may be that nobody did
+            task.exception()  # retrieved here, since it may be that no caller waits any more
 
     def _trim(self) -> None:
         total = sum(len(answer.attributes) for answer in self._known.values())

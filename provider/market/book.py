@@ -1,5 +1,5 @@
-"""What the market loop works with, and what it remembers between blocks. All of the memory can be rebuilt from the
-chain.
+"""`Market`: what the market loop works with. `Book`: what it remembers between blocks; all of it can be rebuilt from
+the chain.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from provider.units import Coin
 
 __all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted"]
 
-_HOUR = 3600.0
+_HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An open bid of ours. `since` is Unix seconds; `decision` its record, None for one found on the chain.
-    `unknown_at`: the height at which no answer came about its transaction; 0 when one did.
+    """An open bid of this provider, since `since` (Unix seconds). `decision`: the number of its record, None for a bid
+    found on the chain. `unknown_at`: the height at which its transaction got no answer; 0 when it got one.
     """
 
     since: float
@@ -41,7 +41,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Declination:
-    """What was recorded last of an order (reasons without their numbers), and by which state of everything."""
+    """The last recorded declination of an order. `kind`: the reasons without their numbers. `mark`: of its inputs."""
 
     kind: tuple[str, ...]
     mark: object
@@ -49,7 +49,7 @@ class Declination:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """An order that was refused by the chain is left alone until then; infinite for one that we can never have."""
+    """An order is not handled before `until` (Unix seconds, infinite: never). `times`: failures in a row."""
 
     until: float
     times: int = 1
@@ -57,7 +57,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """What a strategy said, and what it was asked under which `mark`: the same question is not asked again."""
+    """A strategy's answer, the request, and the strategy's `mark` at that time: the same request is not made again."""
 
     asked: PriceRequest
     mark: object
@@ -66,9 +66,11 @@ class Quoted:
 
 @dataclass(slots=True)
 class Book:
-    """`busy`: being decided or sent. `over`: ended while a bid was on its way. `closing`: timed out, and told so to the
-    chain. `height`: the highest that was seen. `declined`, `quoted`, `held`: of open orders. `tried`: when we bid, for
-    an hour, less what became a lease. `record_at`: when the record was read.
+    """`record`: the provider as registered, read at `record_at`. `placed`: open bids. `leased`: orders that became
+    leases. `busy`: orders that are being decided or whose bid is being sent. `ended`: those of them that ended
+    meanwhile. `closing`: bids that timed out and are being closed. `height`: the highest block seen. `declined`,
+    `quoted`, `held`: open orders. `bid_at`: owner → order → when a bid was sent, for an hour, without the orders that
+    became leases.
     """
 
     record: ProviderRecord | None = None
@@ -76,7 +78,7 @@ class Book:
     params: MarketParams | None = None
     placed: dict[OrderId, Placed] = field(default_factory=dict)
     deposits: dict[OrderId, tuple[Price, ...]] = field(default_factory=dict)
-    """Of own bids that the last full pass found open, less those that ended since."""
+    """The deposits of own bids that the last full pass found open, without the bids that ended since."""
     leased: set[OrderId] = field(default_factory=set)
     busy: set[OrderId] = field(default_factory=set)
     ended: set[OrderId] = field(default_factory=set)
@@ -87,38 +89,41 @@ class Book:
     held: dict[OrderId, Hold] = field(default_factory=dict)
     bid_at: dict[str, dict[OrderId, float]] = field(default_factory=dict)
     free: tuple[Snapshot | None, int] = (None, 0)
-    """What was free when last looked, and how often it had changed."""
+    """The free capacity when it was last read, and the number of its changes."""
     pricing_outage: PricingOutage = field(default_factory=PricingOutage)
     overused: Mapping[str, str] = field(default_factory=dict)
-    """Nodes with more pods than room, as they were told of."""
+    """Nodes whose pods request more than the node has, as last logged."""
 
     def lost(self) -> set[OrderId]:
-        """Orders we gave up whose bid still holds a deposit: it is being closed, or could not be (chain.md §14, 1)."""
+        """Orders given up whose bid still holds a deposit: the bid is being closed, or could not be (chain.md
+        §14, 1).
+        """
         return self.deposits.keys() - self.placed.keys() - self.leased - self.busy
 
     def forget_order(self, order: OrderId) -> None:
-        """It is open no more."""
+        """The order is no longer open."""
         for memory in (self.declined, self.quoted, self.held):
             memory.pop(order, None)
 
     def keep_only(self, orders: set[OrderId], *, now: float) -> None:
-        """Forget what is remembered of orders that are open no more, and bids of more than an hour ago."""
+        """Forget all orders but the open ones, `orders`, and the times of bids older than an hour."""
         for memory in (self.declined, self.quoted, self.held):
             for order in memory.keys() - orders:
                 del memory[order]
         for owner, times in list(self.bid_at.items()):
-            self.bid_at[owner] = {order: at for order, at in times.items() if now - at < _HOUR}
+            self.bid_at[owner] = {order: at for order, at in times.items() if now - at < _HOUR_S}
             if not self.bid_at[owner]:
                 del self.bid_at[owner]
 
 
 @dataclass(frozen=True)
 class Market:
-    """`provider` is our address, `inventory` gives the newest picture, `bid_timeout` and `interval` are seconds (0: no
-    timeout), `bid_blocks` how many heights later a bid that was sent may still come into a block. `pricing` is asked
-    for each order that fits; without one the scales of `rules` are the price. While `pricing_mark` says the same, so
-    would the strategy to the same question; by default it never does. `owners` gives the newest lists; without it those
-    of `rules` hold. `paused` says why no bid is made now, empty when they are.
+    """`provider`: the provider's address. `inventory` returns the newest inventory. `bid_timeout` (0: none) and
+    `interval`, the time between two full passes, are seconds. `bid_blocks`: within how many blocks a bid that was sent
+    may still be included. `pricing` is asked for each order that fits; without it the scales in `rules` are the price.
+    While `pricing_mark` returns an equal value, the strategy would answer the same request the same way; by default it
+    never does. `owners` returns the newest tenant lists; without it those in `rules` apply. `paused` returns why no bid
+    is made now, empty while bids are made.
     """
 
     provider: str
@@ -142,7 +147,7 @@ class Market:
     decisions_age: float = 14 * 86400.0
     book: Book = field(default_factory=Book)
     full_pass_due: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to have the whole state compared soon: something was missed or failed."""
+    """Set after an event was missed or an operation failed: the next full pass comes soon."""
 
     @cached_property
     def log(self) -> DecisionLog:
@@ -160,10 +165,10 @@ class Market:
         return AuditCache(ask, self.clock.now, self.attributes_age)  # type: ignore[arg-type]
 
     def tenant_holdings(self, order: OrderId) -> TenantHoldings:
-        """What this order's tenant holds of us beside it, at this moment. A promise is a bid before it is sent."""
+        """What the tenant of `order` holds besides it. A bid counts from its reservation on, before it is sent."""
         owner, book = order.owner, self.book
         promised = [one for one in self.ledger.orders() if one.owner == owner and one != order]
         leases = sum(one in book.leased for one in promised)
-        since = self.clock.now() - _HOUR
+        since = self.clock.now() - _HOUR_S
         lately = sum(at > since for one, at in book.bid_at.get(owner, {}).items() if one not in book.leased)
         return TenantHoldings(len(promised) - leases, leases, lately)

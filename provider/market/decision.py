@@ -1,5 +1,5 @@
-"""Deciding: a pure function of what the chain says, what is free, what the operator set, and a price. Every reason
-against is given, not the first.
+"""`decide`: the pure function from an order, the free capacity, the operator's rules and a price to a decision. A
+declined order gets every reason against a bid, not only the first.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class DecisionInputs:
 
 @dataclass(frozen=True, slots=True)
 class BidDecision:
-    """Bid `price` per block for the whole group with `offer`, and hold `reservation`. `reclamation_s`: the notice that
-    is offered, 0 for none.
+    """Bid `price` per block for the whole group, with `offer`, and keep `reservation`. `reclamation_s`: the reclamation
+    window that the bid offers, 0 for none.
     """
 
     price: Price
@@ -60,7 +60,7 @@ class BidDecision:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Every reason, in short. What each node lacks is told by `provider.market.explain`."""
+    """Every reason, in short. `provider.market.explanation` says what each node lacks."""
 
     reasons: tuple[str, ...]
 
@@ -84,13 +84,13 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
     found = place(order.id, order.spec, snapshot=snapshot, overcommit=rules.overcommit)
     price, why = bid_price(order, rules.prices, notice_premium=rules.notice.premium)
     checks += [
-        Check("room", found.reasons if isinstance(found, Shortage) else ()),
+        Check("capacity", found.reasons if isinstance(found, Shortage) else ()),
         Check("leased IPs", tuple(_address_reasons(order.spec, snapshot))),
         Check("price", why),
     ]
     reasons = _reasons(checks)
     if price is None and not reasons:
-        reasons = ("no strategy was asked for a price",)
+        reasons = ("the price strategy was not asked",)
     if reasons or price is None or isinstance(found, Shortage):
         return Declined(reasons), checks
     return BidDecision(price, found.offer, found, rules.notice.window_s), checks
@@ -103,4 +103,4 @@ def _reasons(checks: list[Check]) -> tuple[str, ...]:
 def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:
     wanted = leased_ips(spec)
     if wanted > snapshot.free_addresses:
-        yield f"{wanted} leased IPs are asked for, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"
+        yield f"the order asks for {wanted} leased IPs, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"

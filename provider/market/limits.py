@@ -1,6 +1,6 @@
-"""What the chain would refuse whatever is decided: its parameters against our deposit, and an order that is full.
+"""Bids that the chain would refuse whatever the order: with too small a deposit, and on an order that is full.
 
-A real node gives neither a code of its own (recordings/chain README §1), so a refusal would be tried again for hours.
+A real node has no code of its own for either (recordings/chain README §1), so the provider would try again for hours.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ _COUNTED = frozenset({BidState.OPEN, BidState.ACTIVE, BidState.CLOSED})
 
 
 def deposit_reason(deposit: Coin, params: MarketParams | None) -> str:
-    """Why the chain takes no bid with this deposit (chain.md §4.2); empty when it does, or nothing is known of it."""
+    """Why the chain takes no bid with this deposit (chain.md §4.2); empty when it does, or its parameters are
+    unknown.
+    """
     least = params.bid_min_deposits if params is not None else {}
     if not least or deposit.amount >= least.get(deposit.denom, deposit.amount + 1):
         return ""
     takes = " or ".join(f"{amount}{denom}" for denom, amount in sorted(least.items()))
-    return f"the chain takes bid deposits of at least {takes}, AP_BID_DEPOSIT is {deposit}: no bids until it is changed"
+    return (
+        f"the chain requires a bid deposit of at least {takes}, AP_BID_DEPOSIT is {deposit}: "
+        "no bids are made until it is changed"
+    )
 
 
 def full_reason(bids: Iterable[BidState], params: MarketParams | None) -> str:
-    """Why an order takes no more bids; empty when it does. The chain compares before it adds one, so an order gets one
-    bid more than `order_max_bids` (chain.md §4.2); lost bids do not count.
+    """Why an order with `bids` takes no more bids; empty when it does. The chain compares before it adds a bid, so an
+    order gets one bid more than `order_max_bids` (chain.md §4.2). Lost bids do not count.
     """
     if params is None or not params.order_max_bids:
         return ""

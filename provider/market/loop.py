@@ -1,5 +1,5 @@
-"""The market loop: blocks in, bids out. Events only say where to look; what was missed, the full pass finds
-(docs/architecture.md §2).
+"""The market loop: blocks in, bids out. An event only says which order or bid to check; a full pass finds what events
+missed (docs/architecture.md §2).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from provider.waits import wait_for_event
 __all__ = ["on_block", "run_market"]
 
 _log = structlog.get_logger(__name__)
-_RETRY_SECONDS = 2.0
-_BEHIND_SECONDS = 10.0
-_TIMEOUT_SECONDS = 5.0
-_PRUNE_SECONDS = 3600.0
+_RETRY_S = 2.0
+_BEHIND_S = 10.0
+_TIMEOUT_S = 5.0
+_PRUNE_S = 3600.0
 _Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 async def run_market(market: Market) -> None:
-    """For ever. Subscribes first, so that nothing falls between; decides only once what is ours was adopted. The open
-    orders of before are looked at beside the new ones: a list that is long or fails delays none of them (field problem
-    A14).
+    """Runs for ever. It subscribes first, so that no block is missed, and decides only after its own leases and bids
+    were adopted. The list of open orders is worked through beside the new orders: a list that is long or fails delays
+    none of these (field problem A14).
     """
     async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
         await _until_done(market, adopt)
@@ -61,28 +61,28 @@ async def _passes(market: Market) -> None:
     while True:
         await wait_for_event(market.full_pass_due, clock=market.clock, seconds=market.interval)
         if market.full_pass_due.is_set():
-            await market.clock.sleep(_RETRY_SECONDS)
+            await market.clock.sleep(_RETRY_S)
         await _until_done(market, full_pass)
 
 
 async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]]) -> None:
-    """Again when it fails, and when it says False: the node speaks of the past."""
+    """Repeats `work` when it fails, and when it returns False, which means that the node is catching up."""
     while True:
         market.full_pass_due.clear()
         try:
             if await work(market) is not False:
                 return
-            pause = _BEHIND_SECONDS
+            pause = _BEHIND_S
         except (ChainError, StoreError) as error:
             _log.warning("market.pass_failed", problem=str(error))
-            pause = _RETRY_SECONDS
+            pause = _RETRY_S
         await market.clock.sleep(pause)
 
 
 async def _timeouts(market: Market) -> None:
-    """Between two passes too: a bid that nobody takes holds room and a deposit."""
+    """Between two full passes too: a bid that no tenant accepts holds capacity and a deposit."""
     while market.bid_timeout > 0:
-        await market.clock.sleep(min(_TIMEOUT_SECONDS, market.bid_timeout, market.interval))
+        await market.clock.sleep(min(_TIMEOUT_S, market.bid_timeout, market.interval))
         await time_out(market)
 
 
@@ -95,11 +95,11 @@ async def _pruning(market: Market) -> None:
             _log.debug("market.decisions_pruned", count=gone)
         except StoreError as error:
             _log.warning("market.not_pruned", problem=str(error))
-        await market.clock.sleep(_PRUNE_SECONDS)
+        await market.clock.sleep(_PRUNE_S)
 
 
 def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
-    """Start what each event asks for; nothing here waits for the chain."""
+    """Start the work for each event of a block. Nothing here waits for the chain."""
     market.book.height = max(market.book.height, block.height)
     if block.missed_from:
         _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
@@ -121,7 +121,7 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
         case events.BID_CLOSED:
             bid = events.lease_id(event)
             if bid is not None and bid.provider == market.provider:
-                _end(market, lambda order: order == bid.order, "our bid was closed", spawn=spawn)
+                _end(market, lambda order: order == bid.order, "the bid was closed", spawn=spawn)
         case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
             market.book.record = None
             market.full_pass_due.set()
@@ -133,7 +133,7 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
 
 
 def _on_end(market: Market, event: Event, *, spawn: _Spawn) -> None:
-    """What closes an order: itself, its group, or its deployment; not each of them is told (chain.md §14, 2)."""
+    """An order ends with itself, its group or its deployment; not each of these has its own event (chain.md §14, 2)."""
     match event.type:
         case events.ORDER_CLOSED:
             closed = events.order_id(event)
@@ -149,7 +149,7 @@ def _on_end(market: Market, event: Event, *, spawn: _Spawn) -> None:
 
 
 def _on_lease_created(market: Market, event: Event, *, spawn: _Spawn) -> None:
-    """Ours: keep the promise. Another's, on the same group: our bid has lost, of which no event tells (chain.md §3)."""
+    """A lease of another provider on the same group means that the own bid has lost; no event says so (chain.md §3)."""
     lease = events.lease_id(event)
     if lease is None:
         return
@@ -173,7 +173,7 @@ async def _won(market: Market, order: OrderId) -> None:
 
 
 def _end(market: Market, concerns: Callable[[OrderId], bool], why: str, *, spawn: _Spawn) -> None:
-    """End own bids that are open or on their way; a lease is the lease loop's."""
+    """End the own bids on the orders that `concerns` selects. A lease is the business of the lease loop."""
     known = set(market.book.placed) | market.book.busy
     for order in known - market.book.leased:
         if concerns(order):

@@ -1,6 +1,6 @@
-"""Who is served: two lists of tenants, given in the settings or in files that are read again when they change.
+"""Which tenants are served: two lists, given in the settings or in files that are read again when they change.
 
-A list that cannot be read any more stays as it was, with a word in the log: who is served changes by nobody's accident.
+When a file can no longer be read, the list stays as it was and a warning is logged, so that no accident changes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _NOBODY: frozenset[str] = frozenset()
 
 
 def owner_rules(settings: Settings) -> Callable[[], OwnerRules]:
-    """The rules as they are now; the same object while nothing changed. Raises `SettingsError` at the start."""
+    """Returns a function that returns the current rules: the same object until a list changes. Raises
+    `SettingsError`.
+    """
     allowed = _list("LESSOR_OWNERS_ALLOWED", settings.owners_allowed)
     denied = _list("LESSOR_OWNERS_DENIED", settings.owners_denied)
     last: OwnerRules | None = None
@@ -45,7 +47,9 @@ def owner_rules(settings: Settings) -> Callable[[], OwnerRules]:
 
 
 def read_owners(path: Path, variable: str) -> frozenset[str]:
-    """One address a line; `#` begins a comment. Raises `SettingsError` with the line of the first mistake."""
+    """The addresses in a file, one a line; `#` begins a comment. Raises `SettingsError` with the line of the first
+    mistake.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_BYTES + 1)
@@ -70,7 +74,9 @@ def _addresses(items: Iterable[tuple[str, str]], variable: str) -> frozenset[str
 
 
 def _list(variable: str, items: tuple[str, ...]) -> Callable[[], frozenset[str] | None]:
-    """None when nothing is set. `@/path/of/a/file` alone names a file."""
+    """Returns a function that returns the current list, None when none is set. A single `@/path/of/a/file` names a
+    file.
+    """
     if len(items) == 1 and items[0].startswith("@"):
         return _watched(variable, Path(items[0][1:]))
     fixed = _addresses((("the list", item) for item in items), variable) if items else None

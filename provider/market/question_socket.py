@@ -1,6 +1,6 @@
-"""`lessor bid explain --sdl` asks a running provider: a socket in its home, one line of JSON each way.
+"""The socket in the provider's home for `lessor bid explain --sdl`: one line of JSON each way.
 
-Only who may write the home (mode 0700, the socket 0600) can ask, so the answer may name nodes.
+Only a user who can write to the home (mode 0700, the socket 0600) can ask, so the answer may name nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from provider.market.screening import Screening
 __all__ = ["answer", "ask_market", "market_socket", "serve_questions"]
 
 _LONGEST = 4 << 20
-_SECONDS = 60.0
+_ANSWER_S = 60.0
 _SPEC: TypeAdapter[GroupSpec] = TypeAdapter(GroupSpec)
 
 
@@ -30,11 +30,11 @@ def market_socket(home: Path) -> Path:
 
 async def serve_questions(screening: Screening, path: Path) -> None:
     """Listen until cancelled."""
-    await serve_socket(path, lambda line: answer(screening, line), longest=_LONGEST, seconds=_SECONDS)
+    await serve_socket(path, lambda line: answer(screening, line), longest=_LONGEST, seconds=_ANSWER_S)
 
 
 async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
-    """The answer to one request; whatever it says, it never raises."""
+    """The answer to one request. A request that cannot be read is answered with an error; nothing is raised."""
     try:
         request = json.loads(line)
         specs = [_SPEC.validate_python(group) for group in request["groups"]]
@@ -42,7 +42,7 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
         if notice is not None and not isinstance(notice, int):
             raise ValueError("reclamation_ns")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        return {"ok": False, "text": "this is no question that this provider knows"}
+        return {"ok": False, "text": "this provider does not know this request"}
     try:
         found = [await screening.screen(spec, owner=owner, reclamation_ns=notice) for spec in specs]
     except ProviderError as error:
@@ -53,14 +53,14 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
 def ask_market(
     path: Path, groups: tuple[GroupSpec, ...], *, owner: str, reclamation_ns: int | None
 ) -> list[dict[str, Any]]:
-    """What a running provider says of each group. Raises `ProviderUnreachable`, also with its own word why not."""
+    """The running provider's explanation for each group. Raises `ProviderUnreachable`, also with the provider's error."""
     request = {
         "groups": [_SPEC.dump_python(group, mode="json") for group in groups],
         "owner": owner,
         "reclamation_ns": reclamation_ns,
     }
-    told = ask_provider(path, request, seconds=_SECONDS)
-    if not told.get("ok"):
-        raise ProviderUnreachable(str(told.get("text")))
-    groups_told: list[dict[str, Any]] = told["groups"]
-    return groups_told
+    reply = ask_provider(path, request, seconds=_ANSWER_S)
+    if not reply.get("ok"):
+        raise ProviderUnreachable(str(reply.get("text")))
+    explained: list[dict[str, Any]] = reply["groups"]
+    return explained

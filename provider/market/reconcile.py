@@ -1,6 +1,6 @@
-"""The whole market compared with the chain's state: at start, every minute, and after anything was missed.
+"""The full pass: compares everything with the chain's state, at the start, every minute, and after a missed event.
 
-Leases first, then own open bids, then open orders: what is promised already is counted before anything new is decided.
+First leases, then own open bids, then open orders, so that existing reservations count before a new order is decided.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from provider.protocols.chain import Bid, BidState, Lease, LeaseState, OrderStat
 __all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "time_out"]
 
 _log = structlog.get_logger(__name__)
-_BLOCK_SECONDS = 6.0
-"""Average block time (chain.md §6), to tell the age of a bid found on the chain."""
-_UNSETTLED_SECONDS = 90.0
-"""A bid younger than this may still be on its way into a block: its absence proves nothing."""
+_BLOCK_S = 6.0
+"""Average block time (chain.md §6), to estimate the age of a bid found on the chain."""
+_UNSETTLED_S = 90.0
+"""A younger bid may not be in a block yet, so that its absence proves nothing."""
 _APART_BLOCKS = 5
-"""The node that was to take it may have been so far ahead of what we had seen."""
+"""So far the node that received the bid may have been ahead of the highest block that this provider had seen."""
 
 
 async def full_pass(market: Market) -> bool:
-    """Adopt what is ours, let go what is not any more, then look at every open order. Raises `ChainError`; False when
-    the node is catching up.
+    """Adopt own leases and bids, release the reservations of those that ended, then handle every open order. Returns
+    False when the node is catching up. Raises `ChainError`.
     """
     market.book.overused = log_overused(market.inventory(), market.book.overused)
     if not await adopt(market):
@@ -45,7 +45,7 @@ async def full_pass(market: Market) -> bool:
 
 
 async def consider_open_orders(market: Market) -> None:
-    """Every open order, and our bids on those that are open no more. Raises `ChainError`."""
+    """Handle every open order, and end own bids on orders that are no longer open. Raises `ChainError`."""
     orders = list(await market.chain.open_orders())
     seen = {order.id for order in orders}
     market.book.keep_only(seen, now=market.clock.now())
@@ -60,7 +60,7 @@ async def consider_open_orders(market: Market) -> None:
 
 
 async def _end_overtaken(market: Market, open_orders: Iterable[OrderId]) -> None:
-    """Own bids whose order is open no more, of which we heard nothing. Their ends share a block."""
+    """End own bids whose order is no longer open although no event said so. Their ends share a block."""
     ends: dict[OrderId, str] = {}
     for order_id in set(market.book.placed) - set(open_orders) - market.book.busy:
         order = await market.chain.order(order_id)
@@ -70,7 +70,9 @@ async def _end_overtaken(market: Market, open_orders: Iterable[OrderId]) -> None
 
 
 async def adopt(market: Market) -> bool:
-    """Leases and own bids as the chain has them. False when the node is catching up: it speaks of the past."""
+    """Read own leases and bids from the chain and reserve their capacity. Returns False when the node is catching
+    up.
+    """
     head = await market.chain.head()
     if head.catching_up:
         _log.warning("market.node_catching_up", height=head.height)
@@ -81,11 +83,11 @@ async def adopt(market: Market) -> bool:
     if problem := deposit_reason(market.deposit, market.book.params):
         _log.error("market.deposit_not_taken", problem=problem)
     if market.book.record is None:
-        _log.error(
-            "market.not_registered", provider=market.provider, remedy="create the provider on chain; no bids until then"
-        )
+        remedy = "create the provider on the chain; no bids are made until then"
+        _log.error("market.not_registered", provider=market.provider, remedy=remedy)
     living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
-    bids = await market.chain.bids(market.provider, BidState.OPEN)  # first: what is taken meanwhile is in both
+    # bids before leases: a bid that is accepted meanwhile is then in both lists
+    bids = await market.chain.bids(market.provider, BidState.OPEN)
     leases = await market.chain.leases(provider=market.provider, states=living)
     for lease in leases:
         await adopt_lease(market, lease)
@@ -93,12 +95,12 @@ async def adopt(market: Market) -> bool:
     for bid in bids:
         await _adopt_bid(market, bid, height=head.height)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
-    await _let_go(market, leases=leases, bids=bids)
+    await _release_ended(market, leases=leases, bids=bids)
     return True
 
 
 async def adopt_lease(market: Market, lease: Lease) -> None:
-    """A lease we did not know: hold what it needs and have the lease loop look at it."""
+    """Reserve the capacity of a lease that is not known yet, and notify the lease loop."""
     order = lease.id.order
     if order in market.book.leased and market.ledger.reservation(order) is not None:
         return
@@ -124,30 +126,30 @@ async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
     if order is None:
         return
     known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
-    # also of an order that is open no more: it may have been given to us, and is ended with its like if not
+    # also for an order that is no longer open: it may be a lease of this provider; if not, the bid is ended with others
     market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
-    age = max(0, height - bid.created_at) * _BLOCK_SECONDS
+    age = max(0, height - bid.created_at) * _BLOCK_S
     market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))
 
 
 async def _spec(market: Market, order_id: OrderId) -> GroupSpec | None:
-    """A lease's order outlives it; the group is the second source."""
+    """The order, and if the chain has none, the group."""
     order = await market.chain.order(order_id)
     return order.spec if order is not None else await market.chain.group(order_id.group)
 
 
-async def _let_go(market: Market, *, leases: Iterable[Lease], bids: Iterable[Bid]) -> None:
-    """Promises whose bid or lease the lists no longer hold; each is asked for by itself before it goes."""
+async def _release_ended(market: Market, *, leases: Iterable[Lease], bids: Iterable[Bid]) -> None:
+    """Reservations whose bid or lease is in neither list; the chain is asked for each before it is released."""
     living = {lease.id.order for lease in leases} | {bid.id.order for bid in bids} | market.book.busy
     for order in market.ledger.orders():
         if order not in living:
-            await _let_go_one(market, order)
+            await _release_ended_one(market, order)
 
 
-async def _let_go_one(market: Market, order: OrderId) -> None:
-    """Only a word of the chain releases a lease's promise; that it does not know a bid counts once the bid had time to
-    arrive.
+async def _release_ended_one(market: Market, order: OrderId) -> None:
+    """Only the chain's answer that a lease has ended releases its reservation. That the chain has no bid counts once
+    the bid had time to arrive.
     """
     lease_id = order.bid_by(market.provider)
     answer = await market.chain.lease(lease_id)
@@ -165,10 +167,10 @@ async def _let_go_one(market: Market, order: OrderId) -> None:
 
 
 def _settled(market: Market, placed: Placed) -> bool:
-    """No block will have this bid any more if none has it now. Heights say so whatever a clock says."""
+    """Whether a bid that is in no block now will be in no later block. Heights decide before the clock."""
     if placed.unknown_at:
         return market.book.height > placed.unknown_at + market.bid_blocks + _APART_BLOCKS
-    return market.clock.now() - placed.since > _UNSETTLED_SECONDS
+    return market.clock.now() - placed.since > _UNSETTLED_S
 
 
 def _gone(bid: Bid | None) -> bool:
@@ -176,7 +178,9 @@ def _gone(bid: Bid | None) -> bool:
 
 
 async def time_out(market: Market) -> None:
-    """End own bids that nobody has taken for too long. Their ends share a block, and each waits for it."""
+    """End own bids that no tenant has accepted within the bid timeout. Their ends share a block, and each waits
+    for it.
+    """
     if market.bid_timeout <= 0:
         return
     limit = market.clock.now() - market.bid_timeout

@@ -21,7 +21,7 @@ __all__ = ["load_order_filter", "rules_from"]
 
 
 def rules_from(settings: Settings) -> Rules:
-    """Raises `SettingsError` when no price is set or the provider configuration cannot be read."""
+    """The rules. Raises `SettingsError` when no price is set or the provider configuration cannot be read."""
     strategy = settings.bid_price_strategy
     return Rules(
         prices=scale_prices(settings) if strategy == "scale" else Quote(strategy),

@@ -1,5 +1,5 @@
-"""Would we bid, and at what price? The market's own decision about an order that does not exist: nothing is promised,
-recorded or sent.
+"""Whether this provider would bid on a group, and at what price: the market's own decision about an order that does not
+exist. Nothing is reserved, recorded or sent.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from provider.protocols.chain import Order, OrderState
 __all__ = ["Screening"]
 
 _SEQUENCE = 1
-_QUESTION_SECONDS = 30.0
+_ANSWER_S = 30.0
 
 
 class Screening:
-    """Answers one question after another, so that whoever asks much takes no more than one of a script's slots."""
+    """Answers one question after another, so that many questions take only one slot of a price script."""
 
     def __init__(self, market: Market) -> None:
         self._market = market
@@ -32,14 +32,14 @@ class Screening:
     async def screen(
         self, spec: GroupSpec, *, owner: str = "", reclamation_ns: int | None = None
     ) -> tuple[DecisionInputs, Explanation]:
-        """As if `owner` had placed an order for it now. Raises `MarketError` when that cannot be told: we are not
-        registered, or too many ask; and `ChainError`.
+        """The decision as if `owner` had created an order for `spec` now, with its inputs. Raises `MarketError` when
+        this provider is not registered or there are too many requests, and `ChainError`.
         """
         try:
-            async with asyncio.timeout(_QUESTION_SECONDS), self._turn:
+            async with asyncio.timeout(_ANSWER_S), self._turn:
                 return await self._screen(spec, owner, reclamation_ns)
         except TimeoutError:
-            raise MarketError("no answer in time: too many ask; try again") from None
+            raise MarketError("no answer in time: too many requests; try again") from None
 
     async def _screen(
         self, spec: GroupSpec, owner: str, reclamation_ns: int | None

@@ -1,4 +1,4 @@
-"""On what terms we bid: what the operator set, and what we have to do with a tenant already."""
+"""The terms of bids: the operator's rules, and what a tenant holds already."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from provider.market.pricing.scale import ScalePrices
 __all__ = ["Audits", "Notice", "OwnerRules", "Rules", "TenantHoldings"]
 
 Audits: TypeAlias = Mapping[str, tuple[Attribute, ...]]
-"""Auditor → what it signed for us."""
+"""Auditor → the attributes that it has signed for this provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRules:
-    """Who is served, and how much of us one tenant may hold. `allowed` None: everybody who is not `denied`. A limit of
-    0 is none; `bids_an_hour` counts bids that became no lease.
+    """Which tenants are served, and the limits of one tenant. `allowed` None: every tenant who is not in `denied`. 0 is
+    no limit. `bids_an_hour` counts bids that did not become leases.
     """
 
     allowed: frozenset[str] | None = None
@@ -33,7 +33,7 @@ class OwnerRules:
 
 @dataclass(frozen=True, slots=True)
 class TenantHoldings:
-    """What one tenant holds of us: bids that are open, leases, and bids of the last hour that became no lease."""
+    """What one tenant holds: open bids, leases, and bids of the last hour that did not become leases."""
 
     open_bids: int = 0
     leases: int = 0
@@ -42,7 +42,7 @@ class TenantHoldings:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The reclamation window that bids offer, whole seconds; 0 offers none. The chain takes one between `least_ns` and
+    """The reclamation window that bids offer, in whole seconds; 0 for none. The chain takes windows from `least_ns` to
     `most_ns`. `premium`: percent that an order which asks for a window pays more.
     """
 
@@ -54,9 +54,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator set, as far as deciding needs it. `order_filter`: an order must ask for these (bidding.md §1.4,
-    row 2). `prices`: scales, or what another strategy has said of this very order. `denoms`: those that are bid in;
-    empty: every one. `paused`: why nothing is bid on at the moment, empty when bids are made.
+    """What the operator has set about bids. `prices`: the scales, or another strategy's quote for this very order.
+    `order_filter`: attributes that an order must require (bidding.md §1.4, row 2). `denoms`: the denoms of bids, empty
+    for all. `paused`: why no bids are made at the moment, empty while they are made.
     """
 
     prices: ScalePrices | Quote

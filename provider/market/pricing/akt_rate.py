@@ -1,4 +1,4 @@
-"""What one AKT is worth: the last good answer of a source, for as long as it is fresh. A bid never waits for it."""
+"""The price of AKT in USD: the last good answer of a source, as long as it is fresh. A bid never waits for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from provider.errors import PricingError
 __all__ = ["Rate", "RateSource", "Rates", "file_source"]
 
 _LARGEST = Decimal(10) ** 6
-"""USD for one AKT, as the generic script's limit (bidding.md §2.4)."""
+"""USD for one AKT; the limit of the generic script (bidding.md §2.4)."""
 _BYTES = 64
 
 
@@ -27,13 +27,13 @@ class Rate:
 
 
 RateSource: TypeAlias = Callable[[], Rate]
-"""Answers at once, from memory or a small local file; raises `PricingError` when it has nothing. Whoever asks a service
-does so in a job of their own and leaves the answer where a source finds it.
+"""Returns the price at once, from memory or a small local file, and raises `PricingError` when there is none. The price
+of a remote service is fetched by a separate job, which leaves it where the source reads it.
 """
 
 
 class Rates:
-    """The newest of what the source has said. A source that fails leaves the last answer, until it is too old."""
+    """The newest answer of the source. While the source fails, the last answer is used until it is too old."""
 
     def __init__(self, source: RateSource, *, max_age_s: float, now: Callable[[], float]) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class Rates:
         self._last: Rate | None = None
 
     def usd_per_akt(self) -> Decimal:
-        """Raises `PricingError` when there is no answer, or none that is fresh: a price is never guessed."""
+        """USD for one AKT. Raises `PricingError` when no fresh answer is known."""
         problem = ""
         try:
             self._last = self._source()
@@ -52,20 +52,21 @@ class Rates:
             raise PricingError(f"the price of AKT is unknown{problem}")
         age = self._now() - self._last.since
         if age > self._max_age_s:
-            raise PricingError(f"the price of AKT is {age:.0f} s old, at most {self._max_age_s:.0f} s may be{problem}")
+            limit = f"at most {self._max_age_s:.0f} s are allowed (LESSOR_AKT_PRICE_AGE)"
+            raise PricingError(f"the price of AKT is {age:.0f} s old, {limit}{problem}")
         if age < -self._max_age_s:
-            raise PricingError(f"the price of AKT is said to be of {-age:.0f} s from now: it would stay fresh")
+            raise PricingError(f"the price of AKT is dated {-age:.0f} s in the future, so its age is unknown")
         return self._last.usd
 
 
 def file_source(path: Path | None) -> RateSource:
-    """A file that holds one number, as old as its last change: what the generic script's cache is, too."""
+    """Reads a file with one number, whose age is the time since its last change, as in the generic script's cache."""
 
     def read() -> Rate:
         if path is None:
             raise PricingError("LESSOR_AKT_PRICE_FILE is not set")
         try:
-            # not blocking: a pipe in the file's place must not stop the bids
+            # not blocking: a pipe in place of the file must not stop all bids
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 text, changed = os.read(descriptor, _BYTES), os.fstat(descriptor).st_mtime

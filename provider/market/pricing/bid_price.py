@@ -33,11 +33,11 @@ def bid_price(
         return None, ((prices.problem,) if isinstance(prices, Quote) and prices.problem else ())
     most = maximum_price(spec)
     if price.denom != most.denom:
-        return None, (f"our price is in {price.denom}, the order's in {most.denom}",)
+        return None, (f"the bid price is in {price.denom}, the order's maximum in {most.denom}",)
     price = _with_premium(price, order, notice_premium)
     if price.amount > most.amount:
         return None, (
-            f"our price {price.amount:f}{price.denom} is above the order's maximum {most.amount:f}{most.denom}",
+            f"the bid price {price.amount:f}{price.denom} is above the order's maximum {most.amount:f}{most.denom}",
         )
     return price, ()
 

@@ -1,4 +1,4 @@
-"""The `randomRange` strategy: by memory and chance (bidding.md §2.2)."""
+"""The strategy `randomRange`: a random price above the cost of the memory (bidding.md §2.2)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _GIB = 2**30
 
 
 def random_price(spec: GroupSpec, *, below: Callable[[int], int] = secrets.randbelow) -> Price:
-    """At least what the memory costs and at most a hundredth of the way to the maximum: the Go provider divides once
-    too often, which is kept (bidding.md §9). `below(n)` gives a number of 0…n-1.
+    """A price from the cost of the memory up to a hundredth of the way to the maximum. The Go provider divides once too
+    often, which is kept (bidding.md §9). `below(n)` returns a number of 0…n-1.
     """
     most = maximum_price(spec)
     memory = sum(unit.resources.memory_bytes * unit.count for unit in spec.units)
@@ -32,7 +32,7 @@ def random_price(spec: GroupSpec, *, below: Callable[[int], int] = secrets.randb
 
 
 def random_pricing() -> Pricing:
-    async def ask(asked: PriceRequest) -> Quote:
-        return Quote("randomRange", random_price(asked.spec))
+    async def ask(request: PriceRequest) -> Quote:
+        return Quote("randomRange", random_price(request.spec))
 
     return ask

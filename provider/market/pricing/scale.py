@@ -1,4 +1,4 @@
-"""The `scale` strategy: an amount per block from what is rented (bidding.md §2.1)."""
+"""The strategy `scale`: amounts per block for CPU, memory, storage, endpoints and leased IPs (bidding.md §2.1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = Decimal(10) ** 18
 
 @dataclass(frozen=True, slots=True)
 class ScalePrices:
-    """Per block: milli-CPU, MiB of memory, MiB of a storage class, endpoint, leased IP. GPUs have no price here."""
+    """Per block: milli-CPU, MiB of memory, MiB of a storage class, endpoint, leased IP. A GPU has no price here."""
 
     cpu: Decimal = Decimal(0)
     memory: Decimal = Decimal(0)
@@ -34,7 +34,7 @@ class ScalePrices:
 
 
 def scale_prices(settings: Settings) -> ScalePrices:
-    """Raises `SettingsError` when nothing would ever cost anything (bidding.md §2.1)."""
+    """The scales of the settings. Raises `SettingsError` when all of them are 0 (bidding.md §2.1)."""
     prices = ScalePrices(
         cpu=settings.cpu_scale,
         memory=settings.memory_scale,
@@ -52,8 +52,8 @@ def scale_prices(settings: Settings) -> ScalePrices:
 
 
 def price_lines(spec: GroupSpec, prices: ScalePrices) -> tuple[PriceLine, ...]:
-    """The parts of the price, from the order's own amounts, not the overcommitted ones. Raises `PricingError` for an
-    unpriced class.
+    """The parts of the price, from the amounts of the order, not the overcommitted ones. Raises `PricingError` for a
+    storage class without a price.
     """
     cpu = sum(unit.resources.cpu_milli * unit.count for unit in spec.units)
     memory = sum(unit.resources.memory_bytes * unit.count for unit in spec.units)
@@ -80,7 +80,7 @@ def scale_price(spec: GroupSpec, prices: ScalePrices) -> Price:
         total = sum((line.amount for line in price_lines(spec, prices)), Decimal(0))
         amount = total.quantize(_PLACES, rounding=ROUND_HALF_UP)
     if amount <= 0:
-        raise PricingError(f"the price is {amount.normalize():f}; a bid of nothing is not made")
+        raise PricingError(f"the price is {amount.normalize():f}: a bid must be above 0")
     if amount > _LARGEST:
         raise PricingError(f"the price {amount:.0f} is above 10^18; check the AP_BID_PRICE_… scales")
     return Price(spec.units[0].price.denom, amount.normalize())
@@ -101,5 +101,7 @@ def _storage(spec: GroupSpec) -> dict[str, int]:
 
 
 def _priced_class(volume: Volume) -> str:
-    """RAM volumes are priced as ephemeral: copied, since it changes prices (bidding.md §9)."""
+    """RAM volumes have the price of ephemeral storage, as in the Go provider, since it affects prices (bidding.md
+    §9).
+    """
     return volume.storage_class if volume.persistent and volume.storage_class else "ephemeral"

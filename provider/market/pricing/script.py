@@ -1,4 +1,4 @@
-"""The `shellScript` strategy: an operator's program names the price (bidding.md §2.3)."""
+"""The strategy `shellScript`: a program of the operator names the price (bidding.md §2.3)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _Script:
 
 
 def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricing:
-    """At most `process_limit` scripts run at once; the time limit starts when one has its slot.
+    """At most `process_limit` scripts run at once. The time limit of a script starts when the script does.
 
-    Raises `SettingsError` without a path, a process limit or a runtime limit; whether the path is there is seen when it
-    is run, so that a script can be put in place later.
+    Raises `SettingsError` without a path, a process limit or a time limit. Whether the path exists is checked at each
+    run, so that the script can be put in place later.
     """
     if not path:
         raise SettingsError("AP_BID_PRICE_SCRIPT_PATH is an empty string: shellScript needs the path of a program")
@@ -52,15 +52,15 @@ def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricin
         raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_TIMEOUT is 0: the runtime limit must be above 0")
     script = _Script(path, timeout_s, asyncio.Semaphore(process_limit))
 
-    async def ask(asked: PriceRequest) -> Quote:
-        return await _ask(script, asked)
+    async def ask(request: PriceRequest) -> Quote:
+        return await _ask(script, request)
 
     return ask
 
 
-async def _ask(script: _Script, asked: PriceRequest) -> Quote:
-    given, denom = script_input(asked.units, asked.most), asked.most.denom
-    environment = script_environment(os.environ, owner=asked.order.owner, denom=denom)
+async def _ask(script: _Script, request: PriceRequest) -> Quote:
+    given, denom = script_input(request.units, request.most), request.most.denom
+    environment = script_environment(os.environ, owner=request.order.owner, denom=denom)
     secrets = _secrets_of(environment)
     said = ""
     try:
@@ -80,7 +80,7 @@ async def _ask(script: _Script, asked: PriceRequest) -> Quote:
 
 
 def script_environment(environment: Mapping[str, str], *, owner: str, denom: str) -> dict[str, str]:
-    """Ours without the secrets, and the tenant with the order's denom. An address with a password in it is one."""
+    """The provider's environment without secrets, with the tenant and the denom. A URL with a password is a secret."""
     hidden = secret_variables()
     kept = {name: value for name, value in environment.items() if name not in hidden and not _secret_url(name, value)}
     return kept | {"AKASH_OWNER": owner, "AKASH_DENOM": denom}
@@ -91,7 +91,7 @@ def _secret_url(name: str, value: str) -> bool:
 
 
 def secret_variables() -> frozenset[str]:
-    """Variables of the settings that are secret; no other program is given them."""
+    """The variables of secret settings. No other program gets them."""
     fields = Settings.model_fields.values()
     return frozenset(name for field in fields if "SecretStr" in str(field.annotation) for name in _names(field))
 
@@ -122,7 +122,7 @@ def parse_amount(text: str) -> Decimal:
         raise PricingError(f"the price script printed {shown}: larger than any price")
     amount = Decimal(text)
     if amount <= 0:
-        raise PricingError(f"the price script printed {shown}; a bid of nothing or less is not made")
+        raise PricingError(f"the price script printed {shown}: a bid must be above 0")
     return amount
 
 

@@ -1,4 +1,4 @@
-"""What a price script reads: one line of JSON, as the Go provider writes it (bidding.md §2.3)."""
+"""The input of a price script: one line of JSON, as the Go provider writes it (bidding.md §2.3)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Processes that a price script leaves behind, also those that left its session: they end at its time limit.
+"""Ends the processes that a price script leaves running, also those that left its session, at its time limit.
 
-Each run carries a name in its environment, which children inherit; what carries it is found in /proc. While the script
-itself still runs its descendants are found by parentage too. Only a child that is both orphaned and has dropped its
-environment is not known as ours, which takes intent, and a script is the operator's own. To be its reaper each script
-would need a call between fork and exec, which may block a process with threads, and this daemon with it.
+Each run has a name in its environment, which child processes inherit, and the processes with that name are found in
+/proc. While the script itself runs, its descendants are found by their parents too. A process is missed only if it is
+orphaned and has removed the name from its environment; that takes intent, and the script is the operator's own.
+Becoming the reaper of each script would need a call between fork and exec, which can block a process with threads.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["RUN_VARIABLE", "Leftovers", "descendants", "end_all", "new_run", "of
 
 RUN_VARIABLE = "LESSOR_PRICE_RUN"
 _ROUNDS = 5
-"""A process may start another while it is being looked for."""
+"""A process may start another one during the search."""
 
 
 @dataclass(slots=True)
 class Leftovers:
-    """Runs whose limit comes; those of one second are looked for together."""
+    """Runs whose time limit is still to come. Runs of the same second are searched for together."""
 
     _due: dict[int, set[str]] = field(default_factory=dict)
     _sweeps: set[asyncio.Task[None]] = field(default_factory=set)
 
     def at(self, deadline: float, run: str) -> None:
-        """End what is left of `run` at `deadline` of the running loop."""
+        """End the processes of `run` at `deadline`, a time of the running event loop."""
         loop, second = asyncio.get_running_loop(), int(deadline) + 1
         if second not in self._due:
             self._due[second] = set()
@@ -51,7 +51,9 @@ def new_run() -> str:
 
 
 def end_all(runs: set[str], root: int | None = None) -> None:
-    """Kill whatever carries one of these names, and what descends from `root`. Reads all of /proc: not for the loop."""
+    """Kill the processes of these runs, and the descendants of `root`. Reads all of /proc, so it must run in a
+    thread.
+    """
     for _ in range(_ROUNDS):
         found = of_run(runs) | (descendants(root) if root is not None else set())
         for pid in found:
@@ -62,7 +64,7 @@ def end_all(runs: set[str], root: int | None = None) -> None:
 
 
 def of_run(runs: set[str]) -> set[int]:
-    """Living processes with one of these names in their environment; none where there is no /proc."""
+    """The living processes with one of these names in their environment; none without /proc."""
     wanted = {f"{RUN_VARIABLE}={run}".encode() for run in runs}
     return {pid for pid in other_pids() if wanted & environment(pid)}
 

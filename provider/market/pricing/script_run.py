@@ -1,4 +1,4 @@
-"""Running a program that may do anything: its time, its output and what it leaves behind are limited."""
+"""Runs a program within limits of time and output, whatever the program does."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from provider.market.pricing.script_leftovers import RUN_VARIABLE, Leftovers, en
 __all__ = ["OUTPUT_LIMIT", "ProgramResult", "run_program"]
 
 OUTPUT_LIMIT = 64 * 1024
-"""Bytes of stdout; a program that prints more is killed. Of stderr the rest is read and dropped."""
+"""Bytes of stdout; a program that prints more is killed. More bytes of stderr are read and dropped."""
 _CHUNK = 16 * 1024
-_TICK = 0.05
+_TICK_S = 0.05
 _PATIENCE = 100
-"""Ticks for a killed program to be gone."""
-_GRACE = 0.2
-"""Seconds for what a program that has ended still has in its pipes; a child of it may hold them open for ever."""
+"""Ticks until a killed program must have ended."""
+_GRACE_S = 0.2
+"""For reading the pipes of a program that has ended. A child process of it may hold them open for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """`status` as of the operating system: below zero the signal that ended it."""
+    """`status`: the exit status, or below zero the signal that ended the program."""
 
     status: int
     stdout: bytes
@@ -37,10 +37,10 @@ class ProgramResult:
 async def run_program(
     path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float, leftovers: Leftovers
 ) -> ProgramResult:
-    """Run it in a session of its own, without arguments and without open files of ours.
+    """Run the program in its own session, without arguments and without open files of the provider.
 
-    Raises `PricingError` when it cannot be started, prints too much or does not end in time; then it is killed with all
-    that came of it. What it leaves behind when it ends lives no longer than its limit.
+    Raises `PricingError` when the program cannot be started, prints too much or does not end in time; then it is killed
+    with all processes that it started. Processes that it leaves running end at its time limit.
     """
     run = new_run()
     try:
@@ -63,7 +63,7 @@ async def run_program(
 
 
 async def _start(path: str, environment: Mapping[str, str], run: str) -> Process:
-    """Who is cancelled meanwhile waits until it can be ended: left to itself, asyncio would wait for its children."""
+    """A cancelled caller waits until the process has started and can be ended; asyncio would wait for its children."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
@@ -87,13 +87,13 @@ async def _talk(process: Process, stdin: bytes) -> ProgramResult:
     ]
     waiter = asyncio.ensure_future(process.wait())
     try:
-        # wait() also waits for the pipes, which a child may hold; the status is there before
+        # wait() also waits for the pipes, which a child process may hold open; the status is known before
         while process.returncode is None:
             pending = {task for task in (waiter, tasks[0]) if not task.done()}
-            await asyncio.wait(pending, timeout=_TICK, return_when="FIRST_COMPLETED")
+            await asyncio.wait(pending, timeout=_TICK_S, return_when="FIRST_COMPLETED")
             if tasks[0].done():
                 tasks[0].result()
-        await asyncio.wait(tasks[:2], timeout=_GRACE)
+        await asyncio.wait(tasks[:2], timeout=_GRACE_S)
         if tasks[0].done():
             tasks[0].result()
     finally:
@@ -112,7 +112,7 @@ async def _read(stream: asyncio.StreamReader, kept: bytearray, *, refuse: bool) 
 
 
 async def _feed(process: Process, data: bytes) -> None:
-    """A program need not read what it is given."""
+    """A program need not read its input."""
     assert process.stdin is not None  # noqa: S101  # it is a pipe
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(data)
@@ -121,19 +121,19 @@ async def _feed(process: Process, data: bytes) -> None:
 
 
 def _close(process: Process) -> None:
-    """Our ends of the pipes, also when a child of the program still holds the others."""
+    """Closes the own ends of the pipes, also when a child of the program still holds the other ends."""
     transport = getattr(process, "_transport", None)
     if transport is not None and process.returncode is not None:
         transport.close()
 
 
 async def _end(process: Process, run: str) -> None:
-    """The program last, so that what it started is still known as its own; then the rest of its group, in case."""
+    """Ends the descendants first, while their parent is known, then the program, then the rest of its process group."""
     await asyncio.to_thread(end_all, {run}, process.pid if process.returncode is None else None)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     for _ in range(_PATIENCE):
         if process.returncode is not None:
             break
-        await asyncio.sleep(_TICK)
+        await asyncio.sleep(_TICK_S)
     _close(process)

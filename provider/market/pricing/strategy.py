@@ -1,4 +1,4 @@
-"""The strategy that the settings name (bidding.md §2, §6)."""
+"""Builds the strategy that the settings name (bidding.md §2, §6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __all__ = ["pricing_from", "pricing_mark"]
 
 
 def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | None:
-    """None for `scale`, whose numbers are rules. Raises `SettingsError` for what the strategy cannot start with."""
+    """The strategy to ask; None for `scale`, whose prices are rules. Raises `SettingsError` for settings it
+    cannot use.
+    """
     match settings.bid_price_strategy:
         case "shellScript":
             return script_pricing(
@@ -37,8 +39,9 @@ def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | N
 
 
 def pricing_mark(settings: Settings) -> Callable[[], object]:
-    """While it says the same, so would the strategy to the same question. A script's other sources are not known, so it
-    is its file alone; the others are cheap and asked each time.
+    """Returns a function: while its value stays equal, the strategy would answer the same request the same way. The
+    mark of a script is its file, since its other sources are unknown. The other strategies are cheap and asked each
+    time.
     """
     if settings.bid_price_strategy != "shellScript":
         return object

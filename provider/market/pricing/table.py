@@ -1,4 +1,4 @@
-"""A bid by the price table: the numbers of the generic price script, without the script (bidding.md §2.4)."""
+"""The strategy `table`: prices in USD from a YAML file, computed as the generic price script does (bidding.md §2.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from provider.watched_file import watched
 __all__ = ["DOLLARS", "table_pricing", "watched_table"]
 
 _BLOCKS_PER_MONTH = 429909
-"""Blocks of 6.117 s in a month of 30.437 days, as the script counts."""
+"""Blocks of 6.117 s in a month of 30.437 days, as in the script."""
 DOLLARS = frozenset(
     {
         "uact",
@@ -32,13 +32,13 @@ _MILLION = 10**6
 
 
 def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
-    async def ask(asked: PriceRequest) -> Quote:
+    async def ask(request: PriceRequest) -> Quote:
         lines: tuple[PriceLine, ...] = ()
         current = table()
         unit = f"USD/{current.per}"
         try:
-            lines = _table_lines(asked.units, current, owner=asked.order.owner)
-            price = _convert(lines, asked.most.denom, table=current, rates=rates)
+            lines = _table_lines(request.units, current, owner=request.order.owner)
+            price = _convert(lines, request.most.denom, table=current, rates=rates)
         except PricingError as error:
             return Quote("table", problem=str(error), lines=lines, unit=unit)
         return Quote("table", price, lines=lines, unit=unit)
@@ -47,16 +47,15 @@ def table_pricing(table: Callable[[], PriceTable], rates: Rates) -> Pricing:
 
 
 def watched_table(path: Path) -> Callable[[], PriceTable]:
-    """The table of the file as it is now. A change that cannot be read is logged once and the last good table stays.
-
-    Raises `SettingsError` when it cannot be read to begin with.
+    """Returns a function that returns the current table of the file. A change that cannot be read is logged once, and
+    the last good table stays. Raises `SettingsError` when the file cannot be read at the start.
     """
     return watched(path, lambda: load_price_table(path), what="price_table")
 
 
 def _table_lines(units: tuple[ResourceUnit, ...], table: PriceTable, *, owner: str) -> tuple[PriceLine, ...]:
-    """The parts of the price in USD per the table's period. Endpoints and IPs count once a unit, not a replica, as in
-    the script. Raises `PricingError` for a storage class or a card that has no price.
+    """The parts of the price in USD, per month or block as the table says. Endpoints and IPs count per unit, not per
+    replica, as in the script. Raises `PricingError` for a storage class or a card without a price.
     """
     cpu = sum(unit.resources.cpu_milli * unit.count for unit in units)
     memory = sum(unit.resources.memory_bytes * unit.count for unit in units)
@@ -81,11 +80,11 @@ def _table_lines(units: tuple[ResourceUnit, ...], table: PriceTable, *, owner: s
 
 
 def _convert(lines: Iterable[PriceLine], denom: str, *, table: PriceTable, rates: Rates) -> Price:
-    """The sum as a price per block. Raises `PricingError` for another denom than AKT and USD, without a fresh rate
-    where one is needed, and when nothing is left after rounding.
+    """The sum as a price per block. Raises `PricingError` for a denom other than AKT and USD, when a rate is needed and
+    none is fresh, and when the price is 0 after rounding.
     """
     if denom != "uakt" and denom not in DOLLARS:
-        raise PricingError(f"the price table knows uakt, uact and USDC, not {denom[:100]}")
+        raise PricingError(f"the price table gives prices in uakt, uact and USDC, not in {denom[:100]}")
     with localcontext(prec=120):
         usd = sum((line.amount for line in lines), Decimal(0))
         if denom == "uakt":
@@ -94,12 +93,14 @@ def _convert(lines: Iterable[PriceLine], denom: str, *, table: PriceTable, rates
             usd /= _BLOCKS_PER_MONTH
         amount = (usd * _MILLION).quantize(Decimal(1).scaleb(-table.precision), rounding=ROUND_HALF_EVEN)
     if amount <= 0:
-        raise PricingError(f"the price is {amount:f}; a bid of nothing is not made")
+        raise PricingError(f"the price is {amount:f}: a bid must be above 0")
     return Price(denom, amount)
 
 
 def _storage_lines(units: tuple[ResourceUnit, ...], table: PriceTable) -> list[PriceLine]:
-    """By the class attribute, persistent or not, else ephemeral: so RAM volumes are of class ram."""
+    """The class is the class attribute, also of volumes that are not persistent, else ephemeral. So RAM has class
+    ram.
+    """
     sizes: dict[str, int] = {}
     for unit in units:
         for volume in unit.resources.storage or ():
@@ -121,17 +122,17 @@ def _gpu_lines(units: tuple[ResourceUnit, ...], table: PriceTable) -> list[Price
 
 
 def _card(unit: ResourceUnit) -> str:
-    """`model[.ram][.interface]` of the last NVIDIA card that is stated, else of the last one of AMD."""
+    """`model[.ram][.interface]` of the last NVIDIA card in the unit, else of the last AMD card."""
     requests = parse_gpu_requests(unit.resources.gpu_attributes) or ()
     found: dict[str, GpuRequest] = {request.vendor: request for request in requests}
     card = found.get("nvidia") or found.get("amd")
     if card is None:
-        raise PricingError(f"unit {unit.resources.id}: GPUs without a card that could be priced")
+        raise PricingError(f"unit {unit.resources.id}: the GPU attributes name no model, so there is no price")
     return ".".join(part for part in (card.model, card.memory_size, card.interface) if part)
 
 
 def _of_card(key: str, table: PriceTable) -> Decimal:
-    """The whole name, then without its last part, then the model, then `*` (bidding.md §2.4)."""
+    """The price of the whole name, else without its last part, else of the model, else of `*` (bidding.md §2.4)."""
     for name in (key, key.rpartition(".")[0] or key, key.partition(".")[0], "*"):
         if name in table.gpu:
             price = table.gpu[name]
@@ -140,7 +141,7 @@ def _of_card(key: str, table: PriceTable) -> Decimal:
 
 
 def _gib(size: int) -> Decimal:
-    """Exact; the script cuts after 12 decimals, which shows in no bid of a realistic price."""
+    """Exact. The script cuts after 12 decimals, which changes no bid of a realistic price."""
     return Decimal(size) / _GIB
 
 

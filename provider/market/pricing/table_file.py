@@ -1,4 +1,4 @@
-"""The price table: a YAML file with what everything costs in USD, read with the place of every mistake.
+"""The price table: a YAML file of prices in USD. An error names the line and the column.
 
 per: month              # or block
 cpu: 1.60               # a thread
@@ -27,7 +27,7 @@ from provider.errors import SettingsError
 __all__ = ["HIGHEST", "PriceTable", "load_price_table", "parse_price_table"]
 
 HIGHEST = Decimal(-1)
-"""What `highest` reads as: an unnamed card costs as the dearest named one, at least 100 (bidding.md §2.4)."""
+"""The value of `highest`: the price of the dearest card in the table, at least 100 (bidding.md §2.4)."""
 _BYTES = 128 << 10
 _DEEPEST = 16
 _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?|[+-]?\.\d{1,40}", re.ASCII)
@@ -40,8 +40,9 @@ _KEYS = _AMOUNTS | _MAPS | {"per", "precision"}
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """USD a month, or a block: a CPU thread, a GiB of memory or of a storage class, an endpoint, a leased IP, a card by
-    `model[.ram][.interface]`. A class or card that is not named has no price. `owners`: tenant → factor.
+    """USD per month, or per block: of a CPU thread, a GiB of memory or of a storage class, an endpoint, a leased IP,
+    and a card by `model[.ram][.interface]`. A class or card that is not in the table has no price. `owners`: tenant →
+    factor of the price.
     """
 
     cpu: Decimal = Decimal(0)
@@ -57,7 +58,7 @@ class PriceTable:
 
 
 def load_price_table(path: Path) -> PriceTable:
-    """Raises `SettingsError` with file, line and column of the first mistake."""
+    """The table in a file. Raises `SettingsError` with file, line and column of the first mistake."""
     try:
         with path.open("rb") as file:
             data = file.read(_BYTES + 1)
@@ -72,7 +73,7 @@ def load_price_table(path: Path) -> PriceTable:
 
 
 def parse_price_table(text: str, name: str) -> PriceTable:
-    """`name` is what errors call the file."""
+    """The table in `text`. `name` is the name of the file in errors."""
     try:
         _not_too_deep(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -89,12 +90,12 @@ def parse_price_table(text: str, name: str) -> PriceTable:
     table = PriceTable(**values)  # type: ignore[arg-type]
     parts = (table.cpu, table.memory, table.endpoint, table.ip, table.minimum)
     if not any((*parts, *table.storage.values(), *table.gpu.values())):
-        raise SettingsError(f"{name}:1:1: nothing in it costs anything")
+        raise SettingsError(f"{name}:1:1: no price in the table is above 0")
     return table
 
 
 def _not_too_deep(text: str) -> None:
-    """Reading a nest of a million brackets node by node would end the program, or keep it for seconds."""
+    """Refuses deep nesting: composing a million nested brackets would crash the program, or take seconds."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -111,21 +112,21 @@ class _Reader:
         return SettingsError(f"{self.name}:{mark.line + 1}:{mark.column + 1}: {problem}")
 
     def mapping(self, node: yaml.Node) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Key → (its node, the value's); no key twice."""
+        """Key → (node of the key, node of the value). A key must not be given twice."""
         if not isinstance(node, yaml.MappingNode):
-            raise self.refuse(node, "names with values are expected here")
+            raise self.refuse(node, "expected names with values")
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value:
-                raise self.refuse(key, "a name is expected here")
+                raise self.refuse(key, "expected a name")
             if key.value in found:
-                raise self.refuse(key, f"{key.value[:80]} stands twice")
+                raise self.refuse(key, f"{key.value[:80]} is given twice")
             found[key.value] = (key, value)
         return found
 
     def value(self, key: str, node: yaml.Node, at: yaml.Node) -> object:
         if key not in _KEYS:
-            raise self.refuse(at, f"{key[:80]} is no part of a price table; there are {', '.join(sorted(_KEYS))}")
+            raise self.refuse(at, f"{key[:80]} is not a key of a price table; the keys are {', '.join(sorted(_KEYS))}")
         if key in _MAPS:
             return {name: self._item(key, name, item, at) for name, (at, item) in self.mapping(node).items()}
         if key in _AMOUNTS:
@@ -136,7 +137,7 @@ class _Reader:
                 raise self.refuse(node, f"{text[:80]!r} is neither month nor block")
             return text
         if text not in {str(number) for number in range(19)}:
-            raise self.refuse(node, f"{text[:80]!r} is no number of decimals from 0 to 18")
+            raise self.refuse(node, f"{text[:80]!r} is not a number of decimals from 0 to 18")
         return int(text)
 
     def _item(self, key: str, name: str, node: yaml.Node, at: yaml.Node) -> Decimal:
@@ -148,7 +149,7 @@ class _Reader:
 
     def text(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise self.refuse(node, "one value is expected here")
+            raise self.refuse(node, "expected a single value")
         return str(node.value).strip()
 
     def amount(self, node: yaml.Node) -> Decimal:

@@ -72,7 +72,7 @@ def test_decisions_are_listed_the_newest_first_and_by_verdict() -> None:
     assert head.split() == ["TIME", "ORDER", "DECISION"]
     assert len(lines) == 4
     assert "akash1tenant/7/1/1  bid 10uact: sent " in lines[-1]
-    assert "akash1tenant/8/1/1  declined: unit 1: room for 0 of 1 replicas on 1 nodes" in text
+    assert "akash1tenant/8/1/1  declined: unit 1: 0 of 1 replicas fit on 1 nodes" in text
     assert "(and 1 more)" in text
     assert len(run("list", "--declined")[1].splitlines()) == 2
     assert len(run("list", "--bids", "--limit", "1")[1].splitlines()) == 2
@@ -89,7 +89,7 @@ def test_a_past_decision_is_explained_check_by_check_line_by_line_node_by_node()
         "no bid; the order's maximum is 1uact per block",
         "NO  room",
         "ok  attributes",
-        "our price 90uact is above the order's maximum 1uact",
+        "the bid price 90uact is above the order's maximum 1uact",
         "90  9000 milli-CPU × 0.01",
         "0 of 1 nodes take one replica of every unit",
         "n0: unit 1: cpu: ",
@@ -174,7 +174,7 @@ def test_what_if_an_sdl_were_an_order_now(provider_running: Path) -> None:
     code, text = run("explain", "--sdl", file)
     assert code == 0
     assert "group here" in text
-    assert "our price 10uact is above the order's maximum 5uact" in text
+    assert "the bid price 10uact is above the order's maximum 5uact" in text
     assert "bid 10uact per block" in run("explain", "--sdl", file, "--price", "12uact")[1]
     assert "bid 10uact per block" in run("explain", "--sdl", file, "--price", "12.5")[1]
     told = json.loads(run("explain", "--sdl", file, "--price", "12uact", "--owner", "akash1x", "--json")[1])

@@ -102,8 +102,8 @@ async def test_who_asks_is_told_every_reason_and_no_name_of_a_node(stub) -> None
     told = await stub.BidScreening(request(make_spec(gpus=("vendor/nvidia/model/a100/ram/40Gi",), price="1")))
     assert not told.passed
     assert list(told.reasons) == [
-        "unit 1: room for 0 of 1 replicas on 2 nodes (too little gpu on 2)",
-        "our price 10uact is above the order's maximum 1uact",
+        "unit 1: 0 of 1 replicas fit on 2 nodes (too little gpu on 2)",
+        "the bid price 10uact is above the order's maximum 1uact",
     ]
     assert not [reason for reason in told.reasons if "node1" in reason or "node2" in reason]
 
@@ -127,7 +127,7 @@ async def test_garbage_and_an_invalid_group_are_answered_and_the_next_one_is_ser
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stub.BidScreening(wrong)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "not a valid group" in (await stub.BidScreening(request(make_spec(cpu=5)))).reasons[0]
+    assert "the group is not valid" in (await stub.BidScreening(request(make_spec(cpu=5)))).reasons[0]
     empty = await stub.BidScreening(service_pb2.BidScreeningRequest(group_spec={}))
     assert not empty.passed
     assert (await stub.BidScreening(request(make_spec()))).passed
@@ -306,7 +306,7 @@ async def test_a_question_over_the_socket_is_answered_node_by_node(world: World,
 )
 async def test_what_is_no_question_over_the_socket_is_told_so(world: World, line: bytes) -> None:
     told = await answer(Screening(world.market), line)
-    assert told == {"ok": False, "text": "this is no question that this provider knows"}
+    assert told == {"ok": False, "text": "this provider does not know this request"}
     assert json.dumps(told)
 
 

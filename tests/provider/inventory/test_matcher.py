@@ -216,13 +216,13 @@ def test_a_shortage_says_what_each_node_lacks() -> None:
         "unit 1: cpu: 68780 free, 100000 needed",
         "unit 1: gpu: 0 free that match, 1 needed (wanted nvidia a100; free none)",
     )
-    assert found.reasons == ("unit 1: room for 0 of 1 replicas on 4 nodes (too little cpu on 2, gpu on 3)",)
+    assert found.reasons == ("unit 1: 0 of 1 replicas fit on 4 nodes (too little cpu on 2, gpu on 3)",)
 
 
 def test_units_that_fit_one_by_one_but_not_together_are_told_so() -> None:
     found = fit(Snapshot((node("a", 1000),)), unit(600), unit(600))
     assert isinstance(found, Shortage)
-    assert found.reasons == ("the units fit one by one, but not together",)
+    assert found.reasons == ("each unit fits alone, but they do not fit together",)
 
 
 def test_a_node_takes_no_more_pods_than_its_kubelet() -> None:

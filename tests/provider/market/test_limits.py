@@ -57,7 +57,7 @@ def test_a_deposit_is_compared_with_the_least_of_its_denom(
     assert bool(told) == refused
     if refused:
         assert told == (
-            "the chain takes bid deposits of at least 500000uact or 5000000uakt, "
+            "the chain requires a bid deposit of at least 500000uact or 5000000uakt, "
             f"AP_BID_DEPOSIT is {deposit}: no bids until it is changed"
         )
 

@@ -71,7 +71,7 @@ async def test_an_order_that_does_not_fit_is_declined_with_all_reasons_once(tmp_
         (decision,) = await world.decisions()
         assert decision.verdict == "declined"
         text = " | ".join(decision.reasons)
-        for word in ("room for 0 of 1 replicas", "leased IPs", "above the order's maximum"):
+        for word in ("0 of 1 replicas fit", "leased IPs", "above the order's maximum"):
             assert word in text
 
 

@@ -12,7 +12,7 @@ from tests.provider.market.world import make_order, make_world
 from tests.world.database import MemoryDatabase
 
 pytestmark = pytest.mark.virtual_time
-WORDS = "the wallet has 5uakt, a bid and the fees to close and collect take 593750uakt"
+WORDS = "the wallet has 5uakt, a bid, and the fees to close and to withdraw, take 593750uakt"
 
 
 async def test_no_bid_is_made_while_the_wallet_cannot_pay_and_the_reason_is_written_down(tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def test_a_pipe_or_folder_in_the_place_of_the_rate_stops_nothing(tmp_path: Path)
         ("cpu: &a [*a]", "p.yaml:1:"),
         ("cpu: !!python/object/apply:os.system ['true']", "p.yaml:1:6: one value is expected"),
         ("cpu: 1e40", "p.yaml:1:6: '1e40' must be"),
-        ("cpu: 1\ncpu: 2", "p.yaml:2:1: cpu stands twice"),
-        ("cpus: 1", "p.yaml:1:1: cpus is no part of a price table"),
+        ("cpu: 1\ncpu: 2", "p.yaml:2:1: cpu is given twice"),
+        ("cpus: 1", "p.yaml:1:1: cpus is not a key of a price table"),
         ("storage: {beta1: [1]}", "p.yaml:1:18: one value is expected"),
         ("storage: 1", "p.yaml:1:10: names with values"),
         ("cpu: 1\nper: year", "p.yaml:2:6: 'year' is neither"),
@@ -248,10 +248,10 @@ def test_a_quote_decides_and_nothing_is_guessed_without_one() -> None:
 
     assert isinstance(with_quote(Quote("s", Price("uact", Decimal(100)))), BidDecision)
     for quote, words in [
-        (Quote("s", Price("uact", Decimal("100.01"))), "our price 100.01uact is above the order's maximum 100uact"),
-        (Quote("s", Price("uakt", Decimal(1))), "our price is in uakt, the order's in uact"),
+        (Quote("s", Price("uact", Decimal("100.01"))), "the bid price 100.01uact is above the order's maximum 100uact"),
+        (Quote("s", Price("uakt", Decimal(1))), "the bid price is in uakt, the order's maximum in uact"),
         (Quote("s", problem="the price script printed 'x'"), "the price script printed 'x'"),
-        (Quote("s"), "no strategy was asked for a price"),
+        (Quote("s"), "the price strategy was not asked"),
     ]:
         assert with_quote(quote) == Declined((words,))
 
