@@ -115,7 +115,7 @@ def _mix_rate(inventory: Inventory, *, passes: int = 4) -> float:
             mine = replace(order, id=replace(order.id, dseq=1 + number * len(_MIX) + at))
             found = _decided(ledger.free(inventory), mine)
             if isinstance(found, BidDecision):
-                ledger.promise(found.reservation)
+                ledger.reserve(found.reservation)
         best = max(best, len(_MIX) / (time.process_time() - start))
     return best
 
@@ -200,7 +200,7 @@ async def _kept(log: DecisionLog, ledger: Ledger, inventory: Inventory, dseq: in
     order, free = _varied(dseq), ledger.free(inventory)
     found = decide(DecisionInputs(order, _RECORD, snapshot=free, rules=_RULES, audits={}))
     if isinstance(found, BidDecision):
-        ledger.promise(found.reservation)
+        ledger.reserve(found.reservation)
     await log.record(DecisionInputs(order, _RECORD, free, _RULES, {}), found, now=dseq * 18.0)
 
 

@@ -3,13 +3,13 @@
 * `chain.block`: `provider.protocols.chain.Block`, every height once and in order
 * `lease.changed`: `lease.ids.LeaseId`, a lease was won, found or its escrow ends: the lease loop checks it
 * `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
-* `inventory.changed`: None, the snapshot differs from the last one
+* `inventory.changed`: None, the inventory differs from the last one
 * `funds.wallet`: `provider.funds.wallet.Wallet`, retained
 * `funds.escrow`: mapping of `LeaseId` to `provider.funds.escrow.LeaseFunds`, every lease, retained
 
-A subscriber that does not read loses nothing silently: when its queue is full the queue is emptied and one `Overflow`
-put in its place. Who receives it looks at everything instead of at single events (docs/architecture.md §2: events only
-say where to look).
+No value is lost silently: when the queue of a subscriber is full, it is emptied and one `Overflow` is put in its place.
+After an `Overflow` the subscriber checks everything instead of single events (docs/architecture.md §2: events only say
+where to look).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ FUNDS_ESCROW = "funds.escrow"
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """`dropped` values were lost to this subscriber; reconcile from state."""
+    """`dropped` values were lost for this subscriber, which must reconcile from state."""
 
     dropped: int
 
 
 class QueueSubscription:
-    """What one subscriber reads: an endless async iterator over the values of its topics."""
+    """The queue of one subscriber: an endless async iterator over the values of its topics."""
 
     def __init__(self, size: int) -> None:
         self._queue: asyncio.Queue[object] = asyncio.Queue(size)
@@ -78,7 +78,9 @@ class MemoryBus:
         self._retained: dict[str, object] = {}
 
     def publish(self, topic: str, value: object, *, retain: bool = False) -> None:
-        """Hand `value` to every subscriber of `topic`; `retain` also to later ones, until another value is retained."""
+        """Give `value` to every subscriber of `topic`; with `retain` also to later ones, until another value is
+        retained.
+        """
         if retain:
             self._retained[topic] = value
         for subscription in self._subscribers.get(topic, ()):

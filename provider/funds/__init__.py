@@ -1,1 +1,1 @@
-"""Money: what tenants' escrow still holds, what it owes us, when to collect it, and what our wallet can pay for."""
+"""Money: what escrow accounts hold and owe, when to withdraw it, and what the provider's wallet can pay for."""

@@ -1,4 +1,4 @@
-"""Withdrawals on their way: each is one wish to the transaction room, which gathers those of many deployments into few
+"""Sends withdrawals. Each is one request to the chain client, which gathers the messages of many deployments into few
 transactions and keeps those of one deployment a block apart (docs/architecture.md §9, `Chain.broadcast`).
 """
 
@@ -13,30 +13,30 @@ from lease.ids import LeaseId
 from provider.bus import LEASE_CHANGED
 from provider.chain.messages import withdraw_lease
 from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
-from provider.funds.ledger import Money
+from provider.funds.ledger import FundsLedger
 from provider.funds.plan import Why, Withdrawal
 from provider.metrics import WITHDRAWALS
 from provider.protocols import Bus, Chain, Clock
 
-__all__ = ["Collecting"]
+__all__ = ["WithdrawalSender"]
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Collecting:
-    """`ended` is called when none is on its way any more, so that what they changed is looked at."""
+class WithdrawalSender:
+    """`ended` is called when no withdrawal is pending any more, so that the leases are checked again."""
 
     chain: Chain
     bus: Bus
     clock: Clock
-    money: Money
+    ledger: FundsLedger
     ended: Callable[[], None]
     under_way: set[LeaseId] = field(default_factory=set)
 
     async def withdraw(self, item: Withdrawal) -> None:
-        """Send one and remember how it went. Never raises for what goes wrong with it: the others and the daemon go on.
-        A refusal is for the lease loop to look into: often the lease has ended.
+        """Send one withdrawal and remember its outcome. A failure is logged, not raised, so that the other withdrawals
+        and the daemon go on. After a refusal the lease loop checks the lease: often it has ended.
         """
         self.under_way.add(item.lease)
         try:
@@ -58,18 +58,18 @@ class Collecting:
         WITHDRAWALS.labels(item.why, "success").inc()
         now = self.clock.now()
         if item.why is Why.OUT_OF_FUNDS:
-            self.money.settled(item.lease.deployment, now=now)
-        elif item.lease in self.money.withdrawn:
-            self.money.withdrawn[item.lease] = self.money.withdrawn[item.lease].collected(now)
+            self.ledger.settled(item.lease.deployment, now=now)
+        elif item.lease in self.ledger.withdrawn:
+            self.ledger.withdrawn[item.lease] = self.ledger.withdrawn[item.lease].collected(now)
 
     def _failed(self, item: Withdrawal, problem: ChainError) -> None:
-        """The lease may have ended, and be forgotten, while this was on its way."""
+        """The lease may have ended, and be forgotten, while its withdrawal was pending."""
         held = isinstance(problem, FeesHeldBack)
         WITHDRAWALS.labels(item.why, "held back" if held else "fail").inc()
-        if not held:  # the transaction room tells of these, once for all
+        if not held:  # the chain client logs these, once for all
             _log.warning("funds.not_withdrawn", lease=str(item.lease), why=item.why, problem=str(problem))
-        if item.lease in self.money.withdrawn:
-            memory = self.money.withdrawn[item.lease]
-            self.money.withdrawn[item.lease] = memory.failed(problem, self.clock.now())
+        if item.lease in self.ledger.withdrawn:
+            memory = self.ledger.withdrawn[item.lease]
+            self.ledger.withdrawn[item.lease] = memory.failed(problem, self.clock.now())
         if isinstance(problem, TxRefused) and not isinstance(problem, CannotPay):
             self.bus.publish(LEASE_CHANGED, item.lease)

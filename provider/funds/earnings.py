@@ -1,7 +1,7 @@
 """What was earned on which day. Pure.
 
-Earnings are counted when they accrue, not when they are withdrawn: the difference between two looks at one lease,
-spread evenly over the time between them, so that a day we were down has its share.
+Earnings count when they accrue, not when they are withdrawn: the difference between two checks of a lease is spread
+evenly over the time between them, so that a day on which the provider was down has its share.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from decimal import Decimal
 __all__ = ["by_day", "first_days"]
 
 _LONGEST = timedelta(days=3660)
-_LATELY_SECONDS = 30 * 86400.0
+_LATELY_S = 30 * 86400.0
 
 
 def by_day(amount: Decimal, *, since: float, until: float) -> Mapping[date, Decimal]:
@@ -35,10 +35,11 @@ def by_day(amount: Decimal, *, since: float, until: float) -> Mapping[date, Deci
 
 
 def first_days(amount: Decimal, *, since: float, until: float) -> Mapping[date, Decimal]:
-    """Of a lease that was never seen before, `since` being when it began, roughly: the last 30 days have their shares
-    and all before is that first day's, so that a store that is new holds a month of rows a lease, not years.
+    """As `by_day`, for a lease that is seen for the first time; `since` is roughly when it began. The last 30 days have
+    their shares and the first day has everything before, so that a new store gets a month of rows for a lease, not
+    years.
     """
-    lately = until - _LATELY_SECONDS
+    lately = until - _LATELY_S
     if since >= lately:
         return by_day(amount, since=since, until=until)
     early = amount * Decimal(str(lately - since)) / Decimal(str(until - since))

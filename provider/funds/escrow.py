@@ -1,4 +1,4 @@
-"""Arithmetic of escrow (chain.md §6): pure and exact, from what the chain settled last to what is true at a height."""
+"""Arithmetic of escrow (chain.md §6): pure and exact, from the chain's last settlement to the state at a height."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ class LeaseFunds:
 
 def runs_out_at(escrow: Escrow) -> int | None:
     """The first height at which a settlement finds the account overdrawn. All rates of the deployment count, in
-    whichever denom; a denom without a rate never runs out, so an account nobody draws on gives None rather than a
-    division by zero.
+    whichever denom. A denom without a rate never runs out, so an account without payments gives None.
 
-    The chain truncates what each payment is owed since the last settlement, so small rates last longer than the
-    quotient of funds and rates says; settled at that height, they would be found solvent, for ever.
+    The chain truncates the amount that each payment is owed since the last settlement, so the funds last longer than
+    funds divided by rates when rates are small. A settlement at that earlier height would find enough, again and again.
     """
     rates: defaultdict[str, list[Decimal]] = defaultdict(list)
     for price in escrow.rates:
@@ -57,7 +56,7 @@ def runs_out_at(escrow: Escrow) -> int | None:
 
 
 def lease_funds(payment: Payment, escrow: Escrow | None, *, height: int, began: int = 0) -> LeaseFunds:
-    """`escrow` None: its account is not open (any more), so nothing accrues but what was settled."""
+    """The money of a lease at `height`. `escrow` None: the account is not open, so nothing accrues after settlement."""
     ends = runs_out_at(escrow) if escrow is not None else None
     accrued = 0
     if escrow is not None and payment.state is EscrowState.OPEN:
@@ -73,8 +72,8 @@ def _owed(rate: Decimal, blocks: int) -> int:
 
 
 def _blocks_until_short(funds: Decimal, rates: Sequence[Decimal]) -> int:
-    """`rates` are positive. What is owed grows with every block, and is below the exact sum by less than one coin a
-    rate: between these two bounds the first block is found by halving.
+    """The number of blocks after which `funds` are too little; `rates` are positive. The debt grows with every block,
+    and is below the exact sum by less than one coin a rate. Between these two bounds a binary search finds the block.
     """
     held = max(int(funds), 0)
     total = sum((Fraction(*rate.as_integer_ratio()) for rate in rates), Fraction(0))

@@ -1,7 +1,8 @@
-"""Which leases to withdraw now, and when to look again. Pure.
+"""Which leases to withdraw now, and when to check again. Pure.
 
-Three reasons, the most pressing first: the money of a deployment is gone, and only a settlement makes the chain notice
-and close it (chain.md §6); a lease's unpaid earnings reached the threshold; its period is over (bidding.md §5).
+There are three reasons, the most urgent first: the money of a deployment is used up, and the chain notices it and
+closes the deployment only at a settlement (chain.md §6); the unpaid earnings of a lease reached the threshold; its
+period is over (bidding.md §5).
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.escrow import LeaseFunds
 from provider.waits import GrowingPause
 
-__all__ = ["FundsRules", "NextLook", "Why", "Withdrawal", "Withdrawn", "next_look", "withdrawals"]
+__all__ = ["FundsRules", "NextCheck", "Why", "Withdrawal", "WithdrawalMemory", "next_check", "withdrawals"]
 
-_REST_SECONDS = 60.0
-_LONGEST_REST_SECONDS = 3600.0
-_REST = GrowingPause(_REST_SECONDS, _LONGEST_REST_SECONDS)
-_EMPTY_WALLET_SECONDS = 300.0
-"""A refusal for want of fees costs a simulation only, and says nothing of the lease."""
+_PAUSE_S = 60.0
+_LONGEST_PAUSE_S = 3600.0
+_PAUSE = GrowingPause(_PAUSE_S, _LONGEST_PAUSE_S)
+_EMPTY_WALLET_S = 300.0
+"""A refusal because fees cannot be paid costs only a simulation, and says nothing about the lease."""
 
 
 class Why(StrEnum):
@@ -33,8 +34,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FundsRules:
-    """`interval_s`: between two looks; `period_s`: between two withdrawals of a lease, 0 for none of that kind;
-    `threshold`: micro-units of the lease's own denom, 0 for none.
+    """`interval_s`: between two checks. `period_s`: between two withdrawals of a lease, 0 for none by period.
+    `threshold`: micro-units of the lease's own denom, 0 for none by threshold.
     """
 
     interval_s: float
@@ -43,41 +44,41 @@ class FundsRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """What we remember of a lease: `since` its last withdrawal or else its first sight; `rests_until`: not tried
-    before; `fruitless`: attempts in a row that were refused or left an empty account open. Unix seconds.
+class WithdrawalMemory:
+    """`since`: the last withdrawal of the lease, or else when it was first seen. `paused_until`: no withdrawal before.
+    Both are Unix seconds. `fruitless`: attempts in a row that were refused or left an empty account open.
     """
 
     since: float
-    rests_until: float = 0.0
+    paused_until: float = 0.0
     fruitless: int = 0
 
-    def collected(self, now: float) -> Withdrawn:
-        return Withdrawn(now, now + _REST_SECONDS)
+    def collected(self, now: float) -> WithdrawalMemory:
+        return WithdrawalMemory(now, now + _PAUSE_S)
 
-    def settled(self, now: float) -> Withdrawn:
-        """An empty account was settled. If it is open all the same, the chain found other coins of the tenant to pay
-        from (AKT fallback, recordings/chain README 12): it pays, so it is left alone for longer each time.
+    def settled(self, now: float) -> WithdrawalMemory:
+        """After the settlement of an empty account. If it stays open, the chain pays from other coins of the tenant
+        (AKT fallback, recordings/chain README 12), so the pause is longer each time.
         """
         return replace(self.refused(now), since=now)
 
-    def refused(self, now: float) -> Withdrawn:
-        """A minute, then twice as long each time, an hour at most (field-problems.md F8)."""
-        rest = _REST.after(self.fruitless + 1)
-        return replace(self, rests_until=now + rest, fruitless=self.fruitless + 1)
+    def refused(self, now: float) -> WithdrawalMemory:
+        """A pause of a minute, then twice as long each time, at most an hour (field-problems.md F8)."""
+        pause = _PAUSE.after(self.fruitless + 1)
+        return replace(self, paused_until=now + pause, fruitless=self.fruitless + 1)
 
-    def failed(self, problem: ChainError, now: float) -> Withdrawn:
-        """What concerns the node, the budget or the wallet does not count against the lease."""
+    def failed(self, problem: ChainError, now: float) -> WithdrawalMemory:
+        """A problem of the node, the budget or the wallet does not count as an attempt."""
         if isinstance(problem, FeesHeldBack):
-            rest = min(max(problem.again_at - now, _REST_SECONDS), _LONGEST_REST_SECONDS)
-            return replace(self, rests_until=now + rest)
+            pause = min(max(problem.again_at - now, _PAUSE_S), _LONGEST_PAUSE_S)
+            return replace(self, paused_until=now + pause)
         if isinstance(problem, CannotPay):
-            return replace(self, rests_until=now + _EMPTY_WALLET_SECONDS)
-        return self.refused(now) if isinstance(problem, TxRefused) else replace(self, rests_until=now + _REST_SECONDS)
+            return replace(self, paused_until=now + _EMPTY_WALLET_S)
+        return self.refused(now) if isinstance(problem, TxRefused) else replace(self, paused_until=now + _PAUSE_S)
 
-    def no_later_than(self, now: float) -> Withdrawn:
-        """After a clock that had run ahead was set back."""
-        return replace(self, since=min(self.since, now), rests_until=min(self.rests_until, now + _LONGEST_REST_SECONDS))
+    def no_later_than(self, now: float) -> WithdrawalMemory:
+        """Without times of the future, after a clock that ran ahead was set back."""
+        return replace(self, since=min(self.since, now), paused_until=min(self.paused_until, now + _LONGEST_PAUSE_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +89,19 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
-class NextLook:
-    """Whichever comes first: a height (None: none that matters) or a time."""
+class NextCheck:
+    """Whichever comes first: a height (None: no height matters) or a time."""
 
     height: int | None
     at: float
 
 
 def withdrawals(
-    funds: Iterable[LeaseFunds], known: Mapping[LeaseId, Withdrawn], *, now: float, rules: FundsRules
+    funds: Iterable[LeaseFunds], known: Mapping[LeaseId, WithdrawalMemory], *, now: float, rules: FundsRules
 ) -> Sequence[Withdrawal]:
-    """At most one a lease, and for an empty deployment one in all: it settles every payment of the account."""
+    """At most one withdrawal for a lease, and one for an empty deployment, which settles every payment of the
+    account.
+    """
     found: list[Withdrawal] = []
     settled: set[DeploymentId] = set()
     for one in sorted(funds, key=lambda item: (not item.out, item.payment.lease)):
@@ -112,27 +115,27 @@ def withdrawals(
     return found
 
 
-def next_look(
-    funds: Iterable[LeaseFunds], known: Mapping[LeaseId, Withdrawn], *, now: float, rules: FundsRules
-) -> NextLook:
-    """The height at which the first account is empty, and the time of the next period, of a rest that ends, or of the
-    next ordinary look.
+def next_check(
+    funds: Iterable[LeaseFunds], known: Mapping[LeaseId, WithdrawalMemory], *, now: float, rules: FundsRules
+) -> NextCheck:
+    """The height at which the first account is empty, and the time of the next period, of the end of a pause, or of the
+    next regular check.
     """
     heights, at = [], now + rules.interval_s
     for one in funds:
         memory = known[one.payment.lease]
         if one.open and one.runs_out_at is not None and not one.out:
             heights.append(one.runs_out_at)
-        if memory.rests_until > now:
-            at = min(at, memory.rests_until)
+        if memory.paused_until > now:
+            at = min(at, memory.paused_until)
         elif rules.period_s and memory.since + rules.period_s > now:
             at = min(at, memory.since + rules.period_s)
-    return NextLook(min(heights, default=None), at)
+    return NextCheck(min(heights, default=None), at)
 
 
-def _why(one: LeaseFunds, memory: Withdrawn, *, now: float, rules: FundsRules) -> Why | None:
-    """A withdrawal that pays less than one micro-unit only costs its fee, unless it closes what is empty."""
-    if now < memory.rests_until or not one.open:
+def _why(one: LeaseFunds, memory: WithdrawalMemory, *, now: float, rules: FundsRules) -> Why | None:
+    """A withdrawal of less than one micro-unit only costs its fee, unless it closes an empty deployment."""
+    if now < memory.paused_until or not one.open:
         return None
     if one.out:
         return Why.OUT_OF_FUNDS

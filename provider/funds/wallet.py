@@ -1,7 +1,7 @@
-"""What our wallet can still pay for. Pure.
+"""What the provider's wallet can still pay for. Pure.
 
-Bidding stops before it would take what is needed to close bids and leases and to collect what they earn: a provider
-whose fees run out can neither earn nor leave.
+Bidding stops before it would use the fees that closing bids and leases and withdrawing earnings will take: a provider
+that cannot pay fees can neither earn nor leave.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from provider.units import Coin
 __all__ = ["Wallet", "WalletLevel", "WalletRules", "judge_wallet"]
 
 _GAS_OF_ONE = 400_000
-"""What closing a lease or settling an empty account took at most on a real node (recordings/chain: 45k to 397k)."""
+"""The most that closing a lease or settling an empty account took on a real node (recordings/chain: 45k to 397k)."""
 _SPARE = 10
 
 
@@ -28,8 +28,8 @@ class WalletLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalletRules:
-    """`minimum`: whole micro-units of the gas denom below which we warn (0: never). `granter`: who pays our fees by a
-    fee grant, empty: we do.
+    """`minimum`: below so many micro-units of the gas denom there is a warning (0: never). `granter`: the account that
+    pays the fees by a fee grant; empty: the provider itself.
     """
 
     gas_price: Coin
@@ -45,13 +45,13 @@ class WalletRules:
 
 @dataclass(frozen=True, slots=True)
 class Wallet:
-    """`balances`: of what fees and deposits are paid in. `told` says, for a person, what is missing and what to do;
+    """`balances`: of the denoms of fees and deposits. `problem`: what is missing and what to do, for the operator;
     empty when there is enough.
     """
 
     balances: Mapping[str, int]
     level: WalletLevel
-    told: str = ""
+    problem: str = ""
 
     @property
     def bids(self) -> bool:
@@ -61,8 +61,8 @@ class Wallet:
 def judge_wallet(
     balances: Mapping[str, int], *, engaged: int, rules: WalletRules, granted: Mapping[str, int] | None = None
 ) -> Wallet:
-    """`engaged`: leases and open bids, each of which must be closed once and collected once. `granted`: what the
-    granter of our fees has; None when we pay them ourselves.
+    """The verdict on the wallet. `engaged`: the number of leases and open bids; each will be closed once and withdrawn
+    once. `granted`: the balances of the fee granter; None when the provider pays its fees itself.
     """
     gas, deposit = rules.gas_price, rules.deposit
     fee = gas.amount * Decimal(_GAS_OF_ONE) * Decimal(str(rules.gas_adjustment))
@@ -80,8 +80,8 @@ def judge_wallet(
             balances, f"{payer} has {have}{gas.denom}, the fees to close and to withdraw take {reserve}{gas.denom}"
         )
     if have < rules.minimum:
-        told = f"{payer} has {have}{gas.denom}, less than AP_MINIMUM_BALANCE={rules.minimum}: top it up"
-        return Wallet(dict(balances), WalletLevel.LOW, told)
+        problem = f"{payer} has {have}{gas.denom}, less than AP_MINIMUM_BALANCE={rules.minimum}: top it up"
+        return Wallet(dict(balances), WalletLevel.LOW, problem)
     return Wallet(dict(balances), WalletLevel.ENOUGH)
 
 

@@ -1,7 +1,8 @@
-"""The funds loop: one look over all leases settles what is empty, collects what is due, and notes what was earned.
+"""The funds loop: a check of all leases settles empty accounts, withdraws what is due, and stores what was earned.
 
-A block whose height the first account does not survive, a lease of one of our deployments that begins or ends, and the
-time all cause a look; events only say when, the chain's state says what (docs/architecture.md §2).
+A check is caused by the height at which the first account is empty, by a lease that begins or ends in one of the
+provider's deployments, and by time. Events only say when to check; the chain's state says what to do
+(docs/architecture.md §2).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from lease.ids import DeploymentId, LeaseId
 from provider.bus import CHAIN_BLOCK, FUNDS_ESCROW, FUNDS_WALLET, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
-from provider.funds.collection import Collecting
+from provider.funds.collection import WithdrawalSender
 from provider.funds.escrow import LeaseFunds, lease_funds
-from provider.funds.ledger import Money
-from provider.funds.plan import FundsRules, NextLook, Withdrawal, next_look, withdrawals
+from provider.funds.ledger import FundsLedger
+from provider.funds.plan import FundsRules, NextCheck, Withdrawal, next_check, withdrawals
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
 from provider.metrics import WALLET
 from provider.protocols import Bus, Chain, Clock
@@ -31,10 +32,10 @@ from provider.waits import wait_for_event
 __all__ = ["Funds", "FundsWatch"]
 
 _log = structlog.get_logger(__name__)
-_RETRY_SECONDS = 60.0
-_PAUSE_LOOKS = 4.0
-"""After a look so many times its own length passes before the next, however many blocks ask for one."""
-_LONGEST_PAUSE_SECONDS = 60.0
+_RETRY_S = 60.0
+_PAUSE_CHECKS = 4.0
+"""The pause after a check is at least so many times its duration, however many blocks cause one."""
+_LONGEST_PAUSE_S = 60.0
 _EARNING = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
 _LEASES = frozenset({events.LEASE_CREATED, events.LEASE_CLOSED})
 _BIDS = frozenset({events.BID_CREATED, events.BID_CLOSED})
@@ -42,7 +43,7 @@ _BIDS = frozenset({events.BID_CREATED, events.BID_CLOSED})
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """What the loop works with. `engaged`: how many leases and open bids we have, for the wallet's reserve."""
+    """What the loop works with. `engaged`: returns the number of leases and open bids, for the wallet's reserve."""
 
     provider: str
     chain: Chain
@@ -56,21 +57,21 @@ class Funds:
 
 @dataclass(slots=True)
 class FundsWatch:
-    """`run` for ever; `look` once. `wallet` is the last verdict, None before the first look."""
+    """`run` runs for ever, `check` once. `wallet` is the last verdict, None before the first check."""
 
     funds: Funds
     wallet: Wallet | None = None
-    _money: Money = field(init=False)
-    _collecting: Collecting = field(init=False)
-    _due: NextLook = field(init=False)
+    _ledger: FundsLedger = field(init=False)
+    _sender: WithdrawalSender = field(init=False)
+    _due: NextCheck = field(init=False)
     _deployments: frozenset[DeploymentId] = frozenset()
     _again: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         funds = self.funds
-        self._money = Money(funds.database)
-        self._collecting = Collecting(funds.chain, funds.bus, funds.clock, self._money, self._again.set)
-        self._due = NextLook(None, 0.0)
+        self._ledger = FundsLedger(funds.database)
+        self._sender = WithdrawalSender(funds.chain, funds.bus, funds.clock, self._ledger, self._again.set)
+        self._due = NextCheck(None, 0.0)
 
     async def run(self) -> None:
         clock = self.funds.clock
@@ -78,30 +79,30 @@ class FundsWatch:
             group.create_task(self._listen(blocks), name="funds blocks")
             while True:
                 began = clock.monotonic()
-                await self._look_or_wait(group.create_task)
-                await clock.sleep(min(_PAUSE_LOOKS * (clock.monotonic() - began), _LONGEST_PAUSE_SECONDS))
+                await self._check_or_retry(group.create_task)
+                await clock.sleep(min(_PAUSE_CHECKS * (clock.monotonic() - began), _LONGEST_PAUSE_S))
                 await self._until_due()
 
     @property
     def known(self) -> Collection[LeaseId]:
-        """Leases that were seen and have not ended."""
-        return self._money.withdrawn.keys()
+        """The leases that were seen and have not ended."""
+        return self._ledger.withdrawn.keys()
 
     def paused(self) -> str:
-        """Why no bid may be made now; empty when bids may, also before the first look."""
-        return "" if self.wallet is None or self.wallet.bids else self.wallet.told
+        """Why no bids are made now; empty while bids are made, also before the first check."""
+        return "" if self.wallet is None or self.wallet.bids else self.wallet.problem
 
-    async def look(self) -> Sequence[Withdrawal]:
-        """Read all, remember, publish; what should be withdrawn now. Raises `ChainError`."""
+    async def check(self) -> Sequence[Withdrawal]:
+        """Read all leases, store and publish their money. Returns what is to be withdrawn now. Raises `ChainError`."""
         funds = self.funds
         seen = await self._read()
         await self._remember(seen)
         funds.bus.publish(FUNDS_ESCROW, {item.payment.lease: item for item in seen}, retain=True)
         await self._judge_wallet_or_not()
         now = funds.clock.now()
-        self._due = next_look(seen, self._money.withdrawn, now=now, rules=funds.rules)
-        due = withdrawals(seen, self._money.withdrawn, now=now, rules=funds.rules)
-        return [item for item in due if item.lease not in self._collecting.under_way]
+        self._due = next_check(seen, self._ledger.withdrawn, now=now, rules=funds.rules)
+        due = withdrawals(seen, self._ledger.withdrawn, now=now, rules=funds.rules)
+        return [item for item in due if item.lease not in self._sender.under_way]
 
     async def _read(self) -> Sequence[LeaseFunds]:
         """The lists are read one after another, so a lease that changes its state meanwhile may be in both of them."""
@@ -119,19 +120,19 @@ class FundsWatch:
             if item.payment is not None
         ]
 
-    async def _look_or_wait(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    async def _check_or_retry(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._again.clear()
         try:
-            for item in await self.look():
-                self._collecting.under_way.add(item.lease)
-                spawn(self._collecting.withdraw(item))
+            for item in await self.check():
+                self._sender.under_way.add(item.lease)
+                spawn(self._sender.withdraw(item))
         except ChainError as problem:
-            _log.warning("funds.look_failed", problem=str(problem), again_in_seconds=_RETRY_SECONDS)
-            self._due = NextLook(None, self.funds.clock.now() + _RETRY_SECONDS)
+            _log.warning("funds.check_failed", problem=str(problem), again_in_seconds=_RETRY_S)
+            self._due = NextCheck(None, self.funds.clock.now() + _RETRY_S)
         except Exception:
-            # a defect of ours in the figures must not end the daemon and with it every lease's care
-            _log.exception("funds.look_failed", again_in_seconds=_RETRY_SECONDS)
-            self._due = NextLook(None, self.funds.clock.now() + _RETRY_SECONDS)
+            # a defect in the arithmetic must not end the daemon, which cares for every lease
+            _log.exception("funds.check_failed", again_in_seconds=_RETRY_S)
+            self._due = NextCheck(None, self.funds.clock.now() + _RETRY_S)
 
     async def _until_due(self) -> None:
         clock = self.funds.clock
@@ -145,29 +146,29 @@ class FundsWatch:
                 await self._judge_wallet_or_not()
 
     def _concerns(self, block: Block) -> bool:
-        """Another provider's lease of the same deployment draws on the same money."""
+        """Another provider's lease of the same deployment is paid from the same money."""
         if block.missed_from or (self._due.height is not None and block.height >= self._due.height):
             return True
-        ours, known = self.funds.provider, self._deployments
-        return any(lease.provider == ours or lease.deployment in known for lease in _of(block, _LEASES))
+        provider, known = self.funds.provider, self._deployments
+        return any(lease.provider == provider or lease.deployment in known for lease in _of(block, _LEASES))
 
     async def _remember(self, seen: Sequence[LeaseFunds]) -> None:
-        """A store that fails costs figures, not money: the next look adds what this one could not."""
+        """A store that fails costs no money: the next check adds what this one could not store."""
         now = self.funds.clock.now()
         try:
-            await self._money.load()
-            ended = [await self._last(lease) for lease in self._money.missing(seen, now=now)]
-            await self._money.note(seen, ended=[item for item in ended if item is not None], now=now)
+            await self._ledger.load()
+            ended = [await self._last(lease) for lease in self._ledger.missing(seen, now=now)]
+            await self._ledger.note(seen, ended=[item for item in ended if item is not None], now=now)
         except StoreError as problem:
             _log.warning("funds.not_kept", problem=str(problem))
         except Exception:
-            _log.exception("funds.not_kept")  # a defect of ours, which must not keep money from being collected
+            _log.exception("funds.not_kept")  # a defect must not keep money from being withdrawn
         finally:
-            self._money.begin(seen, now=now)
+            self._ledger.begin(seen, now=now)
 
     async def _last(self, lease: LeaseId) -> LeaseFunds | None:
-        """The final figures of a lease that is no longer listed; None when it still runs after all, or when the node
-        does not tell: one lease must not keep all others from being collected.
+        """The final amounts of a lease that is no longer listed; None when it still runs, or when the node gives no
+        answer: one lease must not keep the money of all others from being withdrawn.
         """
         try:
             found = await self.funds.chain.lease_payment(lease)
@@ -179,8 +180,8 @@ class FundsWatch:
         return lease_funds(found.payment, None, height=found.lease.closed_on)
 
     async def _judge_wallet_or_not(self) -> None:
-        """At each look, and between two of them as bids take their deposits. An address the node knows nothing of must
-        not keep money from being collected.
+        """At each check, and between two checks, as bids take deposits. An address that the node does not know must not
+        keep money from being withdrawn.
         """
         try:
             await self._judge_wallet()
@@ -188,7 +189,7 @@ class FundsWatch:
             _log.warning("funds.wallet_unknown", problem=str(problem))
 
     async def _judge_wallet(self) -> None:
-        """Of the denoms that matter alone: anybody may send us thousands of others."""
+        """Only the denoms that matter are queried: anybody can send thousands of others to the account."""
         funds, before, rules = self.funds, self.wallet, self.funds.wallet
         balances = await funds.chain.balances(funds.provider, denoms=rules.denoms)
         granted: Mapping[str, int] | None = None
@@ -199,8 +200,8 @@ class FundsWatch:
             WALLET.labels(denom).set(balances.get(denom, 0))
         funds.bus.publish(FUNDS_WALLET, self.wallet, retain=True)
         if self.wallet.level is not (before.level if before else WalletLevel.ENOUGH):
-            tell = _log.info if self.wallet.level is WalletLevel.ENOUGH else _log.warning
-            tell("funds.wallet", level=self.wallet.level, problem=self.wallet.told)
+            log = _log.info if self.wallet.level is WalletLevel.ENOUGH else _log.warning
+            log("funds.wallet", level=self.wallet.level, problem=self.wallet.problem)
 
 
 def _of(block: Block, kinds: frozenset[str]) -> Sequence[LeaseId]:

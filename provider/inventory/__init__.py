@@ -1,1 +1,1 @@
-"""What is there, what is promised, what is free, and where an order would fit."""
+"""What the cluster has, what is reserved, what is free, and where an order fits."""

@@ -1,4 +1,4 @@
-"""Amounts that add up: what a node has, what a pod takes, and what overcommit makes of it."""
+"""Amounts of CPU, memory, disk and pods that can be added; GPU cards; overcommit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Capacity", "Card", "Overcommit"]
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """CPU in milli-cores, memory and ephemeral storage in bytes, and places for pods (a kubelet takes 110 by
+    """CPU in milli-cores, memory and ephemeral storage in bytes, and the number of pods (a kubelet takes 110 by
     default).
     """
 
@@ -52,7 +52,7 @@ class Capacity:
         )
 
     def how_many(self, need: Capacity) -> int:
-        """How often `need` fits; a large number when it asks for nothing."""
+        """How many times `need` fits; a large number when it is zero."""
         most = 1_000_000
         for have, want in (
             (self.cpu_milli, need.cpu_milli),
@@ -67,7 +67,9 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One physical GPU, as node labels tell (kubernetes-objects.md §1.3). Empty: the labels do not say."""
+    """One physical GPU, as the labels of its node describe it (kubernetes-objects.md §1.3). Empty: not in the
+    labels.
+    """
 
     vendor: str
     model: str
@@ -80,7 +82,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """Percent by which more is rented than there is: 50 means 150 % in all.
+    """By how many percent more is leased than there is: 50 means 150 % in all.
 
     A true percentage, not the Go provider's whole hundreds (bidding.md §4.2 and §9). GPUs are never overcommitted.
     """

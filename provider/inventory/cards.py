@@ -1,7 +1,7 @@
-"""Which card each GPU service of a lease is to have.
+"""Which card each GPU service of a lease gets.
 
-A lease that was taken over when there was no room for it (a node away at a start, say) is promised without a place.
-Whoever needs its cards asks here, and then it is looked for again: nothing else would, and it would wait for ever.
+A lease that was adopted while no node had the capacity (a node was away at the start, say) has a reservation without
+nodes. Asking for its cards here places it again; nothing else would, and the lease would wait for ever.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from provider.inventory.snapshot import Inventory
 __all__ = ["Cards", "Placements", "cards_of"]
 
 Placements: TypeAlias = Mapping[int, GpuPlacement | None]
-"""By resource id; None where the ledger chose no card."""
+"""Resource id → the card; None where the ledger chose none."""
 Cards: TypeAlias = Callable[[LeaseId], Placements | None]
 
 
 def cards_of(ledger: Ledger, inventory: Callable[[], Inventory], *, overcommit: Overcommit) -> Cards:
-    """What the ledger chose, chosen again where it found no room before; None for a lease it knows nothing of."""
+    """Returns a function from a lease to its cards. It places a lease again that has no nodes, and returns None for a
+    lease without a reservation.
+    """
 
     def cards(lease: LeaseId) -> Placements | None:
         found = ledger.reservation(lease.order)

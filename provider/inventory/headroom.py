@@ -1,8 +1,8 @@
-"""What is free of a picture of the cluster, promise by promise.
+"""The free capacity of an inventory, with one reservation after the other deducted.
 
-A promise counts only for replicas that have no scheduled pod yet, for claims not made yet and for addresses not
-assigned yet; what exists is counted by the cluster. So a pod that is scheduled moves from the one to the other without
-ever being in both, and nothing has to remember which of the two it was.
+A reservation counts only for replicas without a scheduled pod, for volume claims that do not exist yet and for
+addresses that are not assigned yet. What exists is counted in the inventory. So a pod counts once, before and after it
+is scheduled, and nothing has to remember which of the two it is.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from provider.inventory.capacity import Capacity, Card
 from provider.inventory.reservation import Replica, Reservation
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, Snapshot, take_cards
 
-__all__ = ["Free"]
+__all__ = ["Headroom"]
 
 
-class Free:
-    """Begins with what the pods, claims and addresses of `inventory` leave; each promise charged takes from that."""
+class Headroom:
+    """Starts with `inventory` less its pods, claims and addresses. `charge` deducts a reservation."""
 
     def __init__(self, inventory: Inventory, provider: str) -> None:
         self._inventory = inventory
         self._provider = provider
-        self._rooms = {node.name: node for node in inventory.nodes}
+        self._nodes = {node.name: node for node in inventory.nodes}
         self._pods: dict[str, list[ScheduledPod]] = {}
         for pod in inventory.pods:
             self._pods.setdefault(pod.namespace, []).append(pod)
-            if pod.node in self._rooms:
-                self._rooms[pod.node] = _without_pod(self._rooms[pod.node], pod)
+            if pod.node in self._nodes:
+                self._nodes[pod.node] = _without_pod(self._nodes[pod.node], pod)
         self._pools = dict(inventory.pool_bytes)
         self._claimed: dict[tuple[str, str], int] = {}
         for claim in inventory.claims:
@@ -39,66 +39,68 @@ class Free:
         self._addresses = inventory.address_count - len(inventory.addresses)
         self._snapshot: Snapshot | None = None
 
-    def charge(self, promise: Reservation) -> None:
+    def charge(self, reservation: Reservation) -> None:
         self._snapshot = None
-        namespace = namespace_name(promise.order.bid_by(self._provider))
-        _charge_replicas(self._rooms, promise.replicas, self._pods.get(namespace, ()))
-        _charge_volumes(self._pools, promise.volumes, self._claimed, namespace)
+        namespace = namespace_name(reservation.order.bid_by(self._provider))
+        _charge_replicas(self._nodes, reservation.replicas, self._pods.get(namespace, ()))
+        _charge_volumes(self._pools, reservation.volumes, self._claimed, namespace)
         held = sum(namespace in users for users in self._inventory.addresses.values())
-        self._addresses -= max(0, promise.leased_ips - held)
+        self._addresses -= max(0, reservation.leased_ips - held)
 
     def snapshot(self) -> Snapshot:
         if self._snapshot is None:
             pools = {name: size for name, size in self._pools.items() if name in self._inventory.pool_bytes}
-            self._snapshot = Snapshot(tuple(self._rooms.values()), pools, max(0, self._addresses))
+            self._snapshot = Snapshot(tuple(self._nodes.values()), pools, max(0, self._addresses))
         return self._snapshot
 
 
 def _without_pod(node: Node, pod: ScheduledPod) -> Node:
     cards = take_cards(node.cards, vendor=pod.gpu_vendor, model=pod.gpu_model, units=pod.gpu_units)
-    return replace(node, room=node.room.minus(pod.requests), cards=cards)
+    return replace(node, capacity=node.capacity.minus(pod.requests), cards=cards)
 
 
-def _charge_replicas(rooms: dict[str, Node], replicas: Sequence[Replica], pods: Sequence[ScheduledPod]) -> None:
-    """Replicas without a pod take room; of those with one only the RAM volumes, which no pod's request states."""
+def _charge_replicas(nodes: dict[str, Node], replicas: Sequence[Replica], pods: Sequence[ScheduledPod]) -> None:
+    """A replica without a pod counts in full; one with a pod counts its RAM volumes, which no pod's request states."""
     left = list(replicas)
     for pod in pods:
-        mine = _replica_of(pod, left)
-        if mine is not None:
-            left.remove(mine)
-            if pod.node in rooms:
-                ram = Capacity(memory_bytes=mine.ram_bytes)
-                rooms[pod.node] = replace(rooms[pod.node], room=rooms[pod.node].room.minus(ram))
+        found = _replica_of(pod, left)
+        if found is not None:
+            left.remove(found)
+            if pod.node in nodes:
+                ram = Capacity(memory_bytes=found.ram_bytes)
+                nodes[pod.node] = replace(nodes[pod.node], capacity=nodes[pod.node].capacity.minus(ram))
     for replica in left:
-        _charge(rooms, replica)
+        _charge(nodes, replica)
 
 
 def _replica_of(pod: ScheduledPod, replicas: Sequence[Replica]) -> Replica | None:
-    """The promise this pod fulfils: one of its size with its cards, else of its size, else one that covers it; among
-    those one on its node if possible.
+    """The replica that this pod is: one of its size with its cards, else of its size, else one that is larger; among
+    these one on its node if possible.
     """
     equal = [one for one in replicas if one.requests == pod.requests and len(one.cards) in (0, pod.gpu_units)]
     card = Card(pod.gpu_vendor, pod.gpu_model)
-    alike = [one for one in equal if one.cards and all(_of_model(mine, card) for mine in one.cards)]
+    alike = [one for one in equal if one.cards and all(_of_model(each, card) for each in one.cards)]
     covering = alike or equal or [one for one in replicas if one.requests.holds(pod.requests)]
     return next((one for one in covering if one.node == pod.node), covering[0] if covering else None)
 
 
-def _of_model(mine: Card, pinned: Card) -> bool:
-    return (mine.vendor, mine.model) == (pinned.vendor, pinned.model)
+def _of_model(card: Card, pinned: Card) -> bool:
+    return (card.vendor, card.model) == (pinned.vendor, pinned.model)
 
 
-def _charge(rooms: dict[str, Node], replica: Replica) -> None:
-    """On its node if that still has the room, else on the first that has; else what is left of its node is gone."""
-    planned = rooms.get(replica.node)
-    candidates = [planned, *rooms.values()] if planned else list(rooms.values())
+def _charge(nodes: dict[str, Node], replica: Replica) -> None:
+    """Deducted from its node if the replica fits there, else from the first node where it fits, else from its node down
+    to zero.
+    """
+    planned = nodes.get(replica.node)
+    candidates = [planned, *nodes.values()] if planned else list(nodes.values())
     target = next((node for node in candidates if node and _fits(node, replica)), planned)
     if target is None:
         return
     cards = target.cards
     for card in replica.cards:
         cards = take_cards(cards, vendor=card.vendor, model=card.model, units=1)
-    rooms[target.name] = replace(target, room=target.room.minus(replica.room), cards=cards)
+    nodes[target.name] = replace(target, capacity=target.capacity.minus(replica.footprint), cards=cards)
 
 
 def _fits(node: Node, replica: Replica) -> bool:
@@ -107,7 +109,7 @@ def _fits(node: Node, replica: Replica) -> bool:
         if card not in left:
             return False
         left.remove(card)
-    return node.room.holds(replica.room)
+    return node.capacity.holds(replica.footprint)
 
 
 def _charge_volumes(

@@ -1,6 +1,6 @@
-"""What is free in columns: a thousand nodes are compared with an order in one list comprehension, not node by node.
+"""The free capacity in columns, so that one list comprehension compares a thousand nodes with an order.
 
-Made once a snapshot, each part when it is first asked for.
+A snapshot has one index, and each part is computed when it is first used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MANY = 1_000_000
 
 class _Node(Protocol):
     @property
-    def room(self) -> Capacity: ...
+    def capacity(self) -> Capacity: ...
     @property
     def cards(self) -> tuple[Card, ...]: ...
     @property
@@ -29,24 +29,24 @@ class _Node(Protocol):
 
 @dataclass(frozen=True)
 class Index:
-    """Positions are those of the nodes."""
+    """A position is the index of a node in `nodes`."""
 
     nodes: Sequence[_Node]
 
     @cached_property
     def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Milli-CPU, bytes of memory and of ephemeral storage, places for pods."""
-        rooms = [node.room for node in self.nodes]
+        """Milli-CPU, bytes of memory, bytes of ephemeral storage, pods."""
+        found = [node.capacity for node in self.nodes]
         return (
-            [room.cpu_milli for room in rooms],
-            [room.memory_bytes for room in rooms],
-            [room.ephemeral_bytes for room in rooms],
-            [room.pods for room in rooms],
+            [one.cpu_milli for one in found],
+            [one.memory_bytes for one in found],
+            [one.ephemeral_bytes for one in found],
+            [one.pods for one in found],
         )
 
     @cached_property
     def cards(self) -> dict[Card, dict[int, int]]:
-        """Kind of card → position → how many are free there."""
+        """Card → position → how many such cards are free there."""
         alike: dict[tuple[Card, ...], list[int]] = {}
         for position, node in enumerate(self.nodes):
             if node.cards:
@@ -70,7 +70,7 @@ class Index:
         return {name: frozenset(positions) for name, positions in found.items()}
 
     def fitting(self, want: Capacity, classes: Iterable[str]) -> list[int]:
-        """Positions of the nodes with room for `want` and all the storage classes."""
+        """The positions of the nodes that have `want` free and all the storage classes."""
         cpu, memory, ephemeral, pods = want.cpu_milli, want.memory_bytes, want.ephemeral_bytes, want.pods
         found = [
             position
@@ -83,7 +83,7 @@ class Index:
         return found
 
     def how_many(self, positions: Sequence[int], want: Capacity) -> list[int]:
-        """How often `want` fits at each position; a large number when it asks for nothing."""
+        """How many times `want` fits at each position; a large number when it is zero."""
         wants = (want.cpu_milli, want.memory_bytes, want.ephemeral_bytes, want.pods)
         pairs = [(column, asked) for column, asked in zip(self.columns, wants, strict=True) if asked]
         if not pairs:

@@ -1,6 +1,6 @@
-"""The ledger of promises: free = allocatable − scheduled − promised, never negative, nothing counted twice.
+"""The ledger of reservations: free = allocatable − scheduled − reserved, never negative, nothing counted twice.
 
-What is promised counts as `provider.inventory.headroom` says.
+`provider.inventory.headroom` says how a reservation counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from lease.groups import GroupSpec
 from lease.ids import OrderId, namespace_name
 from provider.inventory.capacity import Overcommit
-from provider.inventory.headroom import Free
+from provider.inventory.headroom import Headroom
 from provider.inventory.matcher import place
 from provider.inventory.needs import leased_ips, needs_of, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage
@@ -21,62 +21,63 @@ __all__ = ["Ledger", "free_snapshot"]
 
 
 class Ledger:
-    """Promises by order, in memory; after a restart they are rebuilt from own open bids and leases."""
+    """Reservations by order, in memory. After a restart they are rebuilt from the own open bids and leases."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._promises: dict[OrderId, Reservation] = {}
-        self._free: tuple[Inventory, Free] | None = None
+        self._reservations: dict[OrderId, Reservation] = {}
+        self._free: tuple[Inventory, Headroom] | None = None
 
-    def promise(self, reservation: Reservation) -> None:
-        """Hold it; a second promise for the same order replaces the first."""
-        if reservation.order in self._promises:
+    def reserve(self, reservation: Reservation) -> None:
+        """Keep the reservation; it replaces another one of the same order."""
+        if reservation.order in self._reservations:
             self._free = None
         elif self._free is not None:
             self._free[1].charge(reservation)
-        self._promises[reservation.order] = reservation
+        self._reservations[reservation.order] = reservation
 
     def release(self, order: OrderId) -> bool:
-        """Let it go at once; False when there was none."""
-        self._free = None if order in self._promises else self._free
-        return self._promises.pop(order, None) is not None
+        """Remove the reservation of an order; False when there was none."""
+        self._free = None if order in self._reservations else self._free
+        return self._reservations.pop(order, None) is not None
 
     def reservation(self, order: OrderId) -> Reservation | None:
-        return self._promises.get(order)
+        return self._reservations.get(order)
 
     def orders(self) -> tuple[OrderId, ...]:
-        return tuple(self._promises)
+        return tuple(self._reservations)
 
     def free(self, inventory: Inventory) -> Snapshot:
-        """The very same object as before while nothing changed. A promise more costs its own nodes, not all."""
+        """The free capacity; the same object until something changes. A new reservation costs work for its own nodes
+        only.
+        """
         if self._free is None or self._free[0] is not inventory:
-            self._free = (inventory, _charged(inventory, self._promises.values(), provider=self._provider))
+            self._free = (inventory, _charged(inventory, self._reservations.values(), provider=self._provider))
         return self._free[1].snapshot()
 
     def rebuild(self, order: OrderId, spec: GroupSpec, *, inventory: Inventory, overcommit: Overcommit) -> Reservation:
-        """The promise of an order that we already bid on or serve; always made, room or not, and held.
+        """Make and keep the reservation of an order that has a bid or a lease, whether or not the capacity is free.
 
-        Its own running pods are first given back, so that it finds its place again, on the cards its pods are pinned
-        to.
+        The order's own running pods are not counted, so that it is placed where it runs, on the cards of its pods.
         """
         namespace = namespace_name(order.bid_by(self._provider))
-        mine = [pod for pod in inventory.pods if pod.namespace == namespace]
-        others = [promise for promise in self._promises.values() if promise.order != order]
+        own = [pod for pod in inventory.pods if pod.namespace == namespace]
+        others = [one for one in self._reservations.values() if one.order != order]
         without = replace(
             inventory,
             pods=tuple(pod for pod in inventory.pods if pod.namespace != namespace),
             claims=tuple(claim for claim in inventory.claims if claim.namespace != namespace),
         )
-        prefer = [(pod.gpu_vendor, pod.gpu_model) for pod in mine if pod.gpu_model]
+        prefer = [(pod.gpu_vendor, pod.gpu_model) for pod in own if pod.gpu_model]
         snapshot = free_snapshot(without, others, provider=self._provider)
         found = place(order, spec, snapshot=snapshot, overcommit=overcommit, prefer=prefer)
-        reservation = _without_room(order, spec, overcommit) if isinstance(found, Shortage) else found
-        self.promise(reservation)
+        reservation = _unplaced(order, spec, overcommit) if isinstance(found, Shortage) else found
+        self.reserve(reservation)
         return reservation
 
 
-def _without_room(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Reservation:
-    """Everything promised, nothing placed: what is missing is charged wherever there is room."""
+def _unplaced(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Reservation:
+    """A reservation without nodes. It is deducted from whichever nodes have the capacity."""
     needs = needs_of(spec, overcommit)
     return Reservation(
         order=order,
@@ -93,15 +94,13 @@ def _without_room(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Re
     )
 
 
-def free_snapshot(inventory: Inventory, promises: Iterable[Reservation], *, provider: str) -> Snapshot:
-    """What is left of `inventory` after its pods, claims and addresses, and after what is promised and not there
-    yet.
-    """
-    return _charged(inventory, promises, provider=provider).snapshot()
+def free_snapshot(inventory: Inventory, reservations: Iterable[Reservation], *, provider: str) -> Snapshot:
+    """The capacity of `inventory` less its pods, claims and addresses, and less the reservations that have none yet."""
+    return _charged(inventory, reservations, provider=provider).snapshot()
 
 
-def _charged(inventory: Inventory, promises: Iterable[Reservation], *, provider: str) -> Free:
-    free = Free(inventory, provider)
-    for promise in promises:
-        free.charge(promise)
+def _charged(inventory: Inventory, reservations: Iterable[Reservation], *, provider: str) -> Headroom:
+    free = Headroom(inventory, provider)
+    for one in reservations:
+        free.charge(one)
     return free

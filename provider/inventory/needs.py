@@ -1,4 +1,4 @@
-"""What one replica of an order's unit needs of a node and of the storage pools (bidding.md §4.2, §4.4)."""
+"""What one replica of a unit needs from a node and from the storage pools (bidding.md §4.2, §4.4)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ GpuRequests = Mapping[tuple[str, str], GpuRequest]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`requests` per replica as its pod will state them, `ram_bytes` on top of them, `volumes` class → bytes per
-    replica.
+    """The need of one replica. `requests`: as its pod will state them. `ram_bytes`: its RAM volumes, not in `requests`.
+    `footprint`: both together. `volumes`: storage class → bytes, and `classes` the same classes.
 
-    `impossible` says why no cluster could serve it; empty when one might.
+    `committed`: the resources after overcommit. `impossible`: why no cluster can serve the unit, empty when one may.
     """
 
     unit: ResourceUnit
@@ -32,7 +32,7 @@ class Need:
     gpus: GpuRequests
     committed: Resources
     impossible: str = ""
-    room: Capacity = field(default=Capacity())
+    footprint: Capacity = field(default=Capacity())
     classes: frozenset[str] = frozenset()
 
     @property
@@ -45,16 +45,16 @@ class Need:
 
     @property
     def weight(self) -> tuple[int, int, int, int]:
-        """GPUs are the scarcest, then whatever is large."""
-        return (self.gpu_units, len(self.classes), self.room.cpu_milli, self.room.memory_bytes)
+        """The order of placement: GPUs are the scarcest, then storage classes, then CPU and memory."""
+        return (self.gpu_units, len(self.classes), self.footprint.cpu_milli, self.footprint.memory_bytes)
 
-    def offer(self, kind: GpuPlacement | None) -> ResourceUnit:
+    def offer(self, chosen: GpuPlacement | None) -> ResourceUnit:
         """The unit as a bid states it: committed amounts, and the chosen card instead of the patterns."""
-        if kind is None:
+        if chosen is None:
             return replace(self.unit, resources=self.committed)
-        request = GpuRequest(kind.vendor, kind.model, kind.memory_size, kind.interface)
-        chosen = (Attribute(gpu_key(request), "true"),)
-        return replace(self.unit, resources=replace(self.committed, gpu_attributes=chosen))
+        request = GpuRequest(chosen.vendor, chosen.model, chosen.memory_size, chosen.interface)
+        attributes = (Attribute(gpu_key(request), "true"),)
+        return replace(self.unit, resources=replace(self.committed, gpu_attributes=attributes))
 
 
 def needs_of(spec: GroupSpec, overcommit: Overcommit) -> tuple[Need, ...]:
@@ -85,7 +85,7 @@ def _need(unit: ResourceUnit, overcommit: Overcommit) -> Need:
         gpus={(item.vendor, item.model): item for item in gpus or ()},
         committed=_committed(resources, overcommit),
         impossible=_impossible(resources, volumes, readable=gpus is not None),
-        room=requests.plus(Capacity(memory_bytes=ram)),
+        footprint=requests.plus(Capacity(memory_bytes=ram)),
         classes=frozenset(volumes),
     )
 
@@ -103,7 +103,7 @@ def _impossible(resources: Resources, volumes: Mapping[str, int], *, readable: b
 
 
 def _committed(resources: Resources, overcommit: Overcommit) -> Resources:
-    """Every volume by the storage level, also persistent ones (bidding.md §4.2): it is what the offer shows."""
+    """The resources of the offer: every volume is reduced, also a persistent one (bidding.md §4.2)."""
     storage = resources.storage
     return replace(
         resources,
@@ -118,9 +118,9 @@ def _smaller(volume: Volume, overcommit: Overcommit) -> Volume:
 
 
 def offered_as(card: Card, requests: GpuRequests) -> GpuPlacement | None:
-    """How a card would be stated if it served one of the requests; None when it serves none (bidding.md §4.5).
+    """The placement on `card` for the request that it matches; None when it matches none (bidding.md §4.5).
 
-    Memory size and interface are stated, and so pinned, only where they were asked for.
+    Memory size and interface are in the placement, and so pinned, only where the request names them.
     """
     request = requests.get((card.vendor, card.model)) or requests.get((card.vendor, "*"))
     if request is None:

@@ -1,5 +1,5 @@
-"""Nodes, pods and claims as the API server has them → inventory data. What cannot be read counts as nothing free, never
-as room.
+"""Kubernetes nodes, pods and claims → inventory data. An amount that cannot be read counts as 0, so that it never
+becomes free capacity.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MANY_PODS = 110
 
 
 def node(obj: Mapping[str, Any]) -> Node | None:
-    """A node with its allocatable, or None when no tenant's pod can go there.
+    """A node with its allocatable capacity, or None when no tenant's pod can run on it.
 
     That is: not labelled `akash.network=true` (every pod's affinity asks for it), not ready, cordoned, or tainted (pods
     tolerate nothing).
@@ -30,14 +30,14 @@ def node(obj: Mapping[str, Any]) -> Node | None:
     if labels.get("akash.network") != "true" or not _takes_pods(obj):
         return None
     allocatable = obj.get("status", {}).get("allocatable") or {}
-    room = Capacity(
+    capacity = Capacity(
         cpu_milli=_amount(allocatable, "cpu", scale=1000),
         memory_bytes=_amount(allocatable, "memory"),
         ephemeral_bytes=_amount(allocatable, "ephemeral-storage"),
         pods=_amount(allocatable, "pods") if "pods" in allocatable else _MANY_PODS,
     )
     classes = tuple(sorted(key.removeprefix(_CLASS_LABEL) for key in labels if key.startswith(_CLASS_LABEL)))
-    return Node(obj["metadata"]["name"], room, cards=_cards(labels, allocatable), storage_classes=classes)
+    return Node(obj["metadata"]["name"], capacity, cards=_cards(labels, allocatable), storage_classes=classes)
 
 
 def _takes_pods(obj: Mapping[str, Any]) -> bool:
@@ -48,7 +48,7 @@ def _takes_pods(obj: Mapping[str, Any]) -> bool:
 
 
 def _cards(labels: Mapping[str, str], allocatable: Mapping[str, Any]) -> tuple[Card, ...]:
-    """One entry a physical card; at most as many of a vendor as the device plugin offers."""
+    """One entry for each physical card; at most as many of a vendor as the device plugin offers."""
     cards: list[Card] = []
     for (vendor, model), counts in sorted(_gpu_counts(labels).items()):
         total = counts.get("", {}).get("", 0)
@@ -80,9 +80,7 @@ def _spread(counts: Mapping[str, int], total: int) -> list[str]:
 
 
 def scheduled_pod(obj: Mapping[str, Any]) -> ScheduledPod | None:
-    """What a pod takes of its node; None when it has no node yet or has ended. A pod that is terminating still takes
-    it.
-    """
+    """What a pod takes from its node; None when it has no node yet or has ended. A terminating pod still counts."""
     spec = obj.get("spec") or {}
     if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return None
@@ -161,8 +159,8 @@ def volume_claim(obj: Mapping[str, Any]) -> VolumeClaim:
 
 
 def kept_volume(obj: Mapping[str, Any]) -> VolumeClaim | None:
-    """A volume in quarantine takes its room until it is gone, as the claim it was or is to be bound to; None for all
-    others, and while it is bound: then its claim is counted.
+    """The claim of a volume in quarantine: its size counts until the volume is gone. None for every other volume, and
+    while it is bound, since its claim counts then.
     """
     meta, spec = obj["metadata"], obj.get("spec") or {}
     if UNTIL not in (meta.get("labels") or {}) or (obj.get("status") or {}).get("phase") == "Bound":
@@ -177,7 +175,7 @@ def kept_volume(obj: Mapping[str, Any]) -> VolumeClaim | None:
 
 
 def _amount(amounts: Mapping[str, Any], name: str, *, scale: int = 1) -> int:
-    """Rounded up for what is asked; allocatable amounts are whole numbers anyway. Unreadable is 0."""
+    """The amount, rounded up for requests; allocatable amounts are whole numbers anyway. 0 when it cannot be read."""
     try:
         exact = parse_quantity(amounts.get(name, 0)) * scale
     except ValueError:

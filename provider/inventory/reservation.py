@@ -1,4 +1,4 @@
-"""What a promise holds: the replicas of one order, each with its place."""
+"""The reservation of an order: its replicas, each with its node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Replica", "Reservation", "Shortage"]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod to be. `requests` are what its pod will ask of Kubernetes; `ram_bytes` its RAM volumes, of which the
-    scheduler knows nothing, so they stay promised while the pod runs. `node` is empty when there was no room (a lease
-    taken over).
+    """One pod of the order. `requests`: what the pod will request from Kubernetes. `ram_bytes`: its RAM volumes, which
+    the scheduler does not know, so that they stay reserved while the pod runs. `footprint`: both together. `node` is
+    empty when no node had the capacity (an adopted lease).
     """
 
     resource_id: int
@@ -27,7 +27,7 @@ class Replica:
     cards: tuple[Card, ...] = ()
 
     @property
-    def room(self) -> Capacity:
+    def footprint(self) -> Capacity:
         return self.requests.plus(Capacity(memory_bytes=self.ram_bytes))
 
 
@@ -57,6 +57,6 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why an order does not fit, in short; what each node lacks is asked of `provider.inventory.shortage.lacking`."""
+    """Why an order does not fit, in short. `provider.inventory.shortage.lacking` says what each node lacks."""
 
     reasons: tuple[str, ...]

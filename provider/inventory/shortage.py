@@ -1,4 +1,4 @@
-"""Why an order does not fit: in short for its record, node by node for whoever asks."""
+"""Why an order does not fit: in short for its record, and node by node for an explanation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lease.gpus import GpuRequest
 from lease.groups import GroupSpec
+from provider.inventory.candidates import Candidates
 from provider.inventory.capacity import Card, Overcommit
 from provider.inventory.needs import Need, needs_of, offered_as, volumes_of
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
-from provider.inventory.survey import Survey
 
 __all__ = ["NOT_TOGETHER", "lacking", "shortage"]
 
@@ -19,61 +19,61 @@ _AMOUNTS = ("cpu", "memory", "ephemeral storage", "pods")
 NOT_TOGETHER = "each unit fits alone, but they do not fit together"
 
 
-def shortage(surveys: Sequence[Survey], snapshot: Snapshot) -> Shortage | None:
-    """What keeps a unit out although it were alone, and classes that the units exceed in sum, in the order of the
-    units. None: nothing that one look shows.
+def shortage(units: Sequence[Candidates], snapshot: Snapshot) -> Shortage | None:
+    """Why a unit does not fit even alone, and which storage classes the units exceed in sum, in the order of the units.
+    None when every unit fits alone.
     """
-    reasons = [reason for found in surveys for reason in _unit_reasons(found, snapshot)]
-    reasons += _pools_together([found.need for found in surveys], snapshot)
+    reasons = [reason for found in units for reason in _unit_reasons(found, snapshot)]
+    reasons += _pools_together([found.need for found in units], snapshot)
     return Shortage(tuple(reasons)) if reasons else None
 
 
-def _unit_reasons(found: Survey, snapshot: Snapshot) -> Iterator[str]:
+def _unit_reasons(found: Candidates, snapshot: Snapshot) -> Iterator[str]:
     need = found.need
     if need.impossible:
         yield need.impossible
         return
     yield from _pool_reasons(need, snapshot)
     if not found.options:
-        yield f"unit {need.unit.resources.id}: {_no_room(found, snapshot)}"
+        yield f"unit {need.unit.resources.id}: {_replicas_that_fit(found, snapshot)}"
 
 
-def _no_room(found: Survey, snapshot: Snapshot) -> str:
+def _replicas_that_fit(found: Candidates, snapshot: Snapshot) -> str:
     need, nodes = found.need, snapshot.nodes
-    fitting = snapshot.index.fitting(need.room, need.classes)
+    fitting = snapshot.index.fitting(need.footprint, need.classes)
     cards = _matching_cards(found, snapshot)
     if need.gpu_units:
         fitting = [at for at in fitting if cards.get(at, 0) >= need.gpu_units]
-    places = snapshot.index.how_many(fitting, need.room)
+    places = snapshot.index.how_many(fitting, need.footprint)
     if need.gpu_units:
         places = [min(count, cards[at] // need.gpu_units) for at, count in zip(fitting, places, strict=True)]
-    room_for = sum(places)
-    if room_for >= need.count:
+    fit = sum(places)
+    if fit >= need.count:
         return f"all {need.count} replicas need GPUs of one model, at most {found.most} fit with any model"
     lacks = ", ".join(
-        f"{word} on {count}" for word, count in sorted(_lacking_on(need, snapshot, cards).items()) if count
+        f"{what} on {count}" for what, count in sorted(_lacking_on(need, snapshot, cards).items()) if count
     )
-    words = f"{room_for} of {need.count} replicas fit on {len(nodes)} nodes"
-    return f"{words} (too little {lacks})" if lacks else words
+    result = f"{fit} of {need.count} replicas fit on {len(nodes)} nodes"
+    return f"{result} (too little {lacks})" if lacks else result
 
 
-def _matching_cards(found: Survey, snapshot: Snapshot) -> dict[int, int]:
-    """Position → cards there that serve the unit, of whatever kind."""
+def _matching_cards(found: Candidates, snapshot: Snapshot) -> dict[int, int]:
+    """Position → the number of cards there that match the unit, of any model."""
     counts: dict[int, int] = {}
     if found.need.gpu_units:
         for card, positions in snapshot.index.cards.items():
-            if found.kind_of(card) is not None:
+            if found.choice_of(card) is not None:
                 counts.update({at: counts.get(at, 0) + count for at, count in positions.items()})
     return counts
 
 
 def _lacking_on(need: Need, snapshot: Snapshot, cards: Mapping[int, int]) -> dict[str, int]:
-    """What is too little for one replica → on how many nodes."""
-    want, total = need.room, len(snapshot.nodes)
+    """Resource → the number of nodes that have too little of it for one replica."""
+    want, total = need.footprint, len(snapshot.nodes)
     wants = (want.cpu_milli, want.memory_bytes, want.ephemeral_bytes, want.pods)
     lacks = {
-        word: sum(have < asked for have in column)
-        for word, column, asked in zip(_AMOUNTS, snapshot.index.columns, wants, strict=True)
+        what: sum(have < asked for have in column)
+        for what, column, asked in zip(_AMOUNTS, snapshot.index.columns, wants, strict=True)
     }
     for name in need.classes:
         lacks[f"storage class {name}"] = total - len(snapshot.index.classes.get(name, ()))
@@ -83,7 +83,7 @@ def _lacking_on(need: Need, snapshot: Snapshot, cards: Mapping[int, int]) -> dic
 
 
 def _pools_together(needs: Sequence[Need], snapshot: Snapshot) -> Iterator[str]:
-    """Classes that the units exceed only in sum."""
+    """The storage classes that the units exceed only in sum."""
     for name, size in volumes_of(needs).items():
         free = snapshot.pools.get(name, 0)
         if free < size and all(need.volumes.get(name, 0) * need.count <= free for need in needs):
@@ -91,7 +91,7 @@ def _pools_together(needs: Sequence[Need], snapshot: Snapshot) -> Iterator[str]:
 
 
 def _pool_reasons(need: Need, snapshot: Snapshot) -> Iterator[str]:
-    """What the storage pools cannot give this unit."""
+    """What the storage pools lack for this unit."""
     unit = need.unit.resources.id
     for storage_class, size in need.volumes.items():
         free = snapshot.pools.get(storage_class)
@@ -102,30 +102,30 @@ def _pool_reasons(need: Need, snapshot: Snapshot) -> Iterator[str]:
 
 
 def lacking(spec: GroupSpec, snapshot: Snapshot, *, overcommit: Overcommit) -> Mapping[str, tuple[str, ...]]:
-    """Node → what keeps a replica of each unit from it, with numbers; nodes that take every unit are left out.
+    """Node → what it lacks for a replica of each unit, with numbers; nodes that take every unit are left out.
 
-    By the same matcher as the decision: a node is in no list of a unit exactly if it has a place for it.
+    It agrees with the decision: a node lacks nothing for a unit exactly when the matcher can place a replica on it.
     """
     nodes: dict[str, tuple[str, ...]] = {}
     for need in needs_of(spec, overcommit):
         for node in snapshot.nodes:
-            words = tuple(f"unit {need.unit.resources.id}: {word}" for word in _lacks(node, need))
-            if words:
-                nodes[node.name] = (*nodes.get(node.name, ()), *words)
+            lacks = tuple(f"unit {need.unit.resources.id}: {each}" for each in _lacks(node, need))
+            if lacks:
+                nodes[node.name] = (*nodes.get(node.name, ()), *lacks)
     return nodes
 
 
 def _lacks(node: Node, need: Need) -> Iterator[str]:
-    """What keeps one replica from this node."""
-    room, want = node.room, need.room
-    for word, have, asked in (
-        ("cpu", room.cpu_milli, want.cpu_milli),
-        ("memory", room.memory_bytes, want.memory_bytes),
-        ("ephemeral storage", room.ephemeral_bytes, want.ephemeral_bytes),
-        ("pods", room.pods, want.pods),
+    """What the node lacks for one replica."""
+    free, want = node.capacity, need.footprint
+    for what, have, asked in (
+        ("cpu", free.cpu_milli, want.cpu_milli),
+        ("memory", free.memory_bytes, want.memory_bytes),
+        ("ephemeral storage", free.ephemeral_bytes, want.ephemeral_bytes),
+        ("pods", free.pods, want.pods),
     ):
         if have < asked:
-            yield f"{word}: {have} free, {asked} needed"
+            yield f"{what}: {have} free, {asked} needed"
     for storage_class in sorted(need.classes.difference(node.storage_classes)):
         yield f"storage class {storage_class}: not on this node"
     if need.gpu_units:

@@ -1,4 +1,4 @@
-"""The inventory as frozen data: what the cluster has, what runs in it, and what is free after promises."""
+"""The inventory as frozen data: what the cluster has, what runs in it, and what is free after reservations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ __all__ = ["Inventory", "Node", "ScheduledPod", "Snapshot", "VolumeClaim", "take
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that takes tenants' pods. In an `Inventory` its whole allocatable, in a `Snapshot` what is free of it."""
+    """A node that takes tenants' pods. `capacity` and `cards`: all that is allocatable in an `Inventory`, the free part
+    in a `Snapshot`.
+    """
 
     name: str
-    room: Capacity
+    capacity: Capacity
     cards: tuple[Card, ...] = ()
     storage_classes: tuple[str, ...] = ()
 
@@ -45,9 +47,7 @@ class VolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the cluster says now. `pool_bytes`: bytes a storage class may hand out. `addresses`: leased address to
-    namespace.
-    """
+    """The cluster as it is now. `pool_bytes`: storage class → its size in bytes."""
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[ScheduledPod, ...] = ()
@@ -55,14 +55,12 @@ class Inventory:
     pool_bytes: Mapping[str, int] = field(default_factory=dict)
     address_count: int = 0
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Namespaces that use each leased address."""
+    """Leased address → the namespaces that use it."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is free: allocatable − scheduled − promised, never negative. The one input about capacity that
-    deciding has.
-    """
+    """The free capacity: allocatable − scheduled − reserved, never negative. A decision has no other input about it."""
 
     nodes: tuple[Node, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
@@ -74,10 +72,10 @@ class Snapshot:
 
 
 def take_cards(cards: tuple[Card, ...], *, vendor: str, model: str, units: int) -> tuple[Card, ...]:
-    """`cards` without `units` of them: those of the model first, then others of the vendor, as many as there are."""
-    mine = [card for card in cards if card.vendor == vendor]
-    mine.sort(key=lambda card: card.model != model)
+    """`cards` without `units` cards of the vendor: those of the model first, then others, as many as there are."""
+    alike = [card for card in cards if card.vendor == vendor]
+    alike.sort(key=lambda card: card.model != model)
     left = list(cards)
-    for card in mine[:units]:
+    for card in alike[:units]:
         left.remove(card)
     return tuple(left)

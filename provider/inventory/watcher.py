@@ -1,6 +1,6 @@
-"""Keeps the inventory: lists, then watches nodes, pods, claims and leased addresses; lists again every few minutes.
+"""Keeps the inventory: lists, then watches nodes, pods, claims and leased addresses, and lists again every few minutes.
 
-Objects are trimmed to what is counted as they come in, so a big cluster costs little memory.
+Each object is reduced at once to the data that counts, so that a large cluster costs little memory.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["InventoryWatcher"]
 
 _T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
-_RELIST_SECONDS = 300.0
-_RETRY_SECONDS = 5.0
-_SETTLE_SECONDS = 0.2
-"""Changes come in bursts (a StatefulSet of fifty); one announcement serves them all."""
+_RELIST_S = 300.0
+_RETRY_S = 5.0
+_SETTLE_S = 0.2
+"""Changes come in bursts (a StatefulSet of fifty pods), and one announcement covers them."""
 
 
 @dataclass(slots=True)
 class _Source:
-    """One kind: how an object is trimmed, and what is known by (namespace, name)."""
+    """One kind of object: `trim` reduces an object, `known` holds the results by (namespace, name)."""
 
     kind: Kind
     trim: Callable[[Mapping[str, Any]], object | None]
@@ -49,7 +49,7 @@ def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
 
 
 class InventoryWatcher:
-    """`inventory` is the newest picture; `ready` is set when every kind has been listed once. Run `run` as a task."""
+    """`inventory` is the newest inventory. `run` must run as a task; `ready` waits until every kind was listed once."""
 
     def __init__(self, cluster: Cluster, settings: Settings, *, bus: Bus, clock: Clock) -> None:
         self._cluster = cluster
@@ -57,7 +57,7 @@ class InventoryWatcher:
         self._bus = bus
         self._clock = clock
         self._changed = asyncio.Event()
-        self._picture: Inventory | None = None
+        self._newest: Inventory | None = None
         self._nodes = _Source(NODE, reading.node)
         self._pods = _Source(POD, reading.scheduled_pod)
         self._volumes = _Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
@@ -66,18 +66,20 @@ class InventoryWatcher:
 
     @property
     def inventory(self) -> Inventory:
-        """What the cluster says, as far as it was heard."""
-        if self._picture is None:
-            self._picture = self._compose()
-        return self._picture
+        """The inventory from the lists and the watch events so far."""
+        if self._newest is None:
+            self._newest = self._compose()
+        return self._newest
 
     async def ready(self) -> None:
-        """Return when every kind has been listed once; deciding before would decline orders that fit."""
+        """Return when every kind has been listed once; decisions before that would decline orders that fit."""
         for source in self._sources():
             await source.listed.wait()
 
     async def run(self) -> None:
-        """Watch for ever; an API server that does not answer is logged and asked again, and what was known stays."""
+        """Watches for ever. An API server that does not answer is logged and asked again; the inventory stays as it
+        was.
+        """
         async with asyncio.TaskGroup() as group:
             for source in self._sources():
                 group.create_task(self._keep(source), name=f"inventory {source.kind.plural}")
@@ -90,7 +92,7 @@ class InventoryWatcher:
         while True:
             try:
                 listed = iter(await self._list(source))  # an iterator read to its end keeps no object in memory
-                async with asyncio.timeout(_RELIST_SECONDS):
+                async with asyncio.timeout(_RELIST_S):
                     await self._watch(source, listed)
             except TimeoutError:
                 continue
@@ -98,11 +100,11 @@ class InventoryWatcher:
                 await self._failed(source, error)
 
     async def _failed(self, source: _Source, error: ClusterError) -> None:
-        """A kind that the server does not know (its CRD is not there yet) holds nothing."""
+        """A kind that the server does not know (its CRD is missing) counts as listed, without objects."""
         if error.status == 404:
             source.listed.set()
         _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
-        await self._clock.sleep(_RETRY_SECONDS)
+        await self._clock.sleep(_RETRY_S)
 
     async def _list(self, source: _Source) -> list[dict[str, Any]]:
         objects = await self._cluster.list(source.kind, namespace=source.namespace)
@@ -112,7 +114,9 @@ class InventoryWatcher:
         return objects
 
     async def _watch(self, source: _Source, listed: Iterable[Mapping[str, Any]]) -> None:
-        """The watch lists again when it begins: what went between the two lists is told to who says what he knew."""
+        """The watch lists again when it begins, and reports the objects of `known` that vanished between the two
+        lists.
+        """
         async for event in self._cluster.watch(source.kind, namespace=source.namespace, known=listed):
             trimmed = None if event.type == "DELETED" else self._trim(source, event.object)
             key = _key(event.object)
@@ -130,13 +134,13 @@ class InventoryWatcher:
             return None
 
     def _touch(self) -> None:
-        self._picture = None
+        self._newest = None
         self._changed.set()
 
     async def _announce(self) -> None:
         while True:
             await self._changed.wait()
-            await self._clock.sleep(_SETTLE_SECONDS)
+            await self._clock.sleep(_SETTLE_S)
             self._changed.clear()
             self._bus.publish(INVENTORY_CHANGED, None)
 
@@ -162,7 +166,7 @@ def _key(obj: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _taken(claims: Iterable[AddressClaim], settings: Settings) -> dict[str, frozenset[str]]:
-    """Addresses of our ranges that claims hold, with the namespaces of their leases."""
+    """Addresses of the configured ranges that are claimed → the namespaces of their leases."""
     taken: dict[str, frozenset[str]] = {}
     for claim in claims:
         if claim.address and any(ipaddress.ip_address(claim.address) in one for one in settings.ip_ranges):

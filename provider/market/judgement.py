@@ -74,7 +74,7 @@ async def _decide_and_reserve(market: Market, inputs: DecisionInputs) -> tuple[D
     if quote is not None:
         inputs = with_quote(inputs, quote)
         return inputs, _reserved(market, decide(inputs))
-    market.ledger.promise(fits.reservation)
+    market.ledger.reserve(fits.reservation)
     decision: Decision = Declined(())
     try:
         inputs = with_quote(inputs, await ask_strategy(market, request))
@@ -87,7 +87,7 @@ async def _decide_and_reserve(market: Market, inputs: DecisionInputs) -> tuple[D
 
 def _reserved(market: Market, decision: Decision) -> Decision:
     if isinstance(decision, BidDecision):
-        market.ledger.promise(decision.reservation)
+        market.ledger.reserve(decision.reservation)
     return decision
 
 

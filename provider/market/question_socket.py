@@ -53,7 +53,7 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
 def ask_market(
     path: Path, groups: tuple[GroupSpec, ...], *, owner: str, reclamation_ns: int | None
 ) -> list[dict[str, Any]]:
-    """The running provider's explanation for each group. Raises `ProviderUnreachable`, also with the provider's error."""
+    """The running provider's explanation for each group. Raises `ProviderUnreachable`, also with its error."""
     request = {
         "groups": [_SPEC.dump_python(group, mode="json") for group in groups],
         "owner": owner,

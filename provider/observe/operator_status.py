@@ -87,7 +87,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         },
         "keys": [market.provider],
         "fees": await _fees(sources),
-        "wallet": wallet and {"level": wallet.level.value, "told": wallet.told, "balances": dict(wallet.balances)},
+        "wallet": wallet and {"level": wallet.level.value, "told": wallet.problem, "balances": dict(wallet.balances)},
         "bids": _bids(market),
         "pricing": _pricing(market),
         "overcommitted": dict(overused(market.inventory())),

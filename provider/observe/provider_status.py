@@ -69,5 +69,5 @@ def _storage_name(volume: Volume) -> str:
 
 
 def _amounts(node: Node) -> Amounts:
-    free = node.room
+    free = node.capacity
     return Amounts(free.cpu_milli, len(node.cards), free.memory_bytes, free.ephemeral_bytes)

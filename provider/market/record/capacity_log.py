@@ -124,7 +124,7 @@ def _rest(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _node_row(node: Node) -> list[Any]:
-    room = node.room
+    room = node.capacity
     cards = [
         [card.vendor, card.model, card.memory_size, card.interface, len(list(alike))]
         for card, alike in itertools.groupby(node.cards)

@@ -39,9 +39,11 @@ def _bounds(inventory: Inventory, free: Snapshot) -> Iterator[str]:
         yield f"rule 4: free is told of {len(free.nodes)} nodes, there are {len(room)}"
         return
     for node in free.nodes:
-        low = min(node.room.cpu_milli, node.room.memory_bytes, node.room.ephemeral_bytes, node.room.pods)
-        if low < 0 or not room[node.name].room.holds(node.room):
-            yield f"rule 4: {node.name} has {node.room} free of {room[node.name].room}"
+        low = min(
+            node.capacity.cpu_milli, node.capacity.memory_bytes, node.capacity.ephemeral_bytes, node.capacity.pods
+        )
+        if low < 0 or not room[node.name].capacity.holds(node.capacity):
+            yield f"rule 4: {node.name} has {node.capacity} free of {room[node.name].capacity}"
         if not Counter(node.cards) <= Counter(room[node.name].cards):
             yield f"rule 4: {node.name} has cards free that it does not have"
     if not 0 <= free.free_addresses <= inventory.address_count:
@@ -148,7 +150,7 @@ def _of_pod(pod: ScheduledPod) -> Sum:
 
 
 def _of_node(node: Node) -> Sum:
-    room = node.room
+    room = node.capacity
     has: Sum = Counter({"cpu": room.cpu_milli, "memory": room.memory_bytes, "disk": room.ephemeral_bytes})
     has["pods"] = room.pods
     has.update((card.vendor, card.model) for card in node.cards)

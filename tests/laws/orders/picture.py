@@ -71,7 +71,7 @@ class Picture:
             if pod.node in left:
                 node = left[pod.node]
                 cards = take_cards(node.cards, vendor=pod.gpu_vendor, model=pod.gpu_model, units=pod.gpu_units)
-                left[pod.node] = replace(node, room=node.room.minus(pod.requests), cards=cards)
+                left[pod.node] = replace(node, capacity=node.capacity.minus(pod.requests), cards=cards)
         return list(left.values())
 
     def _claims(self, order: OrderId, promise: Reservation) -> None:
@@ -133,7 +133,7 @@ class Picture:
 
     def _foreign(self) -> None:
         small = Capacity(200, 64 << 20, 0, 1)
-        fits = [node for node in self._left() if node.room.holds(small)]
+        fits = [node for node in self._left() if node.capacity.holds(small)]
         if fits:
             pod = ScheduledPod("monitoring", f"agent-{self._made}", self._random.choice(fits).name, small)
             self.inventory = replace(self.inventory, pods=(*self.inventory.pods, pod))
@@ -141,7 +141,7 @@ class Picture:
 
 def _fits(node: Node, replica: Replica) -> bool:
     have, want = Counter[tuple[str, str]](map(_kind, node.cards)), Counter(map(_kind, replica.cards))
-    return node.room.holds(replica.requests) and want <= have
+    return node.capacity.holds(replica.requests) and want <= have
 
 
 def _kind(card: Card) -> tuple[str, str]:

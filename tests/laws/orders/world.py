@@ -79,10 +79,10 @@ class WatchedLedger(Ledger):
         self.promised: Callable[[Reservation], None] = lambda reservation: None
         self._rebuilding = False
 
-    def promise(self, reservation: Reservation) -> None:
+    def reserve(self, reservation: Reservation) -> None:
         if not self._rebuilding:
             self.promised(reservation)
-        super().promise(reservation)
+        super().reserve(reservation)
 
     def rebuild(self, order: OrderId, spec: GroupSpec, **where: Any) -> Reservation:
         self._rebuilding = True

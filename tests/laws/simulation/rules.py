@@ -50,10 +50,10 @@ def what_ran_runs_while_it_is_active(world: World) -> Iterator[str]:
 def free_is_within_bounds(world: World) -> Iterator[str]:
     """Rule 4: never negative, never above allocatable; and what we hold of the chain fits into the cluster."""
     inventory = world.daemon.inventory.inventory
-    room = {node.name: node.room for node in inventory.nodes}
+    room = {node.name: node.capacity for node in inventory.nodes}
     for node in world.daemon.ledger.free(inventory).nodes:
-        if not room[node.name].holds(node.room) or node.room.cpu_milli < 0:
-            yield f"rule 4: {node.name} has {node.room} free of {room[node.name]}"
+        if not room[node.name].holds(node.capacity) or node.capacity.cpu_milli < 0:
+            yield f"rule 4: {node.name} has {node.capacity} free of {room[node.name]}"
     bids = [b.id for b in world.chain.bid_states.values() if b.id.provider == PROVIDER and b.state is BidState.OPEN]
     held = sum(world.cpu(lease.order) for lease in {*bids, *world.alive()})
     if held > NODES * NODE_CPU:
@@ -67,12 +67,12 @@ def free_is_recounted(world: World) -> Iterator[str]:
     inventory, ledger = world.daemon.inventory.inventory, world.daemon.ledger
     free, left = ledger.free(inventory), _recount(world)
     have = {
-        "cpu": sum(node.room.cpu_milli for node in free.nodes),
+        "cpu": sum(node.capacity.cpu_milli for node in free.nodes),
         "cards": sum(len(node.cards) for node in free.nodes),
         "volumes": sum(free.pools.values()),
         "addresses": free.free_addresses,
     }
-    tight = _no_room(world) or any(not node.room.cpu_milli for node in free.nodes)
+    tight = _no_room(world) or any(not node.capacity.cpu_milli for node in free.nodes)
     for name, wanted in left.items():
         if have[name] < wanted:
             yield f"rule 4: {name}: {have[name]} are free, {wanted} should be: something is counted twice"
@@ -90,7 +90,8 @@ def _recount(world: World) -> Counter[str]:
     """Everything less what is there, less what is promised and not there yet."""
     inventory, ledger = world.daemon.inventory.inventory, world.daemon.ledger
     left = Counter(
-        cpu=sum(node.room.cpu_milli for node in inventory.nodes) - sum(p.requests.cpu_milli for p in inventory.pods),
+        cpu=sum(node.capacity.cpu_milli for node in inventory.nodes)
+        - sum(p.requests.cpu_milli for p in inventory.pods),
         cards=sum(len(node.cards) for node in inventory.nodes) - sum(pod.gpu_units for pod in inventory.pods),
         volumes=sum(inventory.pool_bytes.values()) - sum(claim.size_bytes for claim in inventory.claims),
         addresses=inventory.address_count - len(inventory.addresses),

@@ -87,7 +87,7 @@ def test_a_past_decision_is_explained_check_by_check_line_by_line_node_by_node()
     assert code == 0
     for words in (
         "no bid; the order's maximum is 1uact per block",
-        "NO  room",
+        "NO  capacity",
         "ok  attributes",
         "the bid price 90uact is above the order's maximum 1uact",
         "90  9000 milli-CPU × 0.01",

@@ -16,7 +16,7 @@ from lease.resources import Price
 from provider.errors import CannotPay, CatchingUp, ChainError, FeesHeldBack, NotSent, TxRefused
 from provider.funds.earnings import by_day, first_days
 from provider.funds.escrow import lease_funds, runs_out_at
-from provider.funds.plan import FundsRules, Why, Withdrawn, next_look, withdrawals
+from provider.funds.plan import FundsRules, Why, WithdrawalMemory, next_check, withdrawals
 from provider.funds.wallet import WalletLevel, WalletRules, judge_wallet
 from provider.protocols.chain import Escrow, EscrowState, Payment
 from provider.units import Coin
@@ -83,8 +83,8 @@ def test_a_payment_that_is_not_open_is_never_withdrawn_whatever_its_account(stat
     paid = replace(payment(lease(1), balance="500"), state=state)
     for account in (escrow(1, {ACT: "0"}, "10"), escrow(1, {ACT: "99999"}, "10"), None):
         seen = [lease_funds(paid, account, height=150)]
-        assert not withdrawals(seen, {lease(1): Withdrawn(0)}, now=NOW, rules=FundsRules(600, DAY, Decimal(1)))
-        assert next_look(seen, {lease(1): Withdrawn(NOW)}, now=NOW, rules=RULES).height is None
+        assert not withdrawals(seen, {lease(1): WithdrawalMemory(0)}, now=NOW, rules=FundsRules(600, DAY, Decimal(1)))
+        assert next_check(seen, {lease(1): WithdrawalMemory(NOW)}, now=NOW, rules=RULES).height is None
 
 
 def test_a_node_that_is_behind_takes_nothing_back() -> None:
@@ -102,7 +102,7 @@ RULES = FundsRules(interval_s=600, period_s=DAY, threshold=Decimal(0))
 def test_an_empty_deployment_is_settled_once_however_many_leases_it_has() -> None:
     account = escrow(1, {ACT: "100"}, "10", "10")
     seen = [lease_funds(payment(lease(1, gseq)), account, height=106) for gseq in (1, 2)]
-    known = {item.payment.lease: Withdrawn(NOW) for item in seen}
+    known = {item.payment.lease: WithdrawalMemory(NOW) for item in seen}
     found = withdrawals(seen, known, now=NOW, rules=RULES)
     assert [(item.lease, item.why) for item in found] == [(lease(1, 1), Why.OUT_OF_FUNDS)]
 
@@ -113,7 +113,7 @@ def test_what_is_empty_is_settled_before_what_is_only_due() -> None:
         lease_funds(payment(lease(1)), rich, height=150),
         lease_funds(payment(lease(2)), poor, height=150),
     ]
-    known = {item.payment.lease: Withdrawn(NOW - DAY) for item in seen}
+    known = {item.payment.lease: WithdrawalMemory(NOW - DAY) for item in seen}
     found = withdrawals(seen, known, now=NOW, rules=RULES)
     assert [item.why for item in found] == [Why.OUT_OF_FUNDS, Why.PERIOD]
 
@@ -134,27 +134,27 @@ def test_a_lease_is_collected_at_its_threshold_or_its_period_but_never_for_less_
 ) -> None:
     seen = [lease_funds(payment(lease(1), balance=unpaid), escrow(1, {ACT: "9999"}, "1"), height=100)]
     rules = FundsRules(600, DAY, Decimal(threshold))
-    found = withdrawals(seen, {lease(1): Withdrawn(NOW - since)}, now=NOW, rules=rules)
+    found = withdrawals(seen, {lease(1): WithdrawalMemory(NOW - since)}, now=NOW, rules=rules)
     assert [item.why for item in found] == ([why] if why else [])
 
 
 def test_period_zero_never_collects_by_time() -> None:
     seen = [lease_funds(payment(lease(1), balance="900"), escrow(1, {ACT: "9999"}, "1"), height=100)]
-    assert not withdrawals(seen, {lease(1): Withdrawn(0)}, now=NOW, rules=FundsRules(600, 0, Decimal(0)))
+    assert not withdrawals(seen, {lease(1): WithdrawalMemory(0)}, now=NOW, rules=FundsRules(600, 0, Decimal(0)))
 
 
 def test_a_refused_withdrawal_rests_longer_each_time_up_to_an_hour() -> None:
     refusal = TxRefused("node", codespace="escrow", code=7, log="payment closed")
-    memory, rests = Withdrawn(NOW), []
+    memory, rests = WithdrawalMemory(NOW), []
     for _ in range(20):
         memory = memory.failed(refusal, NOW)
-        rests.append(memory.rests_until - NOW)
+        rests.append(memory.paused_until - NOW)
     assert rests == [60, 120, 240, 480, 960, 1920, *[3600] * 14]
     seen = [lease_funds(payment(lease(1)), escrow(1, {ACT: "0"}, "1"), height=101)]
-    known = {lease(1): Withdrawn(NOW, NOW + 240, 3)}
+    known = {lease(1): WithdrawalMemory(NOW, NOW + 240, 3)}
     assert not withdrawals(seen, known, now=NOW + 239, rules=RULES)
     assert withdrawals(seen, known, now=NOW + 240, rules=RULES)
-    assert next_look(seen, known, now=NOW + 1, rules=RULES).at == NOW + 240
+    assert next_check(seen, known, now=NOW + 1, rules=RULES).at == NOW + 240
 
 
 @pytest.mark.parametrize(
@@ -172,24 +172,24 @@ def test_a_refused_withdrawal_rests_longer_each_time_up_to_an_hour() -> None:
 def test_what_is_wrong_with_node_budget_or_wallet_is_not_counted_against_the_lease(
     problem: ChainError, rest: float
 ) -> None:
-    memory = Withdrawn(NOW - 5)
+    memory = WithdrawalMemory(NOW - 5)
     for _ in range(10):
         memory = memory.failed(problem, NOW)
-    assert memory == Withdrawn(NOW - 5, NOW + rest)
+    assert memory == WithdrawalMemory(NOW - 5, NOW + rest)
 
 
 def test_an_empty_account_that_stays_open_is_settled_ever_more_rarely() -> None:
-    memory, now = Withdrawn(NOW), NOW
+    memory, now = WithdrawalMemory(NOW), NOW
     for _ in range(30):
         memory = memory.settled(now)
-        now = memory.rests_until
+        now = memory.paused_until
     assert now - NOW > 24 * 3600
     assert memory.since == now - 3600
 
 
 def test_a_clock_that_was_set_back_keeps_no_lease_from_being_collected() -> None:
-    ahead = Withdrawn(NOW + 365 * DAY, NOW + 365 * DAY, 2).no_later_than(NOW)
-    assert ahead == Withdrawn(NOW, NOW + 3600, 2)
+    ahead = WithdrawalMemory(NOW + 365 * DAY, NOW + 365 * DAY, 2).no_later_than(NOW)
+    assert ahead == WithdrawalMemory(NOW, NOW + 3600, 2)
 
 
 def test_the_next_look_is_at_the_first_empty_account_or_the_first_period() -> None:
@@ -197,10 +197,10 @@ def test_the_next_look_is_at_the_first_empty_account_or_the_first_period() -> No
         lease_funds(payment(lease(1)), escrow(1, {ACT: "1000"}, "10"), height=150),
         lease_funds(payment(lease(2)), escrow(2, {ACT: "700"}, "10"), height=150),
     ]
-    known = {lease(1): Withdrawn(NOW - DAY + 5), lease(2): Withdrawn(NOW)}
-    found = next_look(seen, known, now=NOW, rules=RULES)
+    known = {lease(1): WithdrawalMemory(NOW - DAY + 5), lease(2): WithdrawalMemory(NOW)}
+    found = next_check(seen, known, now=NOW, rules=RULES)
     assert (found.height, found.at) == (171, NOW + 5)
-    assert next_look([], {}, now=NOW, rules=RULES).height is None
+    assert next_check([], {}, now=NOW, rules=RULES).height is None
 
 
 def at(text: str) -> float:
@@ -262,7 +262,7 @@ def test_bidding_stops_before_the_fees_of_what_we_have_could_not_be_paid(
 ) -> None:
     found = judge_wallet({"uakt": balance} if balance else {}, engaged=engaged, rules=WALLET)
     assert found.level is level
-    assert (f"{balance}uakt" in found.told) == (level is not WalletLevel.ENOUGH)
+    assert (f"{balance}uakt" in found.problem) == (level is not WalletLevel.ENOUGH)
 
 
 def test_a_deposit_of_another_denom_is_looked_for_in_that_denom() -> None:
@@ -286,4 +286,4 @@ def test_where_a_granter_pays_the_fees_it_is_the_granter_who_must_have_them(
     rules = replace(WALLET, granter="akash1granter")
     found = judge_wallet({"uakt": own}, engaged=0, rules=rules, granted={"uakt": granted})
     assert found.level is level
-    assert ("akash1granter" in found.told) == (level is not WalletLevel.ENOUGH and own >= 500_000)
+    assert ("akash1granter" in found.problem) == (level is not WalletLevel.ENOUGH and own >= 500_000)

@@ -442,7 +442,7 @@ async def test_where_a_granter_pays_the_fees_an_empty_wallet_of_our_own_stops_no
     wallet = replace(world.watch().funds.wallet, granter="akash1granter", deposit=Coin("uact", Decimal(5)))
     world.chain.wallet = {"uact": 5, "uakt": 10**7}
     watch = FundsWatch(replace(world.watch().funds, wallet=wallet))
-    await watch.look()
+    await watch.check()
     assert watch.wallet is not None
     assert watch.wallet.level is WalletLevel.ENOUGH
 
@@ -450,7 +450,7 @@ async def test_where_a_granter_pays_the_fees_an_empty_wallet_of_our_own_stops_no
 async def test_dust_of_a_thousand_denoms_makes_no_metrics_and_what_is_spent_up_reads_zero(world: World) -> None:
     world.chain.wallet = {f"ibc/{number:064X}": 1 for number in range(1000)}
     watch = world.watch()
-    await watch.look()
+    await watch.check()
     assert watch.wallet is not None
     assert watch.wallet.balances == {"uakt": 0}
     shown = exposition().decode()

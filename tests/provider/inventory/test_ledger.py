@@ -45,7 +45,7 @@ def promised(inventory: Inventory, group: GroupSpec, order: OrderId = ORDER) -> 
     ledger = Ledger(US)
     found = place(order, group, snapshot=ledger.free(inventory), overcommit=Overcommit())
     assert isinstance(found, Reservation)
-    ledger.promise(found)
+    ledger.reserve(found)
     return ledger
 
 
@@ -56,7 +56,7 @@ def pod(
 
 
 def free_cpu(ledger: Ledger, inventory: Inventory) -> list[int]:
-    return [node.room.cpu_milli for node in ledger.free(inventory).nodes]
+    return [node.capacity.cpu_milli for node in ledger.free(inventory).nodes]
 
 
 def test_a_promise_takes_room_until_it_is_released() -> None:
@@ -74,7 +74,7 @@ def test_promising_twice_for_one_order_counts_once() -> None:
     ledger = promised(inventory, spec())
     again = ledger.reservation(ORDER)
     assert again is not None
-    ledger.promise(again)
+    ledger.reserve(again)
     assert free_cpu(ledger, inventory) == [3000]
 
 
@@ -135,8 +135,8 @@ def test_ram_volumes_stay_promised_while_the_pod_runs() -> None:
     inventory = cluster(4000)
     ledger = promised(inventory, spec(volumes=(ram,)))
     running = replace(inventory, pods=(pod("n0"),))
-    assert ledger.free(inventory).nodes[0].room.memory_bytes == 61 * GI
-    assert ledger.free(running).nodes[0].room.memory_bytes == 61 * GI
+    assert ledger.free(inventory).nodes[0].capacity.memory_bytes == 61 * GI
+    assert ledger.free(running).nodes[0].capacity.memory_bytes == 61 * GI
 
 
 def test_a_promised_card_is_not_given_again_and_not_counted_twice() -> None:
@@ -216,7 +216,7 @@ def test_free_is_allocatable_less_scheduled_and_promised_whatever_happens(nodes,
         state = replace(inventory, pods=tuple(pods))
         found = place(order, spec(cpu, count=count, gpu=gpu), snapshot=ledger.free(state), overcommit=Overcommit())
         if isinstance(found, Reservation):
-            ledger.promise(found)
+            ledger.reserve(found)
             for replica in found.replicas[: data.draw(st.integers(0, count))]:
                 model = replica.cards[0].model if replica.cards else ""
                 name = f"p{len(pods)}"
@@ -226,16 +226,16 @@ def test_free_is_allocatable_less_scheduled_and_promised_whatever_happens(nodes,
         free = ledger.free(state)
         bare = free_snapshot(state, (), provider=US)
         for left, most in zip(free.nodes, bare.nodes, strict=True):
-            assert most.room.holds(left.room)
-            assert left.room.cpu_milli >= 0
+            assert most.capacity.holds(left.capacity)
+            assert left.capacity.cpu_milli >= 0
         outstanding = sum(
             replica.requests.cpu_milli
             for promise in map(ledger.reservation, ledger.orders())
             if promise is not None
             for replica in promise.replicas
         ) - sum(one.requests.cpu_milli for one in pods)
-        total = sum(node.room.cpu_milli for node in bare.nodes)
-        assert sum(node.room.cpu_milli for node in free.nodes) == total - outstanding
+        total = sum(node.capacity.cpu_milli for node in bare.nodes)
+        assert sum(node.capacity.cpu_milli for node in free.nodes) == total - outstanding
 
 
 def test_while_nothing_changes_the_free_picture_is_the_very_same() -> None:
@@ -260,7 +260,7 @@ def test_what_is_free_is_the_same_whether_it_was_kept_up_or_counted_anew(steps) 
                 order, spec(number * 300, gpu=number % 2), snapshot=ledger.free(inventory), overcommit=Overcommit()
             )
             if isinstance(found, Reservation):
-                ledger.promise(found)
+                ledger.reserve(found)
                 held[order] = found
         elif step == "release":
             ledger.release(order)

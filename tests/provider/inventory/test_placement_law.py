@@ -67,7 +67,7 @@ def _assignments(needs: tuple[Need, ...], snapshot: Snapshot) -> Iterator[tuple[
 
 
 def _way(needs, chosen, where, snapshot: Snapshot) -> bool:
-    cpu = [node.room.cpu_milli for node in snapshot.nodes]
+    cpu = [node.capacity.cpu_milli for node in snapshot.nodes]
     cards = [list(node.cards) for node in snapshot.nodes]
     spots = iter(where)
     for need, card in zip(needs, chosen, strict=True):
@@ -85,7 +85,7 @@ def check(found: Reservation, spec: GroupSpec, snapshot: Snapshot) -> None:
     """Nothing is given twice, every replica has its place, and its cards are what was asked for."""
     for node in snapshot.nodes:
         mine = [replica for replica in found.replicas if replica.node == node.name]
-        assert sum(replica.room.cpu_milli for replica in mine) <= node.room.cpu_milli
+        assert sum(replica.footprint.cpu_milli for replica in mine) <= node.capacity.cpu_milli
         taken = [card for replica in mine for card in replica.cards]
         assert all(taken.count(card) <= node.cards.count(card) for card in taken)
     for need in needs_of(spec, Overcommit()):
@@ -154,4 +154,4 @@ def test_a_unit_of_no_replicas_needs_nothing() -> None:
 def test_cards_that_are_spread_over_two_models_are_named_as_the_reason() -> None:
     found = place(ORDER, group((1, 1, 2, KEYS[0])), snapshot=cluster((9, (T4,)), (9, (A100,))), overcommit=Overcommit())
     assert isinstance(found, Shortage)
-    assert found.reasons == ("unit 1: all 2 replicas need cards of one model, 1 fit with one",)
+    assert found.reasons == ("unit 1: all 2 replicas need GPUs of one model, at most 1 fit with any model",)

@@ -45,7 +45,7 @@ def changed(base: dict[str, Any], *path: str, value: Any) -> dict[str, Any]:
 def test_a_node_gives_its_allocatable_and_its_storage_classes() -> None:
     found = reading.node(NODE)
     assert found is not None
-    assert found.room == Capacity(3920, 8 * 2**30, 100 * 10**9, 20)
+    assert found.capacity == Capacity(3920, 8 * 2**30, 100 * 10**9, 20)
     assert found.storage_classes == ("beta2",)
     assert found.cards == ()
 
@@ -173,8 +173,8 @@ JSON = st.recursive(
 def test_an_amount_that_cannot_be_read_is_no_room(name: str, amount: object) -> None:
     found = reading.node(changed(NODE, "status", "allocatable", value={name: amount}))
     assert found is not None
-    assert found.room.cpu_milli >= 0
-    assert found.room.memory_bytes >= 0
+    assert found.capacity.cpu_milli >= 0
+    assert found.capacity.memory_bytes >= 0
 
 
 @pytest.mark.parametrize(

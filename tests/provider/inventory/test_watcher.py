@@ -52,7 +52,7 @@ async def test_nodes_come_change_and_go() -> None:
     cluster.put(node("a"))
     async with watching(cluster) as (watcher, bus, clock):
         await watcher.ready()
-        assert [(one.name, one.room.cpu_milli) for one in watcher.inventory.nodes] == [("a", 4000)]
+        assert [(one.name, one.capacity.cpu_milli) for one in watcher.inventory.nodes] == [("a", 4000)]
         cluster.put(node("b", "2"))
         await clock.advance(1)
         assert [one.name for one in watcher.inventory.nodes] == ["a", "b"]

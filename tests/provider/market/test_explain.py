@@ -55,7 +55,7 @@ def changed(chance: random.Random, inventory: Inventory) -> Inventory:
     nodes, pods = list(inventory.nodes), list(inventory.pods)
     match chance.randrange(6):
         case 0:
-            room = chance.choice(nodes).room
+            room = chance.choice(nodes).capacity
             pods.append(ScheduledPod("x", f"p{len(pods)}", chance.choice(nodes).name, replace(room, cpu_milli=500)))
         case 1 if pods:
             pods.pop(chance.randrange(len(pods)))
@@ -232,7 +232,7 @@ async def test_old_decisions_go_with_what_only_they_were_made_from(tmp_path: Pat
         assert [one.order.dseq for one in kept] == list(range(30, 23, -1))
         for one in kept:
             inputs = await load_inputs(database, one.id)
-            assert inputs.snapshot.nodes[0].room.cpu_milli == 1000 * one.order.dseq
+            assert inputs.snapshot.nodes[0].capacity.cpu_milli == 1000 * one.order.dseq
         again = await log.record(replace(inputs, tenant=TenantHoldings(1, 2, 3)), Declined(("no",)), now=1.0)
         assert (await load_inputs(database, again.number)).tenant == TenantHoldings(1, 2, 3)
         assert await log.prune(now=1e12, keep=100, age_s=1.0) == 8

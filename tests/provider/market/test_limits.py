@@ -58,7 +58,7 @@ def test_a_deposit_is_compared_with_the_least_of_its_denom(
     if refused:
         assert told == (
             "the chain requires a bid deposit of at least 500000uact or 5000000uakt, "
-            f"AP_BID_DEPOSIT is {deposit}: no bids until it is changed"
+            f"AP_BID_DEPOSIT is {deposit}: no bids are made until it is changed"
         )
 
 

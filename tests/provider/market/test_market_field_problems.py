@@ -124,7 +124,7 @@ def test_c2_what_runs_is_counted_once_after_a_restart_and_at_every_step_of_updat
         ledger.rebuild(order, spec, inventory=inventory, overcommit=Overcommit())
 
     def free() -> int:
-        return sum(one.room.cpu_milli for one in ledger.free(inventory).nodes)
+        return sum(one.capacity.cpu_milli for one in ledger.free(inventory).nodes)
 
     assert free() == 4 * 8334 - 20_000
     for index, order in enumerate(orders):
@@ -139,7 +139,11 @@ def test_c5_a_node_that_shrinks_below_its_use_has_nothing_free_and_the_others_st
     pods = tuple(ScheduledPod("x", f"p{index}", "n0", Capacity(2000, GI, 0, 1)) for index in range(3))
     nodes = (Node("n0", Capacity(1000, GI, GI, 2)), Node("n1", room(4000)))
     free = Ledger(US).free(Inventory(nodes=nodes, pods=pods))
-    assert (free.nodes[0].room.cpu_milli, free.nodes[0].room.memory_bytes, free.nodes[0].room.pods) == (0, 0, 0)
+    assert (free.nodes[0].capacity.cpu_milli, free.nodes[0].capacity.memory_bytes, free.nodes[0].capacity.pods) == (
+        0,
+        0,
+        0,
+    )
     found = decide(DecisionInputs(make_order(cpu=4000), RECORD, snapshot=free, rules=RULES, audits={}))
     assert isinstance(found, BidDecision)
     assert found.reservation.nodes == {1: ("n1",)}

@@ -82,7 +82,7 @@ async def provider(chain: CometChain, folder: Path) -> AsyncIterator[Market]:
 
 
 def free_cpu(market: Market) -> int:
-    return market.ledger.free(INVENTORY).nodes[0].room.cpu_milli
+    return market.ledger.free(INVENTORY).nodes[0].capacity.cpu_milli
 
 
 async def publish(tenant: CometChain, *dseqs: int) -> None:

@@ -46,8 +46,8 @@ def outcome(order=None, *, rules=RULES, tenant: TenantHoldings | None = None, au
     [
         (OwnerRules(denied=frozenset({TENANT})), TenantHoldings(), "is on this provider's deny list"),
         (OwnerRules(allowed=frozenset({ONE})), TenantHoldings(), "is not on this provider's allow list"),
-        (OwnerRules(allowed=frozenset()), TenantHoldings(), "not on the list"),
-        (OwnerRules(allowed=frozenset({TENANT}), denied=frozenset({TENANT})), TenantHoldings(), "are not served"),
+        (OwnerRules(allowed=frozenset()), TenantHoldings(), "not on this provider's allow list"),
+        (OwnerRules(allowed=frozenset({TENANT}), denied=frozenset({TENANT})), TenantHoldings(), "deny list"),
         (OwnerRules(open_bids=2), TenantHoldings(open_bids=2), "has 2 open bids, the limit is 2"),
         (OwnerRules(leases=1), TenantHoldings(leases=3), "has 3 leases, the limit is 1"),
         (

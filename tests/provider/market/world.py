@@ -110,7 +110,7 @@ class World:
         return list(await orders_decided(self.database, order_id(dseq)))
 
     def free_cpu(self) -> int:
-        return sum(node.room.cpu_milli for node in self.ledger.free(self.inventory).nodes)
+        return sum(node.capacity.cpu_milli for node in self.ledger.free(self.inventory).nodes)
 
     def ours(self, dseq: int = 7) -> LeaseId:
         return order_id(dseq).bid_by(US)
