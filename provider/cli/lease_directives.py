@@ -17,7 +17,7 @@ from lease.printable import printable
 from provider.cli.lease_store import one_lease
 from provider.cli.output import failure, print_lines
 from provider.errors import ProviderError
-from provider.lifecycle.control import Word, control_path, tell
+from provider.lifecycle.control import OperatorRequest, control_path, send_request
 from provider.settings import load_settings
 
 __all__ = ["attention", "close", "confirm", "recreate", "release_brake", "request", "retry"]
@@ -28,12 +28,12 @@ _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation."
 
 def recreate(name: _Name, *, yes: _Yes = False) -> None:
     """Replace the pods of a lease whose objects an older version of Lessor made."""
-    _direct(Word.RECREATE, name, question="" if yes else "its pods are replaced")
+    _direct(OperatorRequest.RECREATE, name, question="" if yes else "its pods are replaced")
 
 
 def retry(name: _Name) -> None:
     """Try a version again that was refused."""
-    _direct(Word.RETRY, name)
+    _direct(OperatorRequest.RETRY, name)
 
 
 def close(name: _Name, *, yes: _Yes = False) -> None:
@@ -42,23 +42,23 @@ def close(name: _Name, *, yes: _Yes = False) -> None:
     For a lease that the chain's nodes no longer know, without proof that it is closed. `lessor lease list --suspect`
     lists such leases.
     """
-    _direct(Word.CLOSE, name, question="" if yes else "everything of it is deleted, its volumes too")
+    _direct(OperatorRequest.CLOSE, name, question="" if yes else "everything of it is deleted, its volumes too")
 
 
 def release_brake(*, yes: _Yes = False) -> None:
     """Delete the leases that the teardown brake holds."""
     held = attention()["braked"]
-    print_lines([f"held: {each}" for each in held] or ["the brake holds nothing"])
+    print_lines([f"held: {each}" for each in held] or ["the brake holds no lease"])
     if held and (yes or confirm(f"{len(held)} leases are deleted, their volumes too")):
-        _print_text(request(Word.RELEASE_BRAKE))
+        _print_text(request(OperatorRequest.RELEASE_BRAKE))
 
 
 def attention() -> dict[str, Any]:
     """What needs an operator's decision, as the provider answers: `suspects`, `braked`, `unknown_stacks`."""
-    return request(Word.STANDING)
+    return request(OperatorRequest.WAITING)
 
 
-def _direct(directive: Word, name: str, *, question: str = "") -> None:
+def _direct(directive: OperatorRequest, name: str, *, question: str = "") -> None:
     try:
         lease = asyncio.run(one_lease(name, limit=1)).status.lease
     except ProviderError as error:
@@ -67,10 +67,10 @@ def _direct(directive: Word, name: str, *, question: str = "") -> None:
         _print_text(request(directive, lease))
 
 
-def request(directive: Word, lease: LeaseId | None = None, **fields: object) -> dict[str, Any]:
+def request(directive: OperatorRequest, lease: LeaseId | None = None, **fields: object) -> dict[str, Any]:
     """The running provider's answer. Raises `typer.Exit`, with the problem printed, when it refuses or none runs."""
     try:
-        answer = tell(control_path(load_settings().home), directive, lease, **fields)
+        answer = send_request(control_path(load_settings().home), directive, lease, **fields)
         if not answer.get("ok"):
             raise ProviderError(str(answer.get("text") or json.dumps(answer)))
     except ProviderError as error:

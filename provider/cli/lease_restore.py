@@ -16,7 +16,7 @@ from provider.cli.lease_directives import confirm, request
 from provider.cli.lease_store import one_lease
 from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines
 from provider.errors import ProviderError
-from provider.lifecycle.control import Word
+from provider.lifecycle.control import OperatorRequest
 
 __all__ = ["restore", "volumes"]
 
@@ -45,7 +45,7 @@ def volumes(*, as_json: JsonOption = False) -> None:
 
     The last column says until when a volume is kept.
     """
-    found: list[dict[str, Any]] = request(Word.VOLUMES)["volumes"]
+    found: list[dict[str, Any]] = request(OperatorRequest.VOLUMES)["volumes"]
     print_result(found, _table(found), as_json=as_json)
 
 
@@ -67,7 +67,7 @@ def restore(
     if question and not yes:
         confirm(f"{target or lease}: {question}")
     fields: dict[str, object] = {"force_owner": force_owner, "swap": swap, "only": only or []}
-    answer = request(Word.RESTORE, lease, **fields, **({"into": str(target)} if target else {}))
+    answer = request(OperatorRequest.RESTORE, lease, **fields, **({"into": str(target)} if target else {}))
     print_lines([str(answer["text"])])
 
 

@@ -14,11 +14,11 @@ from lease.sdl import read_sdl
 from lease.spec import LeaseSpec
 from lease.validation import check_for_provider, validate_manifest
 from provider.errors import ProviderError
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.observation import observe
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.serving.upgrade import carried
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
+from provider.lifecycle.stored_lease import read_stored_lease
 from provider.protocols import Cluster
 from provider.protocols.cluster import Kind
 from provider.records.applied import Applied
@@ -91,7 +91,7 @@ async def next_version(
     `specs` is the provider's own. Raises `NoDiff`, `ClusterError`, `BadRecordError`, `ManifestRefused`, `SpecRefused`,
     `HostnameRefusedError` or `AddressesExhaustedError`.
     """
-    seen = await observe(cluster, lease, records=settings.manifest_namespace)
+    seen = await read_stored_lease(cluster, lease, records=settings.manifest_namespace)
     if seen.manifest is None:
         where = f"namespace {settings.manifest_namespace} of {getattr(cluster, 'address', 'the cluster')}"
         raise NoDiff(f"lease {lease} is not known in {where}: check the lease, or KUBECONFIG and AP_K8S_MANIFEST_NS")
@@ -128,7 +128,7 @@ async def _claimed(
         blocked_hostnames=settings.blocked_hostnames,
         ip_ranges=settings.ip_ranges,
     )
-    claimed = await Claims(_Unwritten(cluster), config).take(
+    claimed = await LeaseClaims(_Unwritten(cluster), config).take(
         SpecInputs(record, applied.spec),
         specs,
         sticky=applied.withheld if applied.manifest_hash == record.content_hash() else frozenset(),

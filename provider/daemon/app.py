@@ -75,7 +75,7 @@ async def _resume_quarantine(leases: LeaseLoop, database: Database) -> None:
     """
     for status in await known_leases(database):
         if status.phase is Phase.QUARANTINED:
-            leases.look(status.lease)
+            leases.check(status.lease)
 
 
 async def _stop_at_end(gateway: Gateway) -> None:

@@ -21,8 +21,8 @@ from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.inventory.cards import Cards, cards_of
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
@@ -100,7 +100,7 @@ def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: Spe
         engine=backends.engine,
         bus=backends.bus,
         config=config,
-        claims=Claims(backends.cluster, config),
+        claims=LeaseClaims(backends.cluster, config),
         specs=specs,
         release=ledger.release,
     )

@@ -1,8 +1,8 @@
-"""An operator's word to a running provider: a socket in its home, one line of JSON each way.
+"""Operators' requests to a running provider: a socket in the provider's home, one line of JSON each way.
 
-Words, not settings: what they ask for is done once. Only who may write the home (mode 0700, the socket 0600) can speak.
-A request is `{"word": …, "lease": "owner/dseq/gseq/oseq/provider"}`, an answer `{"ok": …, "text": …}` and for
-`standing` also what waits for a word.
+A request is carried out once; it is not a setting. Only an account that may write the home (mode 0700, the socket 0600)
+can send one. A request is `{"word": …, "lease": "owner/dseq/gseq/oseq/provider"}`, an answer `{"ok": …, "text": …}`;
+the answer to `standing` also lists what waits for an operator.
 """
 
 from __future__ import annotations
@@ -18,32 +18,38 @@ import structlog
 from lease.ids import LeaseId
 from provider.errors import ProviderError
 from provider.local_socket import ask_provider, serve_socket
-from provider.volumes.restore import Wish
+from provider.volumes.restore import RestoreRequest
 
-__all__ = ["Operated", "Word", "control_path", "obey", "serve_control", "tell"]
+__all__ = ["OperatedLoop", "OperatorRequest", "answer_request", "control_path", "send_request", "serve_control"]
 
 _LONGEST = 4096
-_SECONDS = 30.0
+_LIMIT_S = 30.0
 _log = structlog.get_logger(__name__)
 
 
-class Word(StrEnum):
-    STANDING = "standing"
-    """What waits for an operator: suspects, leases held by the brake, stacks of nobody."""
+class OperatorRequest(StrEnum):
+    """The value of `word` in a request."""
+
+    WAITING = "standing"
+    """List what waits for an operator: suspects, leases that the brake holds, stacks of no known lease."""
     CLOSE = "close"
-    """This lease looks closed without proof: end it."""
+    """End a lease that looks closed without proof."""
     RECREATE = "recreate"
+    """Make anew what another builder made, pods too."""
     RETRY = "retry"
     """Try the refused version again."""
     RELEASE_BRAKE = "release-brake"
+    """Let the leases go that the brake holds."""
     VOLUMES = "volumes"
-    """What is in quarantine."""
+    """List the volumes in quarantine."""
     RESTORE = "restore"
-    """The lease's volumes go to another; see `volumes.restore.Wish` for what else the request says."""
+    """Give a lease's volumes to another lease; `volumes.restore.RestoreRequest` has the other fields of the request."""
 
 
-class Operated(Protocol):
-    """The lease loop, as far as operators steer it. Methods with a lease return why not, empty when it is done."""
+class OperatedLoop(Protocol):
+    """The lease loop, as far as operators steer it. `close`, `recreate` and `retry` return why nothing is done, empty
+    when it is done.
+    """
 
     @property
     def suspects(self) -> Mapping[LeaseId, str]: ...
@@ -55,70 +61,76 @@ class Operated(Protocol):
     def close(self, lease: LeaseId) -> str: ...
     async def recreate(self, lease: LeaseId) -> str: ...
     async def retry(self, lease: LeaseId) -> str: ...
-    async def remember(self) -> bool: ...
+    async def write_directives(self) -> bool: ...
     @property
     def quarantined(self) -> list[dict[str, Any]]: ...
-    async def restore(self, wish: Wish) -> str: ...
+    async def restore(self, request: RestoreRequest) -> str: ...
 
 
 def control_path(home: Path) -> Path:
+    """The path of the socket."""
     return home / "control.sock"
 
 
-async def serve_control(loop: Operated, path: Path) -> None:
-    """Listen until cancelled; leases go on without it."""
-    await serve_socket(path, lambda line: obey(loop, line), longest=_LONGEST, seconds=_SECONDS)
+async def serve_control(loop: OperatedLoop, path: Path) -> None:
+    """Answer requests until cancelled. When this fails, leases go on without it."""
+    await serve_socket(path, lambda line: answer_request(loop, line), longest=_LONGEST, seconds=_LIMIT_S)
 
 
-async def obey(loop: Operated, line: bytes) -> dict[str, Any]:
-    """The answer to one request; whatever it says, it never raises."""
+async def answer_request(loop: OperatedLoop, line: bytes) -> dict[str, Any]:
+    """Carry out one request and return the answer. Never raises, whatever the line is."""
     try:
-        request = json.loads(line)
-        word = Word(request["word"])
-        lease = _lease(request["lease"]) if request.get("lease") else None
-        wish = _wish(request, lease) if lease and word is Word.RESTORE else None
+        fields = json.loads(line)
+        kind = OperatorRequest(fields["word"])
+        lease = _lease(fields["lease"]) if fields.get("lease") else None
+        restore = _restore_request(fields, lease) if lease and kind is OperatorRequest.RESTORE else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {"ok": False, "text": "this is no request that this provider knows"}
+        return {"ok": False, "text": "this provider does not know this request"}
     try:
-        return await (_restore(loop, wish) if wish else _obey(loop, word, lease))
+        return await (_restore(loop, restore) if restore else _answer(loop, kind, lease))
     except ProviderError as error:
         return {"ok": False, "text": str(error)}
 
 
-def tell(path: Path, word: Word, lease: LeaseId | None = None, **more: object) -> dict[str, Any]:
-    """Say it and wait for the answer; `more` is what else the request says. Raises `ProviderUnreachable`."""
-    request = {"word": word.value} | ({"lease": str(lease)} if lease else {}) | more
-    return ask_provider(path, request, seconds=_SECONDS)
+def send_request(path: Path, kind: OperatorRequest, lease: LeaseId | None = None, **more: object) -> dict[str, Any]:
+    """Send a request to the provider at `path` and return its answer. `more`: other fields of the request. Raises
+    `ProviderUnreachable`.
+    """
+    fields = {"word": kind.value} | ({"lease": str(lease)} if lease else {}) | more
+    return ask_provider(path, fields, seconds=_LIMIT_S)
 
 
-async def _obey(loop: Operated, word: Word, lease: LeaseId | None) -> dict[str, Any]:
-    if word is Word.STANDING:
-        return _standing(loop)
-    if word is Word.VOLUMES:
+async def _answer(loop: OperatedLoop, kind: OperatorRequest, lease: LeaseId | None) -> dict[str, Any]:
+    if kind is OperatorRequest.WAITING:
+        return _waiting(loop)
+    if kind is OperatorRequest.VOLUMES:
         return {"ok": True, "text": "", "volumes": loop.quarantined}
-    if word is Word.RELEASE_BRAKE:
-        released = loop.release_brake()
-        text = f"{len(released)} leases go now" if released else "the brake holds nothing"
-        text += await _unwritten(loop)
-        return {"ok": True, "text": text, "leases": [str(each) for each in released]}
+    if kind is OperatorRequest.RELEASE_BRAKE:
+        return await _release_brake(loop)
     if lease is None:
-        return {"ok": False, "text": f"{word} needs a lease"}
-    _log.warning("lifecycle.operator_request", request=word.value, lease=str(lease))
-    if word is Word.CLOSE:
+        return {"ok": False, "text": f"{kind} needs a lease"}
+    _log.warning("lifecycle.operator_request", request=kind.value, lease=str(lease))
+    if kind is OperatorRequest.CLOSE:
         problem = loop.close(lease)
-        said = await _unwritten(loop)
+        note = await _not_written(loop)
     else:
-        problem = await (loop.recreate(lease) if word is Word.RECREATE else loop.retry(lease))
-        said = ""
-    return {"ok": not problem, "text": problem or f"{word}: {lease} is looked at now{said}"}
+        problem = await (loop.recreate(lease) if kind is OperatorRequest.RECREATE else loop.retry(lease))
+        note = ""
+    return {"ok": not problem, "text": problem or f"{kind}: {lease} is checked now{note}"}
 
 
-async def _unwritten(loop: Operated) -> str:
-    """A word is written down before it is answered, so that a restart does not forget it."""
-    return "" if await loop.remember() else "; it could not be written down, a restart forgets it"
+async def _release_brake(loop: OperatedLoop) -> dict[str, Any]:
+    released = loop.release_brake()
+    text = f"{len(released)} leases are removed now" if released else "the brake holds no lease"
+    return {"ok": True, "text": text + await _not_written(loop), "leases": [str(each) for each in released]}
 
 
-def _standing(loop: Operated) -> dict[str, Any]:
+async def _not_written(loop: OperatedLoop) -> str:
+    """Write the directive before the answer, so that a restart keeps it. Returns the warning when that failed."""
+    return "" if await loop.write_directives() else "; it could not be written to the database, a restart forgets it"
+
+
+def _waiting(loop: OperatedLoop) -> dict[str, Any]:
     return {
         "ok": True,
         "text": "",
@@ -128,22 +140,23 @@ def _standing(loop: Operated) -> dict[str, Any]:
     }
 
 
-async def _restore(loop: Operated, wish: Wish) -> dict[str, Any]:
-    _log.warning("lifecycle.operator_request", request=Word.RESTORE.value, lease=str(wish.lease), into=str(wish.into))
-    return {"ok": True, "text": await loop.restore(wish)}
+async def _restore(loop: OperatedLoop, request: RestoreRequest) -> dict[str, Any]:
+    kind, lease, into = OperatorRequest.RESTORE.value, str(request.lease), str(request.into)
+    _log.warning("lifecycle.operator_request", request=kind, lease=lease, into=into)
+    return {"ok": True, "text": await loop.restore(request)}
 
 
-def _wish(request: Mapping[str, Any], lease: LeaseId) -> Wish:
-    """Raises what `obey` expects of a request that is none. A flag counts only when it is `true` itself."""
-    only = request.get("only") or []
+def _restore_request(fields: Mapping[str, Any], lease: LeaseId) -> RestoreRequest:
+    """Raises what `answer_request` expects of a malformed request. A flag counts only when it is `true` itself."""
+    only = fields.get("only") or []
     if not isinstance(only, list) or not all(isinstance(name, str) for name in only):
         raise TypeError("only")
-    return Wish(
+    return RestoreRequest(
         lease=lease,
-        into=_lease(request["into"]) if request.get("into") else lease,
+        into=_lease(fields["into"]) if fields.get("into") else lease,
         only=tuple(only),
-        force_owner=request.get("force_owner") is True,
-        swap=request.get("swap") is True,
+        force_owner=fields.get("force_owner") is True,
+        swap=fields.get("swap") is True,
     )
 
 

@@ -1,4 +1,7 @@
-"""The lease loop: from what happens to which lease is looked at; one look at a time a lease, many leases at once."""
+"""The lease loop: events, watches and timers name leases, and each named lease is checked.
+
+A lease has one check at a time; many leases are checked at once.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from lease.ids import LeaseId
 from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
 from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED, lease_id
 from provider.errors import ClusterError
+from provider.lifecycle.cluster_lists import list_cluster
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
-from provider.lifecycle.survey import take_survey
 from provider.lifecycle.volume_restore import restore_volumes
 from provider.lifecycle.watches import Watcher, watched
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import Block
-from provider.volumes.restore import Wish
-from provider.volumes.words import volume_document
+from provider.volumes.restore import RestoreRequest
+from provider.volumes.texts import volume_document
 from provider.waits import wait_for_event
 
 __all__ = ["LeaseLoop"]
@@ -36,7 +39,7 @@ _log = structlog.get_logger(__name__)
 class LeaseLoop:
     """`await loop.run()` until cancelled. Cancelling removes nothing: what runs keeps running.
 
-    Everything is looked at when it starts, every `resync_s`, and when the bus dropped events or blocks were missed; a
+    Every lease is checked at the start, every `resync_s`, and when the bus dropped events or blocks were missed. A
     source that cannot be read is asked again after ten seconds.
     """
 
@@ -50,13 +53,13 @@ class LeaseLoop:
         self._watcher = Watcher(
             parts.cluster,
             records=config.records,
-            look=self._noticed,
+            check=self._cluster_changed,
             drift_of=self._drift_of,
             metallb=config.metallb_namespace,
         )
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()
-        self._since: set[LeaseId] | None = None
+        self._changed_since: set[LeaseId] | None = None
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
@@ -64,104 +67,103 @@ class LeaseLoop:
 
     @property
     def unknown_stacks(self) -> tuple[str, ...]:
-        """Stacks in the backend that belong to no lease anybody knows; an operator decides about them."""
+        """Stacks in the backend that belong to no known lease; an operator decides about them."""
         return self._unknown_stacks
 
     @property
     def braked(self) -> frozenset[LeaseId]:
-        """Leases that are proven closed, and kept because too many were to go at once without a word of the chain."""
+        """Leases that are proven closed and that the teardown brake holds."""
         return self._reconciler.memories.held()
 
     def release_brake(self) -> tuple[LeaseId, ...]:
-        """An operator's word: what the brake holds is removed. Returns these leases."""
+        """Remove the leases that the brake holds, at an operator's request. Returns them."""
         released = self._reconciler.release_brake()
         for lease in released:
-            self._look(lease, 0.0)
+            self._queue_check(lease, 0.0)
         return released
 
     @property
     def suspects(self) -> Mapping[LeaseId, str]:
-        """Leases that look closed without proof; only an operator's word removes them."""
+        """Leases that look closed without proof, and why. Only an operator's request removes them."""
         return self._reconciler.memories.suspects()
 
     def close(self, lease: LeaseId) -> str:
-        """An operator's word: this suspect has ended. Why not, empty when it goes now."""
+        """Remove a suspect, because an operator says that it has ended. Returns why it is not removed, else nothing."""
         if not self._reconciler.call_closed(lease):
-            return f"{lease} does not look closed; the chain's own word ends it"
-        self._look(lease, 0.0)
+            return f"{lease} does not look closed; only the chain ends it"
+        self._queue_check(lease, 0.0)
         return ""
 
     async def recreate(self, lease: LeaseId) -> str:
-        """An operator's word: what other code made is made anew, pods too. Why not, empty when it is done now."""
+        """Make anew what another builder made, pods too, at an operator's request. Returns why not, else nothing."""
         if not await self._reconciler.recreate(lease):
             return f"nothing was applied for {lease} yet"
-        self.look(lease)
+        self.check(lease)
         return ""
 
     async def retry(self, lease: LeaseId) -> str:
-        """An operator's word: try the refused version again."""
+        """Try the refused version again, at an operator's request. Returns nothing: it is always done."""
         await self._reconciler.retry_refused(lease)
-        self.look(lease)
+        self.check(lease)
         return ""
 
     @property
     def quarantined(self) -> list[dict[str, Any]]:
-        """Volumes that outlived their lease, as `volumes.words.volume_document` tells of each."""
+        """A `volumes.texts.volume_document` for each volume that outlived its lease."""
         quarantine = self._reconciler.quarantine
         return [volume_document(volume, quarantine.problem(volume)) for volume in quarantine.volumes]
 
-    async def restore(self, wish: Wish) -> str:
-        """An operator's word: see `restoring.restore_volumes`. What was done, in a line; raises `NotRestored`."""
+    async def restore(self, request: RestoreRequest) -> str:
+        """Do `volume_restore.restore_volumes` at an operator's request. Returns what was done; raises `NotRestored`."""
         into, done = await restore_volumes(
-            self._parts, wish, statuses=self.statuses, quarantine=self._reconciler.quarantine, clock=self._clock
+            self._parts, request, statuses=self.statuses, quarantine=self._reconciler.quarantine, clock=self._clock
         )
-        for lease in {wish.lease, into}:
-            self.look(lease)
+        for lease in {request.lease, into}:
+            self.check(lease)
         return done
 
-    async def remember(self) -> bool:
-        """Whether operators' words and the brake would outlive a restart now."""
+    async def write_directives(self) -> bool:
+        """Write the directives. Returns whether they would outlive a restart now."""
         return await self._reconciler.record.write()
 
-    def look(self, lease: LeaseId) -> None:
-        """Look at this lease as soon as possible. Another provider's lease is none of our business."""
-        if lease.provider == self._parts.config.provider:
-            self._look(lease, 0.0)
+    def check(self, lease: LeaseId) -> None:
+        """Check this lease as soon as possible. Another provider's lease is ignored."""
+        self._queue_check(lease, 0.0)
 
     async def run(self) -> None:
-        """Subscribes before it looks for leases, so that nothing falls between."""
+        """Run until cancelled. Subscribes before it searches for leases, so that no event is lost in between."""
         topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
         async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
-            self._watcher.hold()
+            self._watcher.pause()
             await self._reconciler.record.restore()
             group.create_task(self._resync())
             config = self._parts.config
             for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges)):
                 group.create_task(self._watcher.follow(kind))
-            group.create_task(self._reconciler.quarantine.run(self.look))
+            group.create_task(self._reconciler.quarantine.run(self.check))
             for _ in range(self._parts.config.concurrency):
                 group.create_task(self._work())
             async for event in events:
-                self._heed(event)
+                self._handle(event)
 
-    def _heed(self, event: object) -> None:
+    def _handle(self, event: object) -> None:
         match event:
             case LeaseId():
                 self._reconciler.fresh(event)
-                self.look(event)
+                self.check(event)
             case Block():
                 if event.missed_from:
                     self._all.set()
                 self._reconciler.judge.saw(event.height)
-                self._hear(event)
+                self._handle_events(event)
                 for lease in self._reconciler.unproven():
-                    self._look(lease, 0.0)
+                    self._queue_check(lease, 0.0)
             case Overflow():
                 self._all.set()
 
-    def _hear(self, block: Block) -> None:
-        """Check each lease of ours that an event says was closed or begins its notice. The brake lets every closed
-        one go, however many they are.
+    def _handle_events(self, block: Block) -> None:
+        """Check each lease of this provider that a block closes, or whose notice begins in it. The brake lets all
+        announced closures go, however many they are.
         """
         for event in block.events:
             lease = lease_id(event) if event.type in (LEASE_CLOSED, LEASE_RECLAIM_STARTED) else None
@@ -170,32 +172,32 @@ class LeaseLoop:
             if event.type == LEASE_CLOSED:
                 self._reconciler.announce_end(lease)
             self._reconciler.fresh(lease)
-            self.look(lease)
+            self.check(lease)
 
     def _drift_of(self, lease: LeaseId) -> Drift | None:
         memory = self._reconciler.memories.get(lease)
         return memory.drift if memory is not None else None
 
-    def _noticed(self, lease: LeaseId, after: float) -> None:
-        """Something moved in the cluster. A lease that waits to be tried again keeps waiting: what moved may be the
-        traces of its own failed tries.
+    def _cluster_changed(self, lease: LeaseId, after: float) -> None:
+        """An object of the lease changed. A lease that waits for another try keeps waiting: the change may come from
+        its own failed tries.
         """
         status = self.statuses.get(lease)
         if status is None or not status.attempts:
-            self._look(lease, after)
+            self._queue_check(lease, after)
 
-    def _look(self, lease: LeaseId, after: float, *, happened: bool = True) -> None:
+    def _queue_check(self, lease: LeaseId, after: float, *, changed: bool = True) -> None:
         if lease.provider == self._parts.config.provider:
-            if happened:
-                self._happened(lease)
+            if changed:
+                self._changed(lease)
             self._watcher.know(lease)
             self._queue.add(lease, after=after)
 
     async def _work(self) -> None:
         while True:
             lease = await self._queue.take()
-            if self._since is not None:
-                self._happened(lease)
+            if self._changed_since is not None:
+                self._changed(lease)
             try:
                 outcome = await self._reconciler.reconcile(lease)
             finally:
@@ -208,16 +210,16 @@ class LeaseLoop:
 
     async def _resync(self) -> None:
         while True:
-            complete = await self._look_at_all()
+            complete = await self._check_all()
             await self._remove_unused_pools()
             await self._rest(self._parts.config.resync_s if complete else _INCOMPLETE_S)
 
-    async def _look_at_all(self) -> bool:
-        """Whether every source could be read."""
-        await self._survey()
+    async def _check_all(self) -> bool:
+        """Queue a check of every lease that can be found. Returns whether every source could be read."""
+        await self._list_cluster()
         found = await find_leases(self._chain, self._parts.cluster, self._parts.engine, config=self._parts.config)
         for lease in sorted(found.leases):
-            self._look(lease, 0.0, happened=False)
+            self._queue_check(lease, 0.0, changed=False)
         self._unknown_stacks = found.unknown_stacks
         self._reconciler.brake.knows(len(found.leases) - found.only_volumes)
         if not found.problems:
@@ -228,8 +230,8 @@ class LeaseLoop:
         return not found.problems
 
     async def _remove_unused_pools(self) -> None:
-        """Whoever gives an address back removes its pool, and does not come again when that met a conflict, an error
-        or a crash: the claim that led to the pool is gone.
+        """The check that gives an address back removes its pool, but only once: after a conflict, an error or a crash
+        the claim that led to the pool is gone, and nothing else names the pool.
         """
         try:
             removed = await self._parts.claims.remove_unused_pools()
@@ -239,22 +241,22 @@ class LeaseLoop:
         if removed:
             _log.info("lifecycle.unused_pools_removed", removed=removed)
 
-    async def _survey(self) -> None:
-        """What happened to a lease while the lists were read makes its part of them old."""
-        self._since = set()
-        survey = await take_survey(self._parts.cluster, self._parts.config)
-        for lease in self._since | self._queue.busy:
-            survey.drop(lease)
-        self._since, self._reconciler.survey = None, survey
-        self._watcher.surveyed(survey.knows)
+    async def _list_cluster(self) -> None:
+        """Read the lists of all objects. The part of a lease that changed while they were read is not used."""
+        self._changed_since = set()
+        lists = await list_cluster(self._parts.cluster, self._parts.config)
+        for lease in self._changed_since | self._queue.busy:
+            lists.drop(lease)
+        self._changed_since, self._reconciler.lists = None, lists
+        self._watcher.resume(lists.knows)
 
-    def _happened(self, lease: LeaseId) -> None:
-        if self._since is not None:
-            self._since.add(lease)
-        if self._reconciler.survey is not None:
-            self._reconciler.survey.drop(lease)
+    def _changed(self, lease: LeaseId) -> None:
+        if self._changed_since is not None:
+            self._changed_since.add(lease)
+        if self._reconciler.lists is not None:
+            self._reconciler.lists.drop(lease)
 
     async def _rest(self, seconds: float) -> None:
-        """Until the time is over or something asks for everything."""
+        """Wait until the time is over or something asks for a check of all leases."""
         await wait_for_event(self._all, clock=self._clock, seconds=seconds)
         self._all.clear()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lease.ids import LeaseId, OrderId
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.spec_maker import SpecMaker
 from provider.lifecycle.state import STACK_RESULT, Outcome, StackReport
 from provider.protocols import Bus, Cluster, StackEngine
@@ -26,10 +26,10 @@ class Parts:
     engine: StackEngine
     bus: Bus
     config: LifecycleConfig
-    claims: Claims
+    claims: LeaseClaims
     specs: SpecMaker
     release: Callable[[OrderId], object]
-    tell: Callable[[LeaseId, Outcome], None] = field(default=lambda lease, outcome: None)
+    show: Callable[[LeaseId, Outcome], None] = field(default=lambda lease, outcome: None)
 
     def report(self, lease: LeaseId, result: StackResult) -> StackResult:
         """Publish what the engine did, then hand it on."""

@@ -18,6 +18,7 @@ from provider.chain.messages import CloseReason
 from provider.claims.addresses import AddressesExhaustedError
 from provider.claims.hostnames import HostnameRefusedError
 from provider.errors import ChainError, ClusterError
+from provider.lifecycle.cluster_lists import ClusterLists
 from provider.lifecycle.directives import DirectiveStore, NoDirectiveStore
 from provider.lifecycle.ending.brake import Brake, Clearance
 from provider.lifecycle.ending.close_request import request_close
@@ -30,7 +31,6 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
-from provider.lifecycle.survey import Survey
 from provider.protocols import Chain, Clock
 from provider.protocols.cluster import SECRET
 from provider.records.applied import applied_name, read_applied
@@ -65,12 +65,12 @@ class Reconciler:
         self.record = RestartRecord(directives or NoDirectiveStore(), self.memories, self.brake, clock=clock)
         seconds = config.volume_quarantine_s
         self.quarantine = Quarantine(parts.cluster, clock, provider=config.provider, duration_s=seconds)
-        self._parts = replace(parts, tell=self._show)
+        self._parts = replace(parts, show=self._show)
         self._chain = chain
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
-        self.survey: Survey | None = None
-        """Used for leases to which nothing has happened since it was taken."""
+        self.lists: ClusterLists | None = None
+        """Used for leases to which nothing has happened since the lists were read."""
 
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
@@ -167,7 +167,7 @@ class Reconciler:
         return await only_volumes(self._parts, lease, self.quarantine, kept_before=before)
 
     async def _serve(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
-        outcome = await self.survey.look(self._parts, lease, memory.drift) if self.survey is not None else None
+        outcome = await self.lists.check(self._parts, lease, memory.drift) if self.lists is not None else None
         outcome = outcome or await serve(self._parts, lease, memory.drift)
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
             return await self._wait(lease, memory, outcome)

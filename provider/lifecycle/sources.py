@@ -24,14 +24,14 @@ from provider.protocols.cluster import (
 )
 from provider.records.applied import APPLIED_LABEL
 
-__all__ = ["Found", "find_leases"]
+__all__ = ["FoundLeases", "find_leases"]
 
 _ALIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
 _ENDED = (LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS)
 
 
 @dataclass(slots=True)
-class Found:
+class FoundLeases:
     """`problems`: sources that could not be read; what they would have named is looked at next time.
 
     `unknown_stacks`: stacks of no lease of this provider that anybody knows. They are reported, never touched.
@@ -44,9 +44,9 @@ class Found:
     """How many of `leases` have nothing but volumes in quarantine."""
 
 
-async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> Found:
+async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> FoundLeases:
     """Ask every source; one that fails costs only what it alone knows."""
-    found = Found()
+    found = FoundLeases()
     await _add(found, _on_chain(chain, config.provider, _ALIVE))
     for kind, namespace, labels in (
         (MANIFEST, config.records, None),
@@ -64,7 +64,7 @@ async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, co
     return found
 
 
-async def _add(found: Found, source: Awaitable[Sequence[LeaseId]]) -> None:
+async def _add(found: FoundLeases, source: Awaitable[Sequence[LeaseId]]) -> None:
     try:
         found.leases.update(await source)
     except (ChainError, ClusterError) as error:
@@ -82,7 +82,7 @@ async def _in_cluster(
     return [lease for obj in objects if (lease := lease_of(obj)) is not None]
 
 
-async def _from_stacks(found: Found, chain: Chain, engine: StackEngine, provider: str) -> None:
+async def _from_stacks(found: FoundLeases, chain: Chain, engine: StackEngine, provider: str) -> None:
     """A stack's name is a hash: only a lease that is known from elsewhere can be recognised in it.
 
     The chain's ended leases are asked for only when a stack is left over that nothing else explains.

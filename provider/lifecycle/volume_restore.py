@@ -1,4 +1,4 @@
-"""An operator's word: the volumes of a lease that has ended go to another one (which, and may they?)."""
+"""The choice of the lease that gets the volumes of a lease that has ended, at an operator's request."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from lease.errors import SpecRefused
 from lease.ids import LeaseId
-from provider.lifecycle.observation import observe
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.lifecycle.stored_lease import read_stored_lease
 from provider.protocols import Clock
 from provider.volumes.quarantine import Quarantine
-from provider.volumes.restore import NotRestored, Wish, claims_of, restore
+from provider.volumes.restore import NotRestored, RestoreRequest, claims_of, restore
 
 __all__ = ["restore_volumes", "target_of"]
 
@@ -22,25 +22,33 @@ _NOT_ALIVE = (Phase.UNKNOWN, Phase.CLOSING, Phase.QUARANTINED, Phase.CLOSED)
 
 
 async def restore_volumes(
-    parts: Parts, wish: Wish, *, statuses: Mapping[LeaseId, LeaseStatus], quarantine: Quarantine, clock: Clock
+    parts: Parts,
+    request: RestoreRequest,
+    *,
+    statuses: Mapping[LeaseId, LeaseStatus],
+    quarantine: Quarantine,
+    clock: Clock,
 ) -> tuple[LeaseId, str]:
-    """The lease that gets them, and what was done in a line. `wish.into` equal to `wish.lease` leaves the choice to us.
+    """Give the volumes away. Returns the lease that gets them, and what was done in one line. The provider chooses the
+    lease when `request.into` equals `request.lease`.
 
     Raises `NotRestored` with what to do instead, `ClusterError`, and `BadRecordError`.
     """
-    wish = replace(wish, into=target_of(wish, statuses))
-    wanted = await _wanted(parts, wish.into)
-    return wish.into, await restore(parts.cluster, wish, wanted=wanted, quarantine=quarantine, clock=clock)
+    request = replace(request, into=target_of(request, statuses))
+    wanted = await _wanted(parts, request.into)
+    return request.into, await restore(parts.cluster, request, wanted=wanted, quarantine=quarantine, clock=clock)
 
 
-def target_of(wish: Wish, statuses: Mapping[LeaseId, LeaseStatus]) -> LeaseId:
-    """A lease that is alive: the one that is named, the volume's own, or the tenant's only one."""
+def target_of(request: RestoreRequest, statuses: Mapping[LeaseId, LeaseStatus]) -> LeaseId:
+    """The lease that gets the volumes: the named one, the volumes' own, or the tenant's only one. It must be alive.
+    Raises `NotRestored`.
+    """
     alive = sorted(lease for lease, status in statuses.items() if status.phase not in _NOT_ALIVE)
-    if wish.into in alive:
-        return wish.into
-    if wish.into != wish.lease:
-        raise NotRestored(f"{wish.into} does not run here: only a lease that the chain calls alive gets volumes")
-    own = [lease for lease in alive if lease.owner == wish.lease.owner]
+    if request.into in alive:
+        return request.into
+    if request.into != request.lease:
+        raise NotRestored(f"{request.into} does not run here: only a lease that the chain calls alive gets volumes")
+    own = [lease for lease in alive if lease.owner == request.lease.owner]
     if len(own) != 1:
         raise NotRestored(f"name the lease that gets the volumes with --into; {_listed(own)} of this tenant")
     return own[0]
@@ -51,8 +59,8 @@ def _listed(leases: Sequence[LeaseId]) -> str:
 
 
 async def _wanted(parts: Parts, lease: LeaseId) -> dict[str, dict[str, Any]] | None:
-    """The claims that its StatefulSets make, None while the tenant has not said what it is to run."""
-    seen = await observe(parts.cluster, lease, records=parts.config.records)
+    """The claims of volumes that the lease's StatefulSets make, None while its manifest is not known."""
+    seen = await read_stored_lease(parts.cluster, lease, records=parts.config.records)
     if seen.applied.spec is not None:
         return claims_of(seen.applied.spec)
     if seen.manifest is None:

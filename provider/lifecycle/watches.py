@@ -1,4 +1,4 @@
-"""What happens in the cluster, turned into "look at this lease" and nothing more (docs/architecture.md §2)."""
+"""Watches of the cluster: each event that matters becomes "check this lease" (docs/architecture.md §2)."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 _POOLS = (IP_ADDRESS_POOL, L2_ADVERTISEMENT)
 _log = structlog.get_logger(__name__)
 _SETTLE_S = 0.3
-"""Workload status comes in bursts; one look at their end is enough."""
+"""The status of workloads changes in bursts; one check at the end of a burst is enough."""
 
 
 def watched(*, gateway_api: bool, addresses: bool = False) -> tuple[Kind, ...]:
-    """Every kind to follow; `addresses`: some can be leased, so MetalLB is there. Pods tell of health only: whoever
-    moves or ends one is no drift.
+    """Every kind to watch. `addresses`: some can be leased, so MetalLB is installed. Pods are watched for health only:
+    a pod that is moved or ended is no drift.
     """
     routes = (HTTP_ROUTE,) if gateway_api else ()
     return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes, *(_POOLS if addresses else ()))
 
 
 class Watcher:
-    """Calls `look(lease, after)`. Remembers the holder of each claim (the old holder must let go), which workloads were
-    ready, the trouble of each pod and what every object said. `drift_of`: what is known of a lease's drift, None when
-    nothing is.
+    """Calls `check(lease, after)`. Remembers the holder of each claim (the old holder must let go), which workloads
+    were ready, the trouble of each pod and what every object said. `drift_of`: what is known of a lease's drift, None
+    when nothing is.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Watcher:
         cluster: Cluster,
         *,
         records: str,
-        look: Callable[[LeaseId, float], None],
+        check: Callable[[LeaseId, float], None],
         drift_of: Callable[[LeaseId], Drift | None] = lambda lease: None,
         metallb: str = "metallb-system",
     ) -> None:
@@ -66,46 +66,48 @@ class Watcher:
         self._metallb = metallb
         self._users: dict[str, tuple[str, LeaseId]] = {}
         self._records = records
-        self._look = look
+        self._queue_check = check
         self._drift_of = drift_of
         self._digests = Digests()
         self._by_namespace: dict[str, LeaseId] = {}
         self._holders: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
-        self._ailing: dict[str, Trouble] = {}
-        self._surveyed = asyncio.Event()
-        self._surveyed.set()
+        self._troubles: dict[str, Trouble] = {}
+        self._running = asyncio.Event()
+        self._running.set()
         self._known: Callable[[WatchEvent], bool] = lambda event: False
         self._quiet = False
 
-    def hold(self) -> None:
-        """Heed nothing until `surveyed`."""
-        self._surveyed.clear()
+    def pause(self) -> None:
+        """Handle no event until `resume`."""
+        self._running.clear()
 
-    def surveyed(self, known: Callable[[WatchEvent], bool]) -> None:
-        """Every object was listed: a watch that begins with the same ones tells no news."""
+    def resume(self, known: Callable[[WatchEvent], bool]) -> None:
+        """Every object was listed: a watch that begins with the same version of an object (`known`) brings no news."""
         self._known = known
-        self._surveyed.set()
+        self._running.set()
 
     def know(self, lease: LeaseId) -> None:
-        """Objects carry their namespace, not their lease: only known leases are recognised in it."""
+        """Recognise the objects of this lease: an object has a namespace, and only for known leases that leads
+        to one.
+        """
         self._by_namespace[namespace_name(lease)] = lease
 
     def forget(self, lease: LeaseId) -> None:
         self._by_namespace.pop(namespace_name(lease), None)
 
     async def follow(self, kind: Kind) -> None:
-        """Watch one kind, for ever."""
+        """Watch one kind until cancelled."""
         place = self._records if kind in _RECORDS else self._metallb if kind in _POOLS else None
         async for event in self._cluster.watch(kind, namespace=place, labels=None if place else MANAGED):
-            await self._surveyed.wait()
+            await self._running.wait()
             try:
                 self._quiet = event.type == "ADDED" and self._known(event)
-                self._heed(kind, event)
+                self._handle(kind, event)
             except (KeyError, TypeError, ValueError, AttributeError):
                 _log.exception("lifecycle.object_unreadable", kind=kind.kind)
 
-    def _heed(self, kind: Kind, event: WatchEvent) -> None:
+    def _handle(self, kind: Kind, event: WatchEvent) -> None:
         if kind in _RECORDS:
             self._claim(kind, event)
             if kind is PROVIDER_LEASED_IP:
@@ -123,7 +125,7 @@ class Watcher:
 
     def _ask(self, lease: LeaseId, after: float) -> None:
         if not self._quiet:
-            self._look(lease, after)
+            self._queue_check(lease, after)
 
     def _claim(self, kind: Kind, event: WatchEvent) -> None:
         lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
@@ -131,7 +133,7 @@ class Watcher:
         if lease is not None and event.type != "DELETED":
             self._holders[key] = lease
         if event.type == "DELETED" and lease not in self._by_namespace.values():
-            return  # the last traces of a lease that has ended
+            return  # the last objects of a lease that has ended
         for concerned in {before, lease} - {None}:
             self._ask(concerned, 0.0)  # type: ignore[arg-type]
 
@@ -155,7 +157,7 @@ class Watcher:
         self._ask(lease, _SETTLE_S)
 
     def _user(self, event: WatchEvent) -> None:
-        """Which lease has its address from which pool; one pool serves all leases of a sharing key."""
+        """Note which lease has its address from which pool; one pool serves all leases of a sharing key."""
         name = event.object["metadata"]["name"]
         self._users.pop(name, None)
         claim = address_claims([event.object]).get(name)
@@ -163,7 +165,7 @@ class Watcher:
             self._users[name] = (pool_name(claim.key), claim.lease)
 
     def _pool(self, event: WatchEvent) -> None:
-        """Somebody changed or deleted what addresses come from: all leases that use it are compared."""
+        """Somebody changed or deleted a pool of addresses: all leases that use it are compared."""
         if self._quiet:
             self._digests.listed(event.object)
         elif self._digests.note(event) is Change.CHANGED:
@@ -172,7 +174,9 @@ class Watcher:
                 self._compare_again(lease)
 
     def _workload(self, event: WatchEvent) -> None:
-        """Only a change of "is it there, is it ready" is worth a look; a crash loop's every step is not."""
+        """Check the lease when the workload appears, goes, becomes ready or stops being ready; the steps of a crash
+        loop are not worth a check.
+        """
         lease, key = self._lease_of(event), _key(event)
         before = self._ready.pop(key, None)
         if event.type != "DELETED":
@@ -181,19 +185,21 @@ class Watcher:
             self._ask(lease, _SETTLE_S)
 
     def _pod(self, event: WatchEvent) -> None:
-        """Another kind of trouble is worth a look. That it is over shows in the workload."""
+        """Check the lease when the pod has another kind of trouble. The end of a trouble shows in the workload."""
         key, trouble = _key(event), pod_trouble(event.object)
-        before = self._ailing.pop(key, None)
+        before = self._troubles.pop(key, None)
         if event.type == "DELETED":
             return
         kind = trouble.kind if trouble is not None else before
         if kind is not None:
-            self._ailing[key] = kind
+            self._troubles[key] = kind
         if kind != before and (lease := self._lease_of(event)) is not None:
             self._ask(lease, _SETTLE_S)
 
     def _lease_of(self, event: WatchEvent) -> LeaseId | None:
-        """By the namespace it is in: whoever edits an object may have removed its labels."""
+        """The lease of the object's namespace, None when unknown. Labels do not count: an edit may have removed
+        them.
+        """
         meta = event.object["metadata"]
         return self._by_namespace.get(meta.get("namespace") or meta["name"])
 

@@ -114,18 +114,18 @@ class Quarantine:
         """Store a volume that was read before; `Conflict` when it has changed since, `ClusterError` otherwise."""
         await self._cluster.apply(obj)
 
-    async def run(self, look: Callable[[LeaseId], None]) -> None:
+    async def run(self, check: Callable[[LeaseId], None]) -> None:
         """Watch and do what is due, for ever. `look` is told whose volumes moved."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch(look))
+            group.create_task(self._watch(check))
             group.create_task(self._tend())
 
-    async def _watch(self, look: Callable[[LeaseId], None]) -> None:
+    async def _watch(self, check: Callable[[LeaseId], None]) -> None:
         while True:
             try:
                 found = await self._begin()
                 async for event in self._cluster.watch(PERSISTENT_VOLUME, labels=MANAGED, known=found):
-                    self._heard(event.object, gone=event.type == "DELETED", look=look)
+                    self._heard(event.object, gone=event.type == "DELETED", check=check)
             except ClusterError as error:
                 _log.warning("volumes.unreadable", problem=str(error))
             await self._clock.sleep(_AGAIN_S)
@@ -139,7 +139,7 @@ class Quarantine:
         self._changed.set()
         return found
 
-    def _heard(self, obj: dict[str, Any], *, gone: bool, look: Callable[[LeaseId], None]) -> None:
+    def _heard(self, obj: dict[str, Any], *, gone: bool, check: Callable[[LeaseId], None]) -> None:
         name = obj["metadata"]["name"]
         before = self._known.pop(name, None)
         volume = None if gone else self._own(obj)
@@ -148,7 +148,7 @@ class Quarantine:
         if volume != (before.volume if before else None):
             self._changed.set()
             for lease in {known.lease for known in (volume, before.volume if before else None) if known is not None}:
-                look(lease)
+                check(lease)
 
     def _own(self, obj: dict[str, Any]) -> KeptVolume | None:
         volume = _read(obj)

@@ -21,9 +21,9 @@ from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAI
 from provider.units import parse_quantity
 from provider.volumes.marks import KeptVolume, held, read_kept, rebound
 from provider.volumes.quarantine import Quarantine
-from provider.volumes.words import amount, when
+from provider.volumes.texts import amount, when
 
-__all__ = ["NotRestored", "Wish", "claims_of", "restore"]
+__all__ = ["NotRestored", "RestoreRequest", "claims_of", "restore"]
 
 _LEAST_S = 86400.0
 """How long a volume waits for its claim at least, when what was left of its time is less."""
@@ -35,7 +35,7 @@ class NotRestored(ProviderError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RestoreRequest:
     """`only`: names of claims or volumes, empty for all of the lease. `force_owner`: the data may go to another tenant.
     `swap`: a claim that has another volume by now gives that one up, which then is in quarantine itself.
     """
@@ -84,7 +84,7 @@ def claims_of(spec: LeaseSpec) -> dict[str, dict[str, Any]]:
 
 async def restore(
     cluster: Cluster,
-    wish: Wish,
+    request: RestoreRequest,
     *,
     wanted: Mapping[str, dict[str, Any]] | None,
     quarantine: Quarantine,
@@ -93,29 +93,29 @@ async def restore(
     """What was done, in a line. `wanted`: the claims of `wish.into` (see `claims_of`), None while its manifest is not
     known. Raises `NotRestored` and `ClusterError`.
     """
-    if wish.lease.provider != wish.into.provider:
-        raise NotRestored(f"{wish.lease} is another provider's lease: its volumes are not ours to give")
-    if wish.lease.owner != wish.into.owner and not wish.force_owner:
+    if request.lease.provider != request.into.provider:
+        raise NotRestored(f"{request.lease} is another provider's lease: its volumes are not ours to give")
+    if request.lease.owner != request.into.owner and not request.force_owner:
         raise NotRestored(
-            f"{wish.into} is another tenant's, and the data is {wish.lease.owner}'s: --force-owner gives it away"
+            f"{request.into} is another tenant's, and the data is {request.lease.owner}'s: --force-owner gives it away"
         )
-    plans = [await _plan(cluster, wish, kept, wanted=wanted) for kept in await _chosen(quarantine, wish)]
+    plans = [await _plan(cluster, request, kept, wanted=wanted) for kept in await _chosen(quarantine, request)]
     times = [plan.kept.until for plan in plans if math.isfinite(plan.kept.until)]
     until = max(clock.now() + max(_LEAST_S, quarantine.duration_s), *times)
     for plan in plans:
-        await _give(cluster, wish, plan, quarantine=quarantine, until=until)
+        await _give(cluster, request, plan, quarantine=quarantine, until=until)
     names = ", ".join(f"{plan.kept.claim} ({amount(plan.kept.size_bytes)})" for plan in plans)
-    return f"{wish.into} gets {names} when its claim is made; it waits until {when(until)}"
+    return f"{request.into} gets {names} when its claim is made; it waits until {when(until)}"
 
 
-async def _chosen(quarantine: Quarantine, wish: Wish) -> Sequence[KeptVolume]:
-    volumes = await quarantine.left(wish.lease)
+async def _chosen(quarantine: Quarantine, request: RestoreRequest) -> Sequence[KeptVolume]:
+    volumes = await quarantine.left(request.lease)
     if not volumes:
-        raise NotRestored(f"no volume of {wish.lease} is in quarantine: `lessor lease volumes` lists what is")
+        raise NotRestored(f"no volume of {request.lease} is in quarantine: `lessor lease volumes` lists what is")
     known = {name for volume in volumes for name in (volume.claim, volume.name)}
-    if unknown := sorted(set(wish.only) - known):
-        raise NotRestored(f"{wish.lease} has no volume {', '.join(unknown)}; it has {', '.join(sorted(known))}")
-    chosen = [volume for volume in volumes if not wish.only or {volume.claim, volume.name} & set(wish.only)]
+    if unknown := sorted(set(request.only) - known):
+        raise NotRestored(f"{request.lease} has no volume {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+    chosen = [volume for volume in volumes if not request.only or {volume.claim, volume.name} & set(request.only)]
     claims = [volume.claim for volume in chosen]
     if twice := sorted({claim for claim in claims if claims.count(claim) > 1}):
         raise NotRestored(f"several volumes were claim {twice[0]}: name the volume that you mean with --only")
@@ -123,27 +123,27 @@ async def _chosen(quarantine: Quarantine, wish: Wish) -> Sequence[KeptVolume]:
 
 
 async def _plan(
-    cluster: Cluster, wish: Wish, kept: KeptVolume, *, wanted: Mapping[str, dict[str, Any]] | None
+    cluster: Cluster, request: RestoreRequest, kept: KeptVolume, *, wanted: Mapping[str, dict[str, Any]] | None
 ) -> _Plan:
-    space = namespace_name(wish.into)
+    space = namespace_name(request.into)
     volume = await _readable(cluster, kept)
     claim = await cluster.get(PERSISTENT_VOLUME_CLAIM, kept.claim, namespace=space)
     spec = (claim or {}).get("spec") or (wanted or {}).get(kept.claim)
     if spec is None and wanted is not None:
         has = ", ".join(sorted(wanted)) or "no claim of a volume"
         raise NotRestored(
-            f"{wish.into} has no claim {kept.claim} but {has}: the service and the volume must be named as they were, "
-            "or leave it out with --only"
+            f"{request.into} has no claim {kept.claim} but {has}: the service and the volume must be named as they "
+            "were, or leave it out with --only"
         )
     asked = await _fits(cluster, kept, spec) if spec is not None else 0
     taken = str((claim or {}).get("spec", {}).get("volumeName") or "")
     if not taken or taken == kept.name:
-        return _Plan(kept, volume, anew=wish.swap and not taken)
-    if not wish.swap:
+        return _Plan(kept, volume, anew=request.swap and not taken)
+    if not request.swap:
         raise NotRestored(
-            f"claim {kept.claim} of {wish.into} has volume {taken} by now, and what was written there would be lost: "
-            "--swap puts that one into quarantine and restarts the service; or let the tenant open another deployment, "
-            "and restore before its manifest is sent"
+            f"claim {kept.claim} of {request.into} has volume {taken} by now, and what was written there would be "
+            "lost: --swap puts that one into quarantine and restarts the service; or let the tenant open another "
+            "deployment, and restore before its manifest is sent"
         )
     return _Plan(kept, volume, True, await cluster.get(PERSISTENT_VOLUME, taken), asked)
 
@@ -195,12 +195,14 @@ async def _default_class(cluster: Cluster) -> str:
     return ""
 
 
-async def _give(cluster: Cluster, wish: Wish, plan: _Plan, *, quarantine: Quarantine, until: float) -> None:
+async def _give(
+    cluster: Cluster, request: RestoreRequest, plan: _Plan, *, quarantine: Quarantine, until: float
+) -> None:
     """What the claim has now is safe before anything of it is touched."""
-    space, name = namespace_name(wish.into), plan.kept.claim
+    space, name = namespace_name(request.into), plan.kept.claim
     if plan.taken is not None:
-        await quarantine.write(held(plan.taken, wish.into, until=until, asked_bytes=plan.asked_bytes))
-    await quarantine.write(rebound(plan.volume, wish.into, namespace=space, claim=name, until=until))
+        await quarantine.write(held(plan.taken, request.into, until=until, asked_bytes=plan.asked_bytes))
+    await quarantine.write(rebound(plan.volume, request.into, namespace=space, claim=name, until=until))
     if plan.anew:
         await _free_claim(cluster, space, name)
 

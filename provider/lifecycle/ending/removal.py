@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from lease.ids import LeaseId, namespace_name
 from provider.kube.labels import MANAGED
-from provider.lifecycle.observation import NamespaceState, read_namespace
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.state import Outcome, Phase
+from provider.lifecycle.stored_lease import NamespaceState, read_namespace
 from provider.protocols.cluster import MANIFEST, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
 from provider.records.applied import applied_name
 from provider.volumes.marks import KeptVolume
 from provider.volumes.quarantine import Quarantine
-from provider.volumes.words import kept_words
+from provider.volumes.texts import kept_text
 
 __all__ = ["end", "only_volumes"]
 
@@ -57,7 +57,7 @@ def _ended(volumes: tuple[KeptVolume, ...], quarantine: Quarantine) -> Outcome:
     """The volumes are tended to elsewhere, and every change of one that is heard of asks for another look."""
     if not volumes:
         return Outcome(Phase.CLOSED)
-    return Outcome(Phase.QUARANTINED, kept_words(volumes, problem=quarantine.problem), again_in=_KEPT_S)
+    return Outcome(Phase.QUARANTINED, kept_text(volumes, problem=quarantine.problem), again_in=_KEPT_S)
 
 
 async def _destroy_stack(parts: Parts, lease: LeaseId) -> str:

@@ -10,16 +10,16 @@ from dataclasses import replace
 from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
-from provider.lifecycle.claims import Claimed
 from provider.lifecycle.drift import Drift
-from provider.lifecycle.observation import NamespaceState, Observed, observe
+from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried
 from provider.lifecycle.serving.upkeep import keep_up
-from provider.lifecycle.serving.view import Look, same
+from provider.lifecycle.serving.view import LeaseView, same
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Outcome, Phase
+from provider.lifecycle.stored_lease import NamespaceState, StoredLease, read_stored_lease
 from provider.protocols import Cluster
 from provider.records.applied import Applied, applied_object
 from provider.records.manifests import ManifestRecord
@@ -31,7 +31,7 @@ _TERMINATING_S = 2.0
 
 async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
     """One look at a living lease, doing the one next thing. Raises what stands in the way of reading or claiming."""
-    seen = await observe(parts.cluster, lease, records=parts.config.records)
+    seen = await read_stored_lease(parts.cluster, lease, records=parts.config.records)
     if seen.manifest is None:
         return Outcome(Phase.WAITING_FOR_MANIFEST, "the tenant has not sent a manifest that was accepted")
     if seen.namespace is NamespaceState.TERMINATING:
@@ -39,12 +39,12 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
         reason = f"namespace {namespace_name(lease)} is terminating, its name is used again when it is gone{why}"
         return Outcome(Phase.BLOCKED, reason, again_in=_TERMINATING_S)
     newest = await _newest(parts, seen, seen.manifest)
-    look = Look(parts, lease, seen.manifest, seen.applied, newest, seen.namespace, drift)
-    if look.target is None:
-        return Outcome(Phase.FAILED, look.refused)
-    if look.complete and seen.namespace is NamespaceState.ACTIVE:
-        return await keep_up(look, look.target)
-    return await update(look, look.target, repair="the namespace is gone" if look.complete else "")
+    view = LeaseView(parts, lease, seen.manifest, seen.applied, newest, seen.namespace, drift)
+    if view.target is None:
+        return Outcome(Phase.FAILED, view.refused)
+    if view.complete and seen.namespace is NamespaceState.ACTIVE:
+        return await keep_up(view, view.target)
+    return await update(view, view.target, repair="the namespace is gone" if view.complete else "")
 
 
 async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> None:
@@ -61,12 +61,12 @@ async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, record
     return applied.spec is not None
 
 
-async def _newest(parts: Parts, seen: Observed, record: ManifestRecord) -> Claimed:
+async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> ClaimedSpec:
     """The newest version with its claims; if nothing changed, that is found without claiming."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
     if unchanged and applied.spec is not None and await _still(parts, record, applied, applied.spec):
-        return Claimed(applied.spec, applied.withheld)
+        return ClaimedSpec(applied.spec, applied.withheld)
     claimed = await parts.claims.take(
         SpecInputs(record, applied.spec), parts.specs, sticky=applied.withheld if unchanged else frozenset()
     )
@@ -76,7 +76,7 @@ async def _newest(parts: Parts, seen: Observed, record: ManifestRecord) -> Claim
     return replace(claimed, spec=await carried(parts.cluster, claimed.spec, applied=applied.spec, again=again))
 
 
-def _unrecorded(seen: Observed) -> bool:
+def _unrecorded(seen: StoredLease) -> bool:
     """Whether what runs there, if anything does, was made by nobody knows whom."""
     return seen.applied == Applied() and seen.namespace is NamespaceState.ACTIVE
 

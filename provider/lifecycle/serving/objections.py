@@ -17,16 +17,16 @@ from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from policies.judge import judge
 from provider.kube.labels import MANAGED
-from provider.lifecycle.observation import NamespaceState
 from provider.lifecycle.serving.upgrade import outdated
-from provider.lifecycle.serving.view import Look
+from provider.lifecycle.serving.view import LeaseView
+from provider.lifecycle.stored_lease import NamespaceState
 from provider.protocols import Cluster
 from provider.protocols.cluster import STATEFUL_SET
 
 __all__ = ["objection"]
 
 
-async def objection(look: Look, spec: LeaseSpec) -> str:
+async def objection(view: LeaseView, spec: LeaseSpec) -> str:
     """Why `spec` may not be applied over what runs, in the tenant's words; empty when it may. Raises `ClusterError`."""
     try:
         wanted = lease_objects(spec)
@@ -35,20 +35,20 @@ async def objection(look: Look, spec: LeaseSpec) -> str:
     findings = [str(found) for found in judge(wanted) if found.mandatory]
     if findings:
         return "refused by policy: " + "; ".join(findings)
-    return "; ".join(map(str, refusals(compare(await _present(look, wanted), wanted))))
+    return "; ".join(map(str, refusals(compare(await _present(view, wanted), wanted))))
 
 
-async def _present(look: Look, wanted: Iterable[Object]) -> list[Object]:
+async def _present(view: LeaseView, wanted: Iterable[Object]) -> list[Object]:
     """What the last complete version made. When no record says so, what holds volumes is read from the cluster."""
-    applied = look.applied
+    applied = view.applied
     if applied.spec is not None and not outdated(applied.spec):
         try:
             return list(lease_objects(applied.spec))
         except BuildError:
             pass  # settings differ: it took what this one refuses
-    elif (applied.spec is None and applied.attempt is not None) or look.namespace is not NamespaceState.ACTIVE:
+    elif (applied.spec is None and applied.attempt is not None) or view.namespace is not NamespaceState.ACTIVE:
         return []
-    return await _holding_volumes(look.parts.cluster, look.newest.spec.namespace, wanted)
+    return await _holding_volumes(view.parts.cluster, view.newest.spec.namespace, wanted)
 
 
 async def _holding_volumes(cluster: Cluster, namespace: str, wanted: Iterable[Object]) -> list[Object]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lease.spec import LeaseSpec
-from provider.lifecycle.observation import NamespaceState
 from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
-from provider.lifecycle.serving.view import Look, same
+from provider.lifecycle.serving.view import LeaseView, same
 from provider.lifecycle.state import Outcome, Phase
+from provider.lifecycle.stored_lease import NamespaceState
 from provider.records.applied import Applied, Attempt
 from stacks.common import Priority, StackResult, cause_of, mask
 
@@ -23,55 +23,55 @@ __all__ = ["provider_fault", "update"]
 _UNREADY_S = 15.0
 
 
-async def update(look: Look, spec: LeaseSpec, *, repair: str = "") -> Outcome:
+async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outcome:
     """Make the stack `spec`. `repair` says why it must look at the cluster first: it believes in what is gone."""
-    if outdated(spec) and look.known:
-        spec = await as_found(look.parts.cluster, spec)
-    if reason := await _objection(look, spec):
-        return await _refuse(look, spec, reason, untouched=look.known)
-    if recalled := await _recall(look, spec):
+    if outdated(spec) and view.known:
+        spec = await as_found(view.parts.cluster, spec)
+    if reason := await _objection(view, spec):
+        return await _refuse(view, spec, reason, untouched=view.known)
+    if recalled := await _recall(view, spec):
         return recalled
-    begun = look.applied.spec is not None or look.applied.attempt is not None
-    await _begin(look, spec)
-    look.parts.tell(look.lease, Outcome(Phase.APPLYING, _doing(look, repair)))
-    if repair or (begun and look.namespace is NamespaceState.ABSENT):
-        refreshed = await _refresh(look, spec)
+    begun = view.applied.spec is not None or view.applied.attempt is not None
+    await _begin(view, spec)
+    view.parts.show(view.lease, Outcome(Phase.APPLYING, _doing(view, repair)))
+    if repair or (begun and view.namespace is NamespaceState.ABSENT):
+        refreshed = await _refresh(view, spec)
         if refreshed is not None and not refreshed.ok:
             return Outcome(Phase.APPLYING, mask(refreshed.error, spec), retry=True)
-    elif look.parts.config.preview_updates and look.applied.spec is not None:
-        look.parts.report(look.lease, await look.parts.engine.preview(spec))
-    result = look.parts.report(look.lease, await look.parts.engine.up(spec, priority=_priority(look, repair)))
-    return await _done(look, spec, opened=result.opened) if result.ok else await _failed(look, spec, result)
+    elif view.parts.config.preview_updates and view.applied.spec is not None:
+        view.parts.report(view.lease, await view.parts.engine.preview(spec))
+    result = view.parts.report(view.lease, await view.parts.engine.up(spec, priority=_priority(view, repair)))
+    return await _done(view, spec, opened=result.opened) if result.ok else await _failed(view, spec, result)
 
 
-async def _objection(look: Look, spec: LeaseSpec) -> str:
+async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
     """Only a version that is new to this lease is asked about: what was applied before may always be restored."""
-    if look.applied.spec is not None and same(spec, look.applied.spec):
+    if view.applied.spec is not None and same(spec, view.applied.spec):
         return ""
-    return mask(await objection(look, spec), spec)
+    return mask(await objection(view, spec), spec)
 
 
-def _priority(look: Look, repair: str) -> Priority:
+def _priority(view: LeaseView, repair: str) -> Priority:
     if repair:
         return Priority.REPAIR
-    return Priority.FIRST if look.applied.spec is None else Priority.UPDATE
+    return Priority.FIRST if view.applied.spec is None else Priority.UPDATE
 
 
-def _doing(look: Look, repair: str) -> str:
-    if look.refused:
-        return f"going back to the previous version: {look.refused}"
+def _doing(view: LeaseView, repair: str) -> str:
+    if view.refused:
+        return f"going back to the previous version: {view.refused}"
     if repair:
         return f"repairing: {repair}"
-    return "applying the first version" if look.applied.spec is None else "applying the newest version"
+    return "applying the first version" if view.applied.spec is None else "applying the newest version"
 
 
-async def _failed(look: Look, spec: LeaseSpec, result: StackResult) -> Outcome:
+async def _failed(view: LeaseView, spec: LeaseSpec, result: StackResult) -> Outcome:
     error = mask(result.error, spec) or "the engine gave no reason"
     if provider_fault(result):
         return Outcome(Phase.APPLYING, error, retry=True)
-    if look.applied.spec is not None and same(spec, look.applied.spec):
+    if view.applied.spec is not None and same(spec, view.applied.spec):
         return Outcome(Phase.UPDATE_FAILED, f"the previous version could not be restored: {error}", retry=True)
-    return await _refuse(look, spec, error, untouched=False)
+    return await _refuse(view, spec, error, untouched=False)
 
 
 def provider_fault(result: StackResult) -> bool:
@@ -82,51 +82,51 @@ def provider_fault(result: StackResult) -> bool:
     return cause is not None and cause.provider_fault
 
 
-async def _refuse(look: Look, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:
+async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:
     """Give this version up until the tenant sends another. `untouched`: what runs is still the one before, entirely."""
-    await look.write(replace(look.applied, attempt=Attempt(spec.content_hash(), reason, restored=untouched)))
-    return Outcome(Phase.FAILED if look.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
+    await view.write(replace(view.applied, attempt=Attempt(spec.content_hash(), reason, restored=untouched)))
+    return Outcome(Phase.FAILED if view.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
 
 
-async def _recall(look: Look, spec: LeaseSpec) -> Outcome | None:
+async def _recall(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
     """Let a stack whose state is lost take over what the last complete version made: nothing else would remove it.
 
     The attempt says so meanwhile: a stack that exists after a kill may have taken over only a part.
     """
-    before, attempt = look.applied.spec, look.applied.attempt
-    if before is None or same(spec, before) or look.namespace is not NamespaceState.ACTIVE:
+    before, attempt = view.applied.spec, view.applied.attempt
+    if before is None or same(spec, before) or view.namespace is not NamespaceState.ACTIVE:
         return None
     recalling = Attempt(before.content_hash())
-    if attempt != recalling and spec.namespace in await look.parts.engine.stacks():
+    if attempt != recalling and spec.namespace in await view.parts.engine.stacks():
         return None
-    await look.write(replace(look.applied, attempt=recalling))
-    before = await as_found(look.parts.cluster, before) if outdated(before) else before
-    result = look.parts.report(look.lease, await look.parts.engine.up(before))
+    await view.write(replace(view.applied, attempt=recalling))
+    before = await as_found(view.parts.cluster, before) if outdated(before) else before
+    result = view.parts.report(view.lease, await view.parts.engine.up(before))
     if not result.ok and provider_fault(result):
         return Outcome(Phase.APPLYING, mask(result.error, before), retry=True)
     return None
 
 
-async def _refresh(look: Look, spec: LeaseSpec) -> StackResult | None:
+async def _refresh(view: LeaseView, spec: LeaseSpec) -> StackResult | None:
     """None when there is no stack: its state is lost, and `up` adopts what runs."""
-    if spec.namespace not in await look.parts.engine.stacks():
+    if spec.namespace not in await view.parts.engine.stacks():
         return None
-    return look.parts.report(look.lease, await look.parts.engine.refresh(spec.namespace))
+    return view.parts.report(view.lease, await view.parts.engine.refresh(spec.namespace))
 
 
-async def _begin(look: Look, spec: LeaseSpec) -> None:
+async def _begin(view: LeaseView, spec: LeaseSpec) -> None:
     """Write down that the stack is about to differ from the record. A refusal being undone stays written down."""
-    attempt = Attempt(look.newest.spec.content_hash(), look.refused) if look.refused else Attempt(spec.content_hash())
-    if look.applied.attempt != attempt:
-        await look.write(replace(look.applied, attempt=attempt))
+    attempt = Attempt(view.newest.spec.content_hash(), view.refused) if view.refused else Attempt(spec.content_hash())
+    if view.applied.attempt != attempt:
+        await view.write(replace(view.applied, attempt=attempt))
 
 
-async def _done(look: Look, spec: LeaseSpec, *, opened: bool) -> Outcome:
-    if look.refused:
-        attempt = Attempt(look.newest.spec.content_hash(), look.refused, restored=True)
-        await look.write(replace(look.applied, attempt=attempt))
-        return Outcome(Phase.UPDATE_FAILED, look.refused, again_in=_UNREADY_S)
-    await look.write(Applied(spec, look.record.content_hash(), look.newest.withheld))
-    if look.namespace is NamespaceState.ABSENT or opened:
-        look.drift.strays = ()  # everything in the namespace is this stack's
+async def _done(view: LeaseView, spec: LeaseSpec, *, opened: bool) -> Outcome:
+    if view.refused:
+        attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
+        await view.write(replace(view.applied, attempt=attempt))
+        return Outcome(Phase.UPDATE_FAILED, view.refused, again_in=_UNREADY_S)
+    await view.write(Applied(spec, view.record.content_hash(), view.newest.withheld))
+    if view.namespace is NamespaceState.ABSENT or opened:
+        view.drift.strays = ()  # everything in the namespace is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

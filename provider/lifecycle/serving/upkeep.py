@@ -25,7 +25,7 @@ from provider.lifecycle.health.workloads import Health, check_health
 from provider.lifecycle.serving.rollouts import pending
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import outdated
-from provider.lifecycle.serving.view import Look
+from provider.lifecycle.serving.view import LeaseView
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols import Cluster
 from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
@@ -39,54 +39,54 @@ PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
 _log = structlog.get_logger(__name__)
 
 
-async def keep_up(look: Look, spec: LeaseSpec) -> Outcome:
+async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
     """Give back what the stack does not use, and check whether its objects are there and ready."""
-    attempt = look.applied.attempt
-    if (attempt is not None or look.applied.anew) and not look.refused:
-        await look.write(replace(look.applied, attempt=None, anew=False))
-    if not look.refused and not await look.parts.claims.match(spec):
-        await look.parts.claims.keep_only(spec)
-    strays = await _strays(look, spec)
-    drift = await _drift(look, spec)
-    if look.parts.config.repair_drift and look.drift.worth_repairing:
-        return await _repair(look, spec, drift)
-    health = await check_health(look.parts.cluster, spec)
-    if health.missing and look.parts.config.repair_drift:
-        return await update(look, spec, repair=f"{', '.join(health.missing)} missing")
+    attempt = view.applied.attempt
+    if (attempt is not None or view.applied.anew) and not view.refused:
+        await view.write(replace(view.applied, attempt=None, anew=False))
+    if not view.refused and not await view.parts.claims.match(spec):
+        await view.parts.claims.keep_only(spec)
+    strays = await _strays(view, spec)
+    drift = await _drift(view, spec)
+    if view.parts.config.repair_drift and view.drift.worth_repairing:
+        return await _repair(view, spec, drift)
+    health = await check_health(view.parts.cluster, spec)
+    if health.missing and view.parts.config.repair_drift:
+        return await update(view, spec, repair=f"{', '.join(health.missing)} missing")
     for pod in health.stuck:
-        await look.parts.cluster.delete(POD, pod, namespace=spec.namespace)
-    return _told(look, health, mask("; ".join((*drift, *strays)), spec))
+        await view.parts.cluster.delete(POD, pod, namespace=spec.namespace)
+    return _told(view, health, mask("; ".join((*drift, *strays)), spec))
 
 
-async def _strays(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
+async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
     """A text for each stray that stays; network policies among them are removed where drift is repaired."""
-    config = look.parts.config
+    config = view.parts.config
     if outdated(spec) or not config.repair_drift:
         return ()
-    if look.drift.strays is None:
-        look.drift.strays = await _remove_strays(look.parts.cluster, spec, gateway_api=config.gateway_api)
-    return look.drift.strays
+    if view.drift.strays is None:
+        view.drift.strays = await _remove_strays(view.parts.cluster, spec, gateway_api=config.gateway_api)
+    return view.drift.strays
 
 
-async def _repair(look: Look, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcome:
-    outcome = await update(look, spec, repair=mask("; ".join(drift), spec))
+async def _repair(view: LeaseView, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcome:
+    outcome = await update(view, spec, repair=mask("; ".join(drift), spec))
     if not outcome.retry:
-        look.drift.repair_ended()
+        view.drift.repair_ended()
     return outcome
 
 
-async def _drift(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
+async def _drift(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
     """Compared only when a watch says that something changed, and once after a start. What another builder made cannot
     be compared with what this one would make.
     """
-    drift = look.drift
+    drift = view.drift
     if outdated(spec):
         return ()
     if drift.compared:
         return drift.left
     drift.compared = True  # before the objects are read, so that a change meanwhile asks for another comparison
     try:
-        found = await find_drift(look.parts.cluster, spec)
+        found = await find_drift(view.parts.cluster, spec)
     except BaseException:
         drift.compared = False
         raise
@@ -94,13 +94,13 @@ async def _drift(look: Look, spec: LeaseSpec) -> tuple[str, ...]:
     return found
 
 
-def _told(look: Look, health: Health, drift: str) -> Outcome:
+def _told(view: LeaseView, health: Health, drift: str) -> Outcome:
     left = f"not as applied: {drift}" if drift else ""
     waiting, unready = ("; ".join(texts) for texts in (health.waiting, health.unready))
     missing = f"missing: {', '.join(health.missing)}" if health.missing else ""
-    spec = look.target or look.newest.spec
-    reason = mask("; ".join(filter(None, (look.refused, waiting, unready, missing, left))), spec)
-    if look.refused:
+    spec = view.target or view.newest.spec
+    reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
+    if view.refused:
         return Outcome(Phase.UPDATE_FAILED, reason)
     if waiting:
         return Outcome(Phase.APPLYING, reason)

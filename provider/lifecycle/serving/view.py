@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
-from provider.lifecycle.claims import Claimed
 from provider.lifecycle.drift import Drift
-from provider.lifecycle.observation import NamespaceState
+from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.stored_lease import NamespaceState
 from provider.records.applied import Applied, applied_object
 from provider.records.manifests import ManifestRecord
 
-__all__ = ["Look", "same"]
+__all__ = ["LeaseView", "same"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LeaseView:
     """`applied` is the record as it was read; writing it does not change the look."""
 
     parts: Parts
     lease: LeaseId
     record: ManifestRecord
     applied: Applied
-    newest: Claimed
+    newest: ClaimedSpec
     namespace: NamespaceState
     drift: Drift
 

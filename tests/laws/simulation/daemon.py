@@ -16,8 +16,8 @@ from provider.daemon.pump import pump_blocks
 from provider.inventory.cards import cards_of
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
@@ -95,7 +95,7 @@ class Daemon:
             engine=self.engine if world.recorded else world.engine,
             bus=self.bus,
             config=config,
-            claims=Claims(world.cluster, config),
+            claims=LeaseClaims(world.cluster, config),
             specs=specs,
             release=self.ledger.release,
         )

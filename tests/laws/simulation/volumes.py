@@ -11,7 +11,7 @@ from lease.ids import namespace_name as _namespace_name
 from provider.errors import ClusterError
 from provider.records.manifests import BadRecordError
 from provider.volumes.marks import KeptVolume, read_kept
-from provider.volumes.restore import NotRestored, Wish
+from provider.volumes.restore import NotRestored, RestoreRequest
 
 if TYPE_CHECKING:
     from tests.laws.simulation.world import World
@@ -83,7 +83,7 @@ async def restore(world: World, random: Random) -> None:
     if not kept or not takers:
         return
     volume, into, swap = random.choice(kept), random.choice(takers), random.random() < 0.5
-    wish = Wish(volume.lease, into, only=(volume.name,), force_owner=True, swap=swap)
+    wish = RestoreRequest(volume.lease, into, only=(volume.name,), force_owner=True, swap=swap)
     if swap:
         world.memory.swapped.add(into)
         world.memory.touched[_namespace_name(into)] += 1

@@ -18,7 +18,7 @@ from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store import open_database
 from provider.store.leases import save_status
-from provider.volumes.restore import NotRestored, Wish
+from provider.volumes.restore import NotRestored, RestoreRequest
 from tests.provider.cli.test_lease_words import OWNER, PROVIDER
 from tests.provider.cli.test_lease_words import Operated as Words
 
@@ -30,14 +30,14 @@ class Operated(Words):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wishes: list[Wish] = []
+        self.requests: list[RestoreRequest] = []
         self.refusal = ""
 
-    async def restore(self, wish: Wish) -> str:
+    async def restore(self, request: RestoreRequest) -> str:
         if self.refusal:
             raise NotRestored(self.refusal)
-        self.wishes.append(wish)
-        return f"{wish.into} gets web-data-web-0\x1b[2J"
+        self.requests.append(request)
+        return f"{request.into} gets web-data-web-0\x1b[2J"
 
 
 @pytest.fixture
@@ -87,21 +87,21 @@ def test_a_quarantined_lease_is_in_the_list_and_shown(home: Path, lessor: Callab
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wish"),
+    ("arguments", "wanted"),
     [
-        ((), Wish(ENDED, ENDED)),
-        (("--into", "1002"), Wish(ENDED, NEW)),
-        (("--into", "1002", "--only", "a", "--only", "b"), Wish(ENDED, NEW, only=("a", "b"))),
-        (("--swap", "--yes"), Wish(ENDED, ENDED, swap=True)),
-        (("--into", "1002", "--force-owner", "--yes"), Wish(ENDED, NEW, force_owner=True)),
+        ((), RestoreRequest(ENDED, ENDED)),
+        (("--into", "1002"), RestoreRequest(ENDED, NEW)),
+        (("--into", "1002", "--only", "a", "--only", "b"), RestoreRequest(ENDED, NEW, only=("a", "b"))),
+        (("--swap", "--yes"), RestoreRequest(ENDED, ENDED, swap=True)),
+        (("--into", "1002", "--force-owner", "--yes"), RestoreRequest(ENDED, NEW, force_owner=True)),
     ],
 )
 def test_what_is_to_be_restored_reaches_the_provider(
-    provider: Operated, lessor: Callable[..., Result], arguments: tuple[str, ...], wish: Wish
+    provider: Operated, lessor: Callable[..., Result], arguments: tuple[str, ...], wanted: RestoreRequest
 ) -> None:
     result = lessor("restore", "1001", *arguments)
     assert result.exit_code == 0
-    assert provider.wishes == [wish]
+    assert provider.requests == [wanted]
     assert "gets web-data-web-0" in result.output and "\x1b" not in result.output
 
 
@@ -110,9 +110,9 @@ def test_what_restarts_a_service_or_gives_data_away_asks_first(
     provider: Operated, lessor: Callable[..., Result], flag: str
 ) -> None:
     assert lessor("restore", "1001", flag, answer="n\n").exit_code == 1
-    assert provider.wishes == []
+    assert provider.requests == []
     assert lessor("restore", "1001", flag, answer="y\n").exit_code == 0
-    assert len(provider.wishes) == 1
+    assert len(provider.requests) == 1
 
 
 def test_a_refusal_is_an_error_with_its_remedy(provider: Operated, lessor: Callable[..., Result]) -> None:
@@ -121,7 +121,7 @@ def test_a_refusal_is_an_error_with_its_remedy(provider: Operated, lessor: Calla
     assert (result.exit_code, "--swap" in result.output) == (1, True)
     assert lessor("restore", "77").exit_code == 1
     assert lessor("restore", "1001", "--into", "77").exit_code == 1
-    assert provider.wishes == []
+    assert provider.requests == []
 
 
 def test_volumes_are_listed_as_a_table_and_as_json(provider: Operated, lessor: Callable[..., Result]) -> None:

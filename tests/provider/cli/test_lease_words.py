@@ -19,7 +19,7 @@ from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store import open_database
 from provider.store.leases import save_status
-from provider.volumes.restore import Wish
+from provider.volumes.restore import RestoreRequest
 
 OWNER, PROVIDER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx", "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 LEASE = LeaseId(OWNER, 1001, 1, 1, PROVIDER)
@@ -50,10 +50,10 @@ class Operated:
     async def retry(self, lease: LeaseId) -> str:
         return "nothing was refused"
 
-    async def remember(self) -> bool:
+    async def write_directives(self) -> bool:
         return True
 
-    async def restore(self, wish: Wish) -> str:
+    async def restore(self, request: RestoreRequest) -> str:
         raise NotImplementedError
 
 

@@ -132,7 +132,7 @@ async def test_a_node_that_calls_everything_closed_removes_only_a_few_leases() -
         world.chain.states[lease] = LeaseState.CLOSED
     for _ in range(6):
         for lease in leases:
-            await world.look(lease)
+            await world.check(lease)
         world.cluster.settle()
     left = [lease for lease in leases if world.leftovers(lease)]
     assert len(left) == 5 and world.loop.braked == frozenset(left)
@@ -171,7 +171,7 @@ CRASH = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode":
 
 async def crashing(world: World, *, looks: int = 40) -> None:
     for _ in range(looks):
-        await world.look(L)
+        await world.check(L)
         await world.after(5)
 
 
@@ -186,7 +186,7 @@ async def test_an_application_that_crashes_for_too_long_is_given_up_once() -> No
     world.config = replace(world.config, unstable_after_s=60.0)
     world.restart()
     await crashing(world, looks=1)
-    assert world.chain.sent == [] and (await world.look(L)).again_in == 30.0
+    assert world.chain.sent == [] and (await world.check(L)).again_in == 30.0
     await crashing(world, looks=25)
     assert len(world.chain.sent) >= 1
     assert world.chain.sent[0].reason == CloseReason.UNSTABLE  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
 
     world.chain.broadcast = away  # type: ignore[method-assign]
     await crashing(world, looks=3)
-    assert (await world.look(L)).retry and world.leftovers(L)
+    assert (await world.check(L)).retry and world.leftovers(L)
 
 
 def test_a_word_that_the_chain_contradicts_after_the_window_counts_no_more() -> None:

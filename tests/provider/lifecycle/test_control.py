@@ -13,7 +13,7 @@ import pytest
 
 from lease.ids import namespace_name
 from provider.errors import ChainError
-from provider.lifecycle.control import Word, control_path, obey, serve_control, tell
+from provider.lifecycle.control import OperatorRequest, answer_request, control_path, send_request, serve_control
 from provider.lifecycle.state import Phase
 from provider.local_socket import ProviderUnreachable
 from provider.protocols.chain import LeaseState
@@ -30,14 +30,14 @@ async def _suspect() -> World:
     world = World()
     await world.run(L, a_group())
     del world.chain.states[L]
-    await world.look(L)
+    await world.check(L)
     return world
 
 
 async def test_a_lease_the_node_does_not_know_is_listed_and_stays_until_an_operator_says_close() -> None:
     world = await _suspect()
     for _ in range(20):
-        await world.look(L)
+        await world.check(L)
     assert "does not know" in world.loop.suspects[L]
     assert world.image(L) == "nginx:1"
     assert world.loop.close(L) == ""
@@ -59,7 +59,7 @@ async def test_a_word_is_void_when_the_chain_calls_the_lease_alive_after_all() -
     world.chain.states[L] = LeaseState.ACTIVE
     assert (await world.converge(L)).phase is Phase.RUNNING
     world.chain.lies.append(unknown(world.chain.height + 1))
-    await world.look(L)
+    await world.check(L)
     assert (await world.converge(L)).phase is Phase.RUNNING
     assert world.image(L) == "nginx:1"
 
@@ -68,7 +68,7 @@ async def test_with_a_word_given_a_chain_that_does_not_answer_removes_nothing() 
     world = await _suspect()
     world.loop.close(L)
     world.chain.lies.append(ChainError("https://node", "connection refused"))
-    await world.look(L)
+    await world.check(L)
     assert world.image(L) == "nginx:1"
 
 
@@ -77,12 +77,12 @@ async def test_one_answer_makes_a_suspect_and_another_chain_or_an_old_height_doe
     await world.run(L, a_group())
     for lie in (closed(L, 10**6, "other-1"), closed(L, 1)):
         world.chain.lies.append(lie)
-        await world.look(L)
+        await world.check(L)
         assert not world.loop.suspects
     world.chain.lies.append(closed(L, world.chain.height + 1))
-    await world.look(L)
+    await world.check(L)
     assert L in world.loop.suspects
-    await world.look(L)
+    await world.check(L)
     assert not world.loop.suspects
 
 
@@ -94,7 +94,7 @@ HOSTILE = (b"", b"\n", b"null", b"[]", b"{}", b'{"word": 1}', b'{"word": "reboot
 @pytest.mark.parametrize("line", HOSTILE)
 async def test_what_is_no_request_is_answered_so_and_changes_nothing(line: bytes) -> None:
     world = await _suspect()
-    answer = await obey(world.loop, line)
+    answer = await answer_request(world.loop, line)
     assert not answer["ok"]
     assert answer["text"]
     assert world.image(L) == "nginx:1"
@@ -113,8 +113,8 @@ async def _listening(world: World, home: Path) -> AsyncIterator[Path]:
             await task
 
 
-async def _said(path: Path, word: Word, **lease: Any) -> dict[str, Any]:
-    return await asyncio.to_thread(tell, path, word, **lease)
+async def _said(path: Path, word: OperatorRequest, **lease: Any) -> dict[str, Any]:
+    return await asyncio.to_thread(send_request, path, word, **lease)
 
 
 @pytest.mark.real_time
@@ -122,13 +122,13 @@ async def test_words_reach_a_running_provider_through_its_socket(tmp_path: Path)
     world = await _suspect()
     async with _listening(world, tmp_path) as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        standing = await _said(path, Word.STANDING)
+        standing = await _said(path, OperatorRequest.WAITING)
         assert list(standing["suspects"]) == [str(L)]
-        assert (await _said(path, Word.CLOSE, lease=a_lease(2)))["ok"] is False
-        assert (await _said(path, Word.CLOSE, lease=L))["ok"] is True
-        assert (await _said(path, Word.RELEASE_BRAKE))["text"] == "the brake holds nothing"
-        assert (await _said(path, Word.RECREATE, lease=L))["ok"] is True
-        assert (await _said(path, Word.RETRY, lease=L))["ok"] is True
+        assert (await _said(path, OperatorRequest.CLOSE, lease=a_lease(2)))["ok"] is False
+        assert (await _said(path, OperatorRequest.CLOSE, lease=L))["ok"] is True
+        assert (await _said(path, OperatorRequest.RELEASE_BRAKE))["text"] == "the brake holds no lease"
+        assert (await _said(path, OperatorRequest.RECREATE, lease=L))["ok"] is True
+        assert (await _said(path, OperatorRequest.RETRY, lease=L))["ok"] is True
     assert not path.exists()
 
 
@@ -139,12 +139,12 @@ async def test_a_socket_that_a_killed_provider_left_is_taken_over(tmp_path: Path
         path.rename(tmp_path / "left")
     (tmp_path / "left").rename(path)
     with pytest.raises(ProviderUnreachable, match="AP_HOME"):
-        tell(path, Word.STANDING)
+        send_request(path, OperatorRequest.WAITING)
     task = asyncio.create_task(serve_control(world.loop, path))
 
     async def answers() -> bool:
         with suppress(ProviderUnreachable):
-            return bool((await _said(path, Word.STANDING))["ok"])
+            return bool((await _said(path, OperatorRequest.WAITING))["ok"])
         return False
 
     await eventually(answers)
@@ -167,10 +167,10 @@ async def test_the_brake_is_released_by_a_word() -> None:
         world.chain.states[lease] = LeaseState.CLOSED
     for lease in leases:
         for _ in range(3):
-            await world.look(lease)
-    held = (await obey(world.loop, b'{"word": "standing"}'))["braked"]
+            await world.check(lease)
+    held = (await answer_request(world.loop, b'{"word": "standing"}'))["braked"]
     assert len(held) == 2
-    assert (await obey(world.loop, b'{"word": "release-brake"}'))["leases"] == held
+    assert (await answer_request(world.loop, b'{"word": "release-brake"}'))["leases"] == held
     for lease in leases:
         await world.converge(lease)
     assert not any(world.engine.state.get(namespace_name(lease)) for lease in leases)

@@ -45,7 +45,7 @@ DAMAGES: dict[str, Callable[[str], str]] = {
 
 async def _until_running(world: World, lease: Any) -> None:
     async with asyncio.timeout(60):
-        while (outcome := await world.look(lease)).phase is not Phase.RUNNING or outcome.reason:
+        while (outcome := await world.check(lease)).phase is not Phase.RUNNING or outcome.reason:
             assert outcome.phase in (Phase.APPLYING, Phase.DEGRADED), outcome
             await asyncio.sleep(0.3)
 

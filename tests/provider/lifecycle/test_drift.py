@@ -115,7 +115,7 @@ async def test_a_repair_that_fails_for_our_sake_is_tried_again() -> None:
     world.cluster.remove(SERVICE)
     world.restart()
     world.engine.faults.append(Fault(error="connection refused"))
-    assert (await world.look(L)).retry
+    assert (await world.check(L)).retry
     assert (await world.converge(L)).phase is Phase.RUNNING
     assert SERVICE in world.cluster.objects
 
@@ -132,10 +132,10 @@ async def test_what_changed_while_we_were_down_is_found_at_the_first_look() -> N
 async def test_after_the_first_comparison_a_look_reads_no_more_than_it_needs() -> None:
     world = World()
     await world.run(L, a_group())
-    await world.look(L)
+    await world.check(L)
     asked: list[str] = []
     world.cluster.before = lambda operation, kind, name: asked.append(kind)
-    await world.look(L)
+    await world.check(L)
     assert "Service" not in asked
 
 
@@ -215,20 +215,20 @@ def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
     looks: list[LeaseId] = []
     drift = Drift()
     watcher = Watcher(
-        FakeCluster(), records="lease", look=lambda lease, after: looks.append(lease), drift_of=lambda lease: drift
+        FakeCluster(), records="lease", check=lambda lease, after: looks.append(lease), drift_of=lambda lease: drift
     )
     watcher.know(L)
     place = {"name": "web", "namespace": namespace_name(L)}
     obj = {"kind": "Service", "metadata": place, "spec": {"a": 1}}
-    watcher._heed(objects.SERVICE, WatchEvent("ADDED", obj))
+    watcher._handle(objects.SERVICE, WatchEvent("ADDED", obj))
     assert looks == [] and not drift.compared, "the first comparison is still to come"
     drift.compared = True
-    watcher._heed(objects.SERVICE, WatchEvent("MODIFIED", obj | {"status": {"x": 1}}))
+    watcher._handle(objects.SERVICE, WatchEvent("MODIFIED", obj | {"status": {"x": 1}}))
     assert looks == [] and drift.compared
-    watcher._heed(objects.SERVICE, WatchEvent("MODIFIED", obj | {"spec": {"a": 2}}))
+    watcher._handle(objects.SERVICE, WatchEvent("MODIFIED", obj | {"spec": {"a": 2}}))
     assert looks == [L] and not drift.compared
     drift.compared = True
-    watcher._heed(objects.SERVICE, WatchEvent("DELETED", obj))
+    watcher._handle(objects.SERVICE, WatchEvent("DELETED", obj))
     assert looks == [L, L] and not drift.compared
 
 
@@ -279,7 +279,7 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
     asked: list[tuple[LeaseId, float]] = []
     drifts = {lease: Drift() for lease in (L, OTHER)}
     watcher = Watcher(
-        world.cluster, records="lease", look=lambda lease, after: asked.append((lease, after)), drift_of=drifts.get
+        world.cluster, records="lease", check=lambda lease, after: asked.append((lease, after)), drift_of=drifts.get
     )
     for lease in (L, OTHER):
         await world.run(lease, a_group())

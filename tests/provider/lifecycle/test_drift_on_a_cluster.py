@@ -46,7 +46,7 @@ async def test_what_hands_change_is_put_right_and_no_other_stack_is_touched(
     async with real_world(devnet_cluster, toolbox, tmp_path) as (world, engine):
         for lease in (touched, other):
             await world.win(lease, a_group("nginx:1"))
-            world.loop.look(lease)
+            world.loop.check(lease)
         try:
             await until(lambda: runs(world, touched) and runs(world, other), lambda: f"{dict(world.loop.statuses)}")
             for hand in HANDS:

@@ -25,7 +25,7 @@ async def running() -> World:
     claim = {"name": "web-data-web-0", "namespace": NAME, "labels": {"akash.network": "true"}}
     world.cluster.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim})
     world.chain.states[L] = LeaseState.CLOSED
-    await world.look(L)
+    await world.check(L)
     return world
 
 
@@ -55,7 +55,7 @@ async def test_the_order_of_an_end() -> None:
 
 async def test_volume_claims_go_while_the_namespace_terminates() -> None:
     world = await running()
-    await world.look(L)
+    await world.check(L)
     assert world.cluster.terminating(NAME)
     assert world.cluster.named(PERSISTENT_VOLUME_CLAIM) == []
 
@@ -63,10 +63,10 @@ async def test_volume_claims_go_while_the_namespace_terminates() -> None:
 async def test_records_and_reservation_stay_until_the_namespace_answers_404() -> None:
     world = await running()
     for _ in range(5):
-        assert (await world.look(L)).phase is Phase.CLOSING
+        assert (await world.check(L)).phase is Phase.CLOSING
     assert f"Manifest {NAME}" in world.leftovers(L) and world.released == []
     world.cluster.settle()
-    assert (await world.look(L)).phase is Phase.CLOSED
+    assert (await world.check(L)).phase is Phase.CLOSED
 
 
 @pytest.mark.parametrize("call", range(24))
@@ -83,7 +83,7 @@ async def test_a_crash_at_any_call_of_an_end_still_ends_in_nothing(call: int) ->
     world.cluster.before = die
     for _ in range(4):
         try:
-            await world.look(L)
+            await world.check(L)
         except Killed:
             break
         world.cluster.settle()
@@ -100,7 +100,7 @@ async def test_a_destroy_that_is_killed_is_done_again(objects: int) -> None:
     world = await running()
     world.engine.faults.append(Fault(kill=True, objects=objects))
     with pytest.raises(Killed):
-        await world.look(L)
+        await world.check(L)
     world.restart()
     assert (await world.converge(L)).phase is Phase.CLOSED
     assert world.leftovers(L) == []
@@ -109,7 +109,7 @@ async def test_a_destroy_that_is_killed_is_done_again(objects: int) -> None:
 async def test_a_destroy_that_fails_keeps_everything_and_says_why() -> None:
     world = await running()
     world.engine.faults.append(Fault(error="dial tcp: connection refused"))
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is Phase.CLOSING and "connection refused" in outcome.reason and outcome.retry
     assert NAME in world.engine.state and world.released == []
     assert (await world.converge(L)).phase is Phase.CLOSED
@@ -123,7 +123,7 @@ async def test_an_unreachable_cluster_during_an_end_forgets_nothing() -> None:
 
     world.cluster.before = away
     for _ in range(5):
-        assert (await world.look(L)).retry
+        assert (await world.check(L)).retry
     assert NAME in world.engine.state
     assert Operation.DESTROY not in {operation for operation, _ in world.engine.calls}
     world.cluster.before = lambda *_: None

@@ -124,7 +124,7 @@ async def running_with(*pods: dict[str, Any], workload: dict[str, Any], generati
 async def test_a_degraded_lease_says_why() -> None:
     pod = a_pod(waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}}))
     world = await running_with(pod, workload={"observedGeneration": 1})
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is Phase.DEGRADED and outcome.of_the_tenant
     assert outcome.reason == "service web: 0 of 1 ready; pod web-1 crash loop: exit code 3, restarted 4 times"
     assert outcome.again_in is None, "watches tell when it changes"
@@ -135,7 +135,7 @@ async def test_an_update_says_what_it_waits_for() -> None:
     world = await running_with(
         pod, workload={"observedGeneration": 2, "replicas": 1, "availableReplicas": 1}, generation=2
     )
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     told = "service web: 0 of 1 pods updated; pod web-1 unschedulable: 0/1 nodes are available: 1 Insufficient"
     assert outcome.phase is Phase.APPLYING and outcome.reason.startswith(told)
     assert tenant_text(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
@@ -149,7 +149,7 @@ async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> Non
             "type": "Warning", "reason": "FailedMount", "message": message, "lastTimestamp": f"2026-01-0{number + 1}",
             "involvedObject": {"kind": "Pod", "name": "web-1"},
         })  # fmt: skip
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert 'being created: FailedMount: MountVolume.SetUp failed for volume "x"' in outcome.reason
     assert not outcome.of_the_tenant
 
@@ -157,7 +157,7 @@ async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> Non
 async def test_pods_that_cannot_even_be_made_are_explained_by_their_workload() -> None:
     condition = {"type": "ReplicaFailure", "status": "True", "message": "pods is forbidden: exceeded quota"}
     world = await running_with(workload={"observedGeneration": 1, "conditions": [condition]})
-    assert (await world.look(L)).reason == "service web: 0 of 1 ready; pods is forbidden: exceeded quota"
+    assert (await world.check(L)).reason == "service web: 0 of 1 ready; pods is forbidden: exceeded quota"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_a_broken_pod_of_an_older_version_is_not_waited_for(
     live = world.cluster.workload(spec.namespace, spec.services[0])
     assert live is not None
     world.cluster.put({**live, "status": {"observedGeneration": 1, "updateRevision": "web-new"}}, status=True)
-    await world.look(L)
+    await world.check(L)
     assert (world.cluster.find(POD, "web-0", spec.namespace) is None) is gone
 
 
@@ -198,14 +198,14 @@ async def test_a_healthy_lease_costs_one_list() -> None:
 async def test_only_another_kind_of_trouble_is_worth_a_look() -> None:
     looks = []
     world = World()
-    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append(lease))
+    watcher = Watcher(world.cluster, records="lease", check=lambda lease, after: looks.append(lease))
     watcher.know(L)
     crash = waiting("CrashLoopBackOff", restarts=1, last={"terminated": {"exitCode": 3}})
     again = waiting("CrashLoopBackOff", restarts=2, last={"terminated": {"exitCode": 3}})
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     counts = []
     for status in (waiting("ContainerCreating"), crash, ready, again, waiting("ImagePullBackOff")):
-        watcher._heed(POD, WatchEvent("MODIFIED", a_pod(status, uid="u1")))
+        watcher._handle(POD, WatchEvent("MODIFIED", a_pod(status, uid="u1")))
         counts.append(len(looks))
     assert counts == [1, 2, 2, 2, 3]
 

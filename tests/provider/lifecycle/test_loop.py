@@ -177,7 +177,7 @@ async def test_another_providers_lease_is_none_of_our_business() -> None:
     theirs = LeaseId(OTHER, 1, 1, 1, OTHER)
     async with running(world):
         world.bus.publish(LEASE_CHANGED, theirs)
-        world.loop.look(theirs)
+        world.loop.check(theirs)
         await world.after(50)
     assert world.chain.asked == 0
 
@@ -229,13 +229,13 @@ async def test_a_new_manifest_does_not_wait_out_the_pause_of_the_one_before() ->
     await world.win(L, a_group())
     for _ in range(6):
         world.engine.faults.append(Fault(error="connection refused"))
-    pauses = [(await world.look(L)).again_in or 0 for _ in range(6)]
+    pauses = [(await world.check(L)).again_in or 0 for _ in range(6)]
     assert pauses[-1] > 8 > pauses[0]
-    world.loop._heed(L)
+    world.loop._handle(L)
     assert world.reconciler.statuses[L].attempts == 0
     world.engine.faults.append(Fault(error="connection refused"))
-    assert ((await world.look(L)).again_in or 0) <= 1, "trouble with what was before does not count"
-    world.loop._heed(a_lease(99))
+    assert ((await world.check(L)).again_in or 0) <= 1, "trouble with what was before does not count"
+    world.loop._handle(a_lease(99))
     assert a_lease(99) not in world.reconciler.statuses
 
 
@@ -243,7 +243,7 @@ async def test_only_a_change_of_there_or_ready_is_worth_a_look() -> None:
     world = World()
     spec = await world.run(L, a_group())
     looks: list[tuple[LeaseId, float]] = []
-    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append((lease, after)))
+    watcher = Watcher(world.cluster, records="lease", check=lambda lease, after: looks.append((lease, after)))
     watcher.know(L)
     task = asyncio.create_task(watcher.follow(DEPLOYMENT))
     workload = world.cluster.workload(spec.namespace, spec.services[0])
@@ -276,7 +276,7 @@ async def test_an_unreadable_object_in_a_watch_stops_nothing() -> None:
     }
     world.cluster.put({**broken, "spec": {"replicas": "many"}})
     looks: list[LeaseId] = []
-    watcher = Watcher(world.cluster, records="lease", look=lambda lease, after: looks.append(lease))
+    watcher = Watcher(world.cluster, records="lease", check=lambda lease, after: looks.append(lease))
     watcher.know(L)
     task = asyncio.create_task(watcher.follow(DEPLOYMENT))
     await asyncio.sleep(0)

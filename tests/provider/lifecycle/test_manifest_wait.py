@@ -78,7 +78,7 @@ class Waiting(World):
     async def after(self, seconds: float, lease: LeaseId = L) -> Outcome:
         """A look that much later; nothing is looked at in between."""
         await self.time.advance(seconds)
-        return await self.look(lease)
+        return await self.check(lease)
 
     @property
     def said(self) -> list[tuple[str, int]]:
@@ -92,7 +92,7 @@ NOTICE = ("MsgLeaseStartReclaim", 10003)
 async def won(world: Waiting, *leases: LeaseId) -> Waiting:
     for lease in leases or (L,):
         await world.win(lease)
-        await world.look(lease)
+        await world.check(lease)
     return world
 
 
@@ -117,7 +117,7 @@ async def test_the_looks_come_by_themselves_until_the_time_is_over() -> None:
     world = await won(Waiting())
     waited = 0.0
     while not world.said:
-        outcome = await world.look(L)
+        outcome = await world.check(L)
         assert outcome.again_in is not None and 0 < outcome.again_in <= 60
         if not world.said:
             waited += outcome.again_in
@@ -180,7 +180,7 @@ async def test_a_second_lease_of_the_deployment_neither_starts_the_first_ones_ti
     world = await won(Waiting())
     await world.time.advance(200)
     await world.win(second)
-    await world.look(second)
+    await world.check(second)
     await world.after(100)
     assert [message.id.gseq for message in world.chain.sent] == [1]  # type: ignore[attr-defined]
     await world.after(200, second)
@@ -192,7 +192,7 @@ async def test_a_restart_goes_on_counting_and_leaves_the_tenant_a_minute() -> No
     for _ in range(4):
         await world.time.advance(70)
         await world.restarted()
-        await world.look(L)
+        await world.check(L)
     assert world.said == []
     await world.after(59)
     assert world.said == [], "280 s and 59"
@@ -204,7 +204,7 @@ async def test_after_a_long_downtime_a_minute_is_left() -> None:
     world = await won(Waiting())
     await world.time.advance(10_000)
     await world.restarted()
-    assert "given up" in (await world.look(L)).reason and world.said == []
+    assert "given up" in (await world.check(L)).reason and world.said == []
     await world.after(60)
     assert world.said == [CLOSE]
 
@@ -259,7 +259,7 @@ async def test_what_runs_without_its_records_is_never_given_up(lost: Sequence[ob
         await world.cluster.delete(kind, names[kind], namespace="lease")  # type: ignore[arg-type,index]
     world.engine.lose_state()
     await world.restarted()
-    await world.look(L)
+    await world.check(L)
     outcome = await world.after(LIMIT)
     assert outcome.phase is Phase.WAITING_FOR_MANIFEST and "had one and is not given up" in outcome.reason
     assert world.said == []

@@ -89,8 +89,8 @@ async def test_a_won_lease_is_offered_once_and_its_manifest_uses_it() -> None:
     world, lease = Opening(), a_lease()
     await world.win(lease)
 
-    outcome = await world.look(lease)
-    await world.look(lease)
+    outcome = await world.check(lease)
+    await world.check(lease)
 
     assert outcome.phase is Phase.WAITING_FOR_MANIFEST
     assert list(world.engine.opened) == [namespace_name(lease)]
@@ -104,12 +104,12 @@ async def test_one_that_was_given_up_or_not_taken_is_not_offered_again() -> None
     world.engine.room = 1
     for each in (lease, late):
         await world.win(each)
-        await world.look(each)
+        await world.check(each)
     assert list(world.engine.opened) == [namespace_name(lease)]
 
     world.engine.opened.clear()  # the time is over
-    await world.look(lease)
-    await world.look(late)
+    await world.check(lease)
+    await world.check(late)
 
     assert world.engine.opened == {}
 
@@ -122,7 +122,7 @@ async def test_after_a_restart_no_more_are_opened_than_there_is_room_for() -> No
     for _ in range(2):
         world.restart()
         for lease in leases:
-            await world.look(lease)
+            await world.check(lease)
 
     assert len(world.engine.opened) == world.engine.room == 4
 
@@ -131,10 +131,10 @@ async def test_after_a_restart_no_more_are_opened_than_there_is_room_for() -> No
 async def test_one_that_looks_closed_is_ended_at_once_before_the_proof(state: LeaseState) -> None:
     world, lease = Opening(), a_lease()
     await world.win(lease)
-    await world.look(lease)
+    await world.check(lease)
     world.chain.states[lease] = state
 
-    await world.look(lease)
+    await world.check(lease)
 
     assert world.engine.opened == {}
     assert (await world.converge(lease)).phase is Phase.CLOSED
@@ -144,10 +144,10 @@ async def test_one_that_looks_closed_is_ended_at_once_before_the_proof(state: Le
 async def test_a_node_that_is_away_ends_nothing() -> None:
     world, lease = Opening(), a_lease()
     await world.win(lease)
-    await world.look(lease)
+    await world.check(lease)
     world.chain.lies.append(ChainError("http://node", "no answer"))
 
-    await world.look(lease)
+    await world.check(lease)
 
     assert list(world.engine.opened) == [namespace_name(lease)]
 
@@ -155,7 +155,7 @@ async def test_a_node_that_is_away_ends_nothing() -> None:
 async def test_switched_off_nothing_is_offered() -> None:
     world, lease = World(), a_lease()
     await world.win(lease)
-    await world.look(lease)
+    await world.check(lease)
 
     assert world.engine.opened == {}
 
@@ -182,5 +182,5 @@ async def test_one_that_ran_before_is_not_offered_when_its_manifest_and_its_stac
     world.engine.state.clear()
     world.restart()
 
-    assert (await world.look(lease)).phase is Phase.WAITING_FOR_MANIFEST
+    assert (await world.check(lease)).phase is Phase.WAITING_FOR_MANIFEST
     assert world.engine.opened == {}

@@ -64,7 +64,7 @@ async def test_a_refusal_in_the_middle_of_another_update_lets_the_last_complete_
     await world.send(L, a_group("nginx:2", **WITH_VOLUME))
     world.engine.faults.append(Fault(kill=True, objects=99))
     with pytest.raises(Killed):
-        await world.look(L)
+        await world.check(L)
     world.restart()
     assert world.image(L) == "nginx:2"
     await world.send(L, a_group())

@@ -13,7 +13,7 @@ from sqlalchemy import insert
 
 from lease.ids import namespace_name
 from provider.gateway.provider_status import ProviderStatus, status_document
-from provider.lifecycle.control import obey
+from provider.lifecycle.control import answer_request
 from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
@@ -69,7 +69,7 @@ async def _braking() -> Restarting:
         world.chain.states[lease] = LeaseState.CLOSED
     for lease in LEASES:
         for _ in range(3):
-            await world.look(lease)
+            await world.check(lease)
     assert len(world.loop.braked) == 2
     return world
 
@@ -77,7 +77,7 @@ async def _braking() -> Restarting:
 async def _all_looked_at(world: World) -> None:
     for _ in range(4):
         for lease in LEASES:
-            await world.look(lease)
+            await world.check(lease)
             world.cluster.settle()
 
 
@@ -96,7 +96,7 @@ async def test_a_restart_does_not_release_the_brake_nor_grant_its_allowance_anew
 
 async def test_a_brake_that_was_released_is_not_put_on_again_by_a_restart() -> None:
     world = await _braking()
-    answer = await obey(world.loop, b'{"word": "release-brake"}')
+    answer = await answer_request(world.loop, b'{"word": "release-brake"}')
     assert answer["ok"]
     await world.restarted()
     await _all_looked_at(world)
@@ -106,7 +106,7 @@ async def test_a_brake_that_was_released_is_not_put_on_again_by_a_restart() -> N
 
 async def _suspect(world: World) -> None:
     world.chain.lies.append(unknown(world.chain.height + 1))
-    await world.look(LEASES[0])
+    await world.check(LEASES[0])
 
 
 async def test_an_operators_word_given_before_a_restart_counts_after_it() -> None:
@@ -114,7 +114,7 @@ async def test_an_operators_word_given_before_a_restart_counts_after_it() -> Non
     await world.run(LEASES[0], a_group())
     await _suspect(world)
     line = f'{{"word": "close", "lease": "{LEASES[0]}"}}'.encode()
-    assert (await obey(world.loop, line))["ok"]
+    assert (await answer_request(world.loop, line))["ok"]
     await world.restarted()
     await _suspect(world)
     assert _left(world) == 0
@@ -126,7 +126,7 @@ async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> Non
     await _suspect(world)
     world.loop.close(LEASES[0])
     await world.restarted()
-    await world.look(LEASES[0])
+    await world.check(LEASES[0])
     assert world.store.directives == ()
     await world.restarted()
     await _suspect(world)
@@ -136,7 +136,7 @@ async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> Non
 async def test_a_word_that_cannot_be_written_down_is_obeyed_and_says_so() -> None:
     world = await _braking()
     world.store.full = True
-    assert "a restart forgets it" in (await obey(world.loop, b'{"word": "release-brake"}'))["text"]
+    assert "a restart forgets it" in (await answer_request(world.loop, b'{"word": "release-brake"}'))["text"]
 
 
 async def test_the_loop_recalls_before_it_looks() -> None:
@@ -198,8 +198,8 @@ async def test_a_store_that_is_away_at_the_start_is_read_later_and_never_overwri
     said = world.store.directives
     world.store.away = True
     await world.restarted()
-    assert not await world.loop.remember() and world.store.directives == said
+    assert not await world.loop.write_directives() and world.store.directives == said
     world.store.away = False
     await world.clock.sleep(11)
-    assert await world.loop.remember()
+    assert await world.loop.write_directives()
     assert len(world.loop.braked) == 2 and len(world.store.directives) == len(said)

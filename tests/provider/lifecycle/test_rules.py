@@ -27,7 +27,7 @@ async def test_rule_1_a_lease_the_node_does_not_know_is_never_torn_down() -> Non
     await world.run(L, a_group())
     world.chain.lies = [unknown(height) for height in range(50, 60)]
     for _ in range(10):
-        outcome = await world.look(L)
+        outcome = await world.check(L)
     assert world.image(L) == "nginx:1"
     assert outcome.phase is Phase.RUNNING and "does not know this lease" in outcome.reason
 
@@ -46,7 +46,7 @@ async def test_rule_1_no_other_word_than_closed_ends_a_lease(lie: object) -> Non
     await world.run(L, a_group())
     world.chain.lies = [lie] * 5  # type: ignore[list-item]
     for _ in range(5):
-        await world.look(L)
+        await world.check(L)
     assert world.image(L) == "nginx:1"
     assert Operation.DESTROY not in {operation for operation, _ in world.engine.calls}
 
@@ -68,7 +68,7 @@ async def test_rule_1_an_unreachable_api_server_tears_nothing_down_and_is_named(
         raise unreachable()
 
     world.cluster.before = away
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.retry and "https://fake" in outcome.reason
     world.cluster.before = lambda *_: None
     assert (await world.converge(L)).phase is Phase.RUNNING
@@ -82,7 +82,7 @@ async def test_rule_1_unready_workloads_tear_nothing_down() -> None:
     assert workload is not None
     world.cluster.make_ready(workload, 0)
     for _ in range(100):
-        outcome = await world.look(L)
+        outcome = await world.check(L)
     assert outcome.phase is Phase.DEGRADED and outcome.reason == "service web: 0 of 1 ready"
     assert len(world.engine.calls) == 1
 
@@ -130,7 +130,7 @@ async def test_rule_3_an_update_after_the_loss_removes_what_it_drops(fault: Faul
     await world.send(L, a_group("nginx:2", hosts=["new.example.com"]))
     world.engine.faults.append(fault)
     with suppress(Killed):
-        await world.look(L)
+        await world.check(L)
     world.restart()
     assert (await world.converge(L)).phase is Phase.RUNNING
     assert world.image(L) == "nginx:2"
@@ -155,9 +155,9 @@ async def test_rule_5_a_failed_update_is_retried_only_when_something_changed() -
     await world.converge(L)
     calls = len(world.engine.calls)
     for _ in range(10):
-        await world.look(L)
+        await world.check(L)
     world.restart()
-    await world.look(L)
+    await world.check(L)
     assert len(world.engine.calls) == calls
     await world.send(L, a_group("nginx:3"))
     assert (await world.converge(L)).phase is Phase.RUNNING
@@ -168,7 +168,7 @@ async def test_rule_5_trouble_of_ours_is_tried_again_with_growing_pauses() -> No
     world = World()
     await world.win(L, a_group())
     world.engine.faults.extend([Fault(error="dial tcp 127.0.0.1:6443: connect: connection refused")] * 6)
-    pauses = [(await world.look(L)).again_in or 0.0 for _ in range(6)]
+    pauses = [(await world.check(L)).again_in or 0.0 for _ in range(6)]
     assert all(2 ** (n - 1) <= pause * 2 <= 2 ** (n + 1) for n, pause in enumerate(pauses))
     assert (await world.converge(L)).phase is Phase.RUNNING
 
@@ -187,7 +187,7 @@ async def test_rule_6_every_stuck_lease_has_a_reason() -> None:
     for lease, group in stuck.items():
         await world.win(lease, group)
         for _ in range(3):
-            await world.look(lease)
+            await world.check(lease)
     reasons = {lease.dseq: status.reason for lease, status in world.reconciler.statuses.items()}
     assert "manifest" in reasons[1]
     assert "no free address" in reasons[2] and "ip-ranges" in reasons[2]
@@ -201,7 +201,7 @@ async def test_rule_6_a_namespace_that_does_not_go_names_what_holds_it() -> None
     world.cluster.stuck[namespace_name(L)] = "Some content in the namespace has finalizers remaining: x.io/y in 1 pvc"
     world.chain.states[L] = LeaseState.CLOSED
     for _ in range(5):
-        outcome = await world.look(L)
+        outcome = await world.check(L)
         world.cluster.settle()
     assert outcome.phase is Phase.CLOSING and "x.io/y" in outcome.reason
     assert world.released == []

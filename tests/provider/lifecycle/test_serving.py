@@ -24,16 +24,16 @@ L = a_lease()
 async def test_a_lease_without_a_manifest_waits() -> None:
     world = World()
     await world.win(L)
-    assert (await world.look(L)).phase is Phase.WAITING_FOR_MANIFEST
+    assert (await world.check(L)).phase is Phase.WAITING_FOR_MANIFEST
     assert world.engine.calls == [] and world.leftovers(L) == []
 
 
 async def test_the_first_manifest_is_applied_once_and_runs_when_its_workloads_are_ready() -> None:
     world = World()
     await world.win(L, a_group())
-    phases = [(await world.look(L)).phase, (await world.look(L)).phase]
+    phases = [(await world.check(L)).phase, (await world.check(L)).phase]
     world.cluster.settle()
-    phases.append((await world.look(L)).phase)
+    phases.append((await world.check(L)).phase)
     assert phases == [Phase.APPLYING, Phase.APPLYING, Phase.RUNNING]
     assert world.engine.calls == [(Operation.UP, namespace_name(L))]
 
@@ -43,7 +43,7 @@ async def test_the_same_manifest_again_starts_no_engine_process() -> None:
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
     await world.send(L, a_group(hosts=["a.example.com"], ip="meow"))
     writes = world.cluster.writes
-    assert (await world.look(L)).phase is Phase.RUNNING
+    assert (await world.check(L)).phase is Phase.RUNNING
     assert len(world.engine.calls) == 1 and world.cluster.writes == writes
 
 
@@ -54,7 +54,7 @@ async def test_a_rewritten_manifest_object_with_the_same_content_rolls_nothing()
     obj = world.cluster.find(MANIFEST, namespace_name(L), "lease")
     assert obj is not None
     obj["metadata"]["resourceVersion"] = "987654"
-    assert (await world.look(L)).phase is Phase.RUNNING
+    assert (await world.check(L)).phase is Phase.RUNNING
     assert len(world.engine.calls) == 1
 
 
@@ -83,7 +83,7 @@ async def test_a_crash_in_the_middle_of_the_first_update_converges_after_a_resta
     await world.win(L, a_group(hosts=["a.example.com"], ip="meow"))
     world.engine.faults.append(Fault(kill=True, objects=objects))
     with pytest.raises(Killed):
-        await world.look(L)
+        await world.check(L)
     world.restart()
     assert (await world.converge(L)).phase is Phase.RUNNING
 
@@ -93,10 +93,10 @@ async def test_a_namespace_that_went_before_the_first_version_was_complete_is_ma
     world = World()
     await world.win(L, a_group())
     world.engine.faults.append(Fault(error="connection refused", objects=1))
-    await world.look(L)
+    await world.check(L)
     world.cluster.remove(("v1", "Namespace", "", namespace_name(L)))
     world.cluster.settle()
-    assert (await world.look(L)).phase is Phase.APPLYING
+    assert (await world.check(L)).phase is Phase.APPLYING
     assert Operation.REFRESH in [operation for operation, _ in world.engine.calls]
     assert (await world.converge(L)).phase is Phase.RUNNING
 
@@ -108,7 +108,7 @@ async def test_a_crash_in_the_middle_of_an_update_that_is_then_withdrawn_restore
     await world.send(L, a_group("nginx:2"))
     world.engine.faults.append(Fault(kill=True, objects=99))
     with pytest.raises(Killed):
-        await world.look(L)
+        await world.check(L)
     world.restart()
     assert world.image(L) == "nginx:2"
     await world.send(L, a_group("nginx:1"))
@@ -121,7 +121,7 @@ async def test_a_crash_between_a_refusal_and_the_way_back_goes_on_with_the_way_b
     await world.run(L, a_group("nginx:1"))
     world.engine.refused["bad:1"] = "is invalid"
     await world.send(L, a_group("bad:1"))
-    await world.look(L)
+    await world.check(L)
     world.restart()
     assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
     assert world.image(L) == "nginx:1"
@@ -134,7 +134,7 @@ async def test_a_way_back_that_is_refused_too_is_tried_again_and_never_takes_the
     world.engine.refused |= {"bad:1": "is invalid", "nginx:1": "exceeded quota"}
     await world.send(L, a_group("bad:1"))
     for _ in range(4):
-        outcome = await world.look(L)
+        outcome = await world.check(L)
     assert outcome.retry and "could not be restored: exceeded quota" in outcome.reason
     assert [spec.services[0].image for spec in world.engine.specs] == ["nginx:1", "bad:1", *["nginx:1"] * 3]
     del world.engine.refused["nginx:1"]
@@ -196,7 +196,7 @@ async def test_nothing_is_applied_into_a_terminating_namespace() -> None:
     spec = await world.run(L, a_group())
     world.cluster.remove(("v1", "Namespace", "", spec.namespace))
     calls = len(world.engine.calls)
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is Phase.BLOCKED and "terminating" in outcome.reason
     assert len(world.engine.calls) == calls
     world.cluster.settle()
@@ -227,7 +227,7 @@ async def test_another_owners_hostname_blocks_a_lease_and_the_running_version_st
     await world.run(theirs, a_group(hosts=["a.example.com"]))
     await world.run(L, a_group())
     await world.send(L, a_group("nginx:2", hosts=["a.example.com"]))
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is Phase.BLOCKED and 'host "a.example.com" in use' in outcome.reason
     assert world.applied(L).spec is not None
     world.chain.states[theirs] = LeaseState.CLOSED
@@ -292,7 +292,7 @@ async def test_two_owners_get_two_addresses_and_a_third_waits_until_one_is_free(
     second = await world.run(owners[1], a_group(ip="meow"))
     assert {first.leased_ips[0].address, second.leased_ips[0].address} == {"203.0.113.1", "203.0.113.2"}
     await world.win(owners[2], a_group(ip="meow"))
-    assert (await world.look(owners[2])).phase is Phase.BLOCKED
+    assert (await world.check(owners[2])).phase is Phase.BLOCKED
     world.chain.states[owners[0]] = LeaseState.CLOSED
     await world.converge(owners[0])
     await world.converge(owners[2])
@@ -308,7 +308,7 @@ async def test_an_unreadable_manifest_blocks_only_its_own_lease() -> None:
         obj = world.cluster.find(MANIFEST, namespace_name(lease), "lease")
         assert obj is not None
         obj["spec"] |= damage
-        outcome = await world.look(lease)
+        outcome = await world.check(lease)
         assert outcome.phase is Phase.BLOCKED and "cannot be read" in outcome.reason
     assert world.image(L) == "nginx:1"
 
@@ -320,7 +320,7 @@ async def test_an_unreadable_applied_record_is_never_guessed_at() -> None:
     assert secret is not None
     secret["data"]["spec"] = "bm90IGpzb24="
     await world.send(L, a_group("nginx:2"))
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is Phase.BLOCKED and applied_name(L) in outcome.reason
     assert len(world.engine.calls) == 1
 
@@ -347,5 +347,5 @@ async def test_a_defect_of_ours_is_named_and_tried_again() -> None:
         raise RuntimeError("boom")
 
     world.cluster.before = broken
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.retry and "RuntimeError: boom" in outcome.reason

@@ -38,7 +38,7 @@ class Simulation:
 
     async def step(self) -> None:
         actions = [
-            *[self.look] * 12,
+            *[self.check_one] * 12,
             *[self.settle] * 4,
             self.win,
             self.send,
@@ -61,9 +61,9 @@ class Simulation:
         self.world.cluster.before = lambda *_: None
         self.check()
 
-    async def look(self) -> None:
+    async def check_one(self) -> None:
         lease = self.random.choice(LEASES)
-        outcome = await self.world.look(lease)
+        outcome = await self.world.check(lease)
         self.trace[-1] += f" {lease.dseq}: {outcome.phase.value}; {outcome.reason}"
         if outcome.phase is Phase.RUNNING:
             self.complete.add(lease)
@@ -108,7 +108,7 @@ class Simulation:
                 raise Killed
 
         self.world.cluster.before = die
-        await self.look()
+        await self.check_one()
         self.world.restart()
 
     async def lose_disk(self) -> None:
@@ -128,7 +128,7 @@ class Simulation:
                 raise unreachable() if random.random() < 0.5 else ClusterError("https://fake", "boom", status=500)
 
         self.world.cluster.before = fail
-        await self.look()
+        await self.check_one()
 
     async def chain_lies(self) -> None:
         lease, height = self.random.choice(LEASES), self.world.chain.height
@@ -140,7 +140,7 @@ class Simulation:
             LeaseAnswer(on_chain(lease, LeaseState.ACTIVE), max(1, height - 1), "akashnet-2"),
         ]
         self.world.chain.lies = [self.random.choice(lies)]
-        await self.look()
+        await self.check_one()
         self.world.chain.lies = []
 
     async def delete_by_hand(self) -> None:
@@ -196,7 +196,7 @@ class Simulation:
         self.world.restart()
         for _ in range(12):
             for lease in LEASES:
-                await self.world.look(lease)
+                await self.world.check(lease)
                 self.world.cluster.settle()
         for lease in LEASES:
             if lease not in self.alive:

@@ -73,7 +73,7 @@ async def test_a_change_between_a_list_and_its_watch_is_found_by_the_next_lists(
     seen: list[str] = []
 
     def remove(operation: str, kind: str, name: str) -> None:
-        """At the last of the lists a survey makes."""
+        """At the last of the lists that are read."""
         if operation == "list" and kind == "RoleBinding" and not seen:
             seen.append(kind)
             world.cluster.remove((SERVICE.api_version, SERVICE.kind, changed, "web"))

@@ -56,7 +56,7 @@ async def running() -> World:
 
 async def degraded() -> World:
     world = await running_with(a_pod(CRASHES), workload={"observedGeneration": 1})
-    await world.look(L)
+    await world.check(L)
     return world
 
 
@@ -64,7 +64,7 @@ async def failed() -> World:
     world = World()
     world.engine.refused["bad:1"] = "exceeded quota: nothing left"
     await world.win(L, a_group("bad:1"))
-    await world.look(L)
+    await world.check(L)
     return world
 
 
@@ -72,14 +72,14 @@ async def update_failed() -> World:
     world = await running()
     world.engine.refused["bad:1"] = "exceeded quota: nothing left"
     await world.send(L, a_group("bad:1"))
-    await world.look(L)
+    await world.check(L)
     return world
 
 
 async def closing() -> World:
     world = await running()
     world.chain.states[L] = LeaseState.CLOSED
-    await world.look(L)
+    await world.check(L)
     return world
 
 
@@ -106,7 +106,7 @@ def test_no_state_is_left_out() -> None:
 async def test_each_state_is_reached_and_shown_with_its_reason(phase: Phase) -> None:
     prepare, reason = STATES[phase]
     world = await prepare()
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert outcome.phase is phase, outcome
     assert reason in outcome.reason
     shown = list_lines([world.reconciler.statuses[L]])[1]
@@ -122,14 +122,14 @@ def test_whatever_the_state_the_list_has_one_line_for_it(phase: Phase) -> None:
 async def test_a_crash_loop_holds_up_no_update() -> None:
     world = await degraded()
     await world.send(L, a_group("nginx:2"))
-    await world.look(L)
+    await world.check(L)
     assert world.image(L) == "nginx:2"
 
 
 async def test_trouble_of_ours_in_an_update_keeps_the_lease_applying_and_says_so() -> None:
     world = await applying()
     world.engine.faults.append(Fault(error="connection refused"))
-    outcome = await world.look(L)
+    outcome = await world.check(L)
     assert (outcome.phase, outcome.retry) == (Phase.APPLYING, True)
     assert "connection refused" in outcome.reason
 

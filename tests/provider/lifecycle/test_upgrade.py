@@ -140,7 +140,7 @@ async def test_an_upgrade_that_is_killed_in_the_middle_goes_on_and_replaces_no_p
     await _of_the_previous_builder(world)
     before = _template(world)
     world.engine.faults.append(Fault(error="signal: killed", objects=1))
-    assert (await world.look(LEASE)).retry
+    assert (await world.check(LEASE)).retry
     world.restart()
     assert (await world.converge(LEASE)).phase is Phase.RUNNING
     assert _template(world) == before

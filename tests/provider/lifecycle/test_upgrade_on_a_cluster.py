@@ -99,7 +99,7 @@ async def _golden(world: World, lease: LeaseId, devnet: Any, toolbox: Toolbox, f
 async def _converge(world: World, lease: LeaseId) -> str:
     """The reason beside `running`."""
     async with asyncio.timeout(60):
-        while (outcome := await world.look(lease)).phase is not Phase.RUNNING:
+        while (outcome := await world.check(lease)).phase is not Phase.RUNNING:
             assert outcome.phase in (Phase.APPLYING, Phase.DEGRADED), outcome
             await asyncio.sleep(0.2)
     return outcome.reason

@@ -15,8 +15,8 @@ from lease.manifest import Expose, Group, Params, Service, StorageMount
 from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus.memory import MemoryBus
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
@@ -141,7 +141,7 @@ class World:
             engine=self.engine,
             bus=self.bus,
             config=self.config,
-            claims=Claims(self.cluster, self.config),
+            claims=LeaseClaims(self.cluster, self.config),
             specs=ScriptedMaker(self.facts, script=self.build_spec),
             release=self.released.append,
         )
@@ -168,14 +168,14 @@ class World:
         if group is not None:
             await self.send(lease, group)
 
-    async def look(self, lease: LeaseId) -> Outcome:
+    async def check(self, lease: LeaseId) -> Outcome:
         return await self.reconciler.reconcile(lease)
 
     async def converge(self, lease: LeaseId, *, limit: int = 20) -> Outcome:
         """Look until nothing more is to be done at once; controllers do their work in between."""
         for _ in range(limit):
             writes, calls = self.cluster.writes, len(self.engine.calls)
-            outcome = await self.look(lease)
+            outcome = await self.check(lease)
             if outcome.phase is Phase.CLOSED:
                 return outcome
             self.cluster.settle()

@@ -134,7 +134,7 @@ async def test_the_reasons_survive_a_restart(recorded: Recorded) -> None:
     for _ in range(2):
         world.restart()
         recorded.wrap()
-        await world.look(L)
+        await world.check(L)
     assert [reason for _, reason, _ in await recorded.told()] == ["first deployment", "manifest update", "rollback"]
 
 
@@ -151,7 +151,7 @@ async def test_a_killed_run_is_seen_as_interrupted_after_the_restart(recorded: R
     world.engine.faults.append(Fault(kill=True, objects=1))
     await world.win(L, a_group())
     with suppress(Killed):
-        await world.look(L)
+        await world.check(L)
     async with asyncio.timeout(5):
         while [outcome for *_, outcome in await recorded.told()] not in (["running"], []):
             await asyncio.sleep(0.01)
@@ -220,7 +220,7 @@ async def test_errors_are_masked_with_every_version_before_anybody_sees_them(rec
 async def test_what_an_api_server_says_of_a_lease_is_masked_too(recorded: Recorded) -> None:
     await recorded.world.run(L, _with_secret(a_group()))
     await recorded.world.send(L, a_group("nginx:2"))
-    await recorded.world.look(L)
+    await recorded.world.check(L)
     assert recorded.engine.mask(L, f"denied: {SECRET}") == "denied: [secret]", "of the version before"
     assert recorded.engine.mask(a_lease(2), "denied: something") == "denied: something"
 

@@ -40,7 +40,7 @@ class Kept(World):
     async def close(self, lease: LeaseId, *, looks: int = 8) -> Phase:
         self.chain.states[lease] = LeaseState.CLOSED
         for _ in range(looks):
-            phase = (await self.look(lease)).phase
+            phase = (await self.check(lease)).phase
             self.cluster.settle()
             self.storage.settle()
             if phase in (Phase.CLOSED, Phase.QUARANTINED):

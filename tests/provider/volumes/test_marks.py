@@ -13,7 +13,7 @@ from lease.ids import LeaseId
 from provider.kube.labels import managed_labels
 from provider.volumes.marks import UNTIL, expired, held, let_go, read_kept, rebound, utc
 from provider.volumes.quarantine import Step, next_step
-from provider.volumes.words import volume_document
+from provider.volumes.texts import volume_document
 from tests.provider.lifecycle.world import PROVIDER, a_lease
 
 L, N = a_lease(1), a_lease(2)

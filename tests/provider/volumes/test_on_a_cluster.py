@@ -14,7 +14,7 @@ from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.volumes.restore import NotRestored, Wish
+from provider.volumes.restore import NotRestored, RestoreRequest
 from tests.provider.lifecycle.real import real_world, runs, until
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
@@ -64,21 +64,21 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
     async with real_world(devnet_cluster, toolbox, tmp_path, world=quick) as (world, _):
         try:
             await world.win(first, a_group(volume_bytes=GIB))
-            world.loop.look(first)
+            world.loop.check(first)
             await until(lambda: runs(world, first) and storage.of(first), lambda: f"{dict(world.loop.statuses)}")
             data = storage.of(first)
             world.chain.states[first] = LeaseState.CLOSED
-            world.loop.look(first)
+            world.loop.check(first)
             await until(lambda: phase(world, first) is Phase.QUARANTINED, told(world, storage, data))
             assert storage.phase(data) == "Released Retain"
 
             await world.win(second)
-            world.loop.look(second)
+            world.loop.check(second)
             await until(lambda: phase(world, second) is not None, told(world, storage, data))
-            await world.loop.restore(Wish(first, second))
+            await world.loop.restore(RestoreRequest(first, second))
             await until(lambda: storage.phase(data) == "Available Retain", told(world, storage, data))
             await world.send(second, a_group(volume_bytes=GIB))
-            world.loop.look(second)
+            world.loop.check(second)
             await until(lambda: storage.of(second) == data, told(world, storage, data))
             await until(lambda: storage.phase(data) == "Bound Delete", told(world, storage, data))
             await until(lambda: phase(world, first) is None, told(world, storage, data))
@@ -86,16 +86,16 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
             assert not marks.get("labels")
             assert not any("quarantine" in key for key in marks.get("annotations", {}))
             world.chain.states[second] = LeaseState.CLOSED
-            world.loop.look(second)
+            world.loop.check(second)
             await until(lambda: phase(world, second) is Phase.QUARANTINED, told(world, storage, data))
 
             await world.win(third, a_group(volume_bytes=GIB))
-            world.loop.look(third)
+            world.loop.check(third)
             await until(lambda: runs(world, third) and storage.of(third), told(world, storage, data))
             fresh = storage.of(third)
             with pytest.raises(NotRestored, match=f"has volume {fresh} by now"):
-                await world.loop.restore(Wish(second, third))
-            await world.loop.restore(Wish(second, third, swap=True))
+                await world.loop.restore(RestoreRequest(second, third))
+            await world.loop.restore(RestoreRequest(second, third, swap=True))
             await until(lambda: storage.of(third) == data, told(world, storage, data))
             await until(lambda: storage.phase(fresh) == "Released Retain", told(world, storage, fresh))
             await until(lambda: runs(world, third), told(world, storage, data))
@@ -107,7 +107,7 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
 
             await until(lambda: storage.phase(data) == "Bound Delete", told(world, storage, data))
             world.chain.states[third] = LeaseState.CLOSED
-            world.loop.look(third)
+            world.loop.check(third)
             await until(lambda: phase(world, third) is Phase.QUARANTINED, told(world, storage, data))
             devnet_cluster.kubectl("label", "pv", data, "--overwrite", past)
             await until(lambda: storage.volume(data) is None, told(world, storage, data))

@@ -99,7 +99,7 @@ async def test_when_the_time_is_over_the_storage_deletes_it_and_the_lease_is_clo
         assert world.storage.deleted == []
         await world.later(clock, 200)
         assert world.storage.deleted == ["pv-1"]
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
     assert L not in world.loop.statuses
 
 
@@ -107,12 +107,12 @@ async def test_what_ended_its_time_while_nobody_ran_is_deleted_after_the_start()
     world = await quarantined()
     await world.clock.advance(3 * DAY)
     world.restart()
-    assert (await world.look(L)).phase is Phase.QUARANTINED
+    assert (await world.check(L)).phase is Phase.QUARANTINED
     async with world.tended() as clock:
         assert world.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         await world.later(clock, 100)
         assert world.storage.deleted == ["pv-1"]
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
 
 
 async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_words() -> None:
@@ -121,13 +121,13 @@ async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_words() -> 
     async with world.tended() as clock:
         await world.later(clock, DAY + 200)
         world.storage.settle()
-        outcome = await world.look(L)
+        outcome = await world.check(L)
         assert outcome.phase is Phase.QUARANTINED
         assert "waits for its storage to delete it: rpc error: volume is still attached" in outcome.reason
         world.storage.stuck.clear()
         world.storage.settle()
         await clock.settle()
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
 
 
 async def test_a_volume_that_goes_between_the_list_and_the_watch_is_not_kept_in_mind() -> None:
@@ -159,7 +159,7 @@ async def test_a_policy_that_cannot_be_written_is_said_and_tried_again() -> None
     async with world.tended() as clock:
         world.cluster.before = refuse
         await world.later(clock, DAY + 200)
-        assert "etcd is full" in (await world.look(L)).reason
+        assert "etcd is full" in (await world.check(L)).reason
         world.cluster.before = lambda *_: None
         await world.later(clock, 60)
         assert world.storage.deleted == ["pv-1"]
@@ -190,7 +190,7 @@ async def test_with_the_setting_off_again_what_is_kept_keeps_its_time() -> None:
     world.config = type(world.config)(**{**_fields(world.config), "volume_quarantine_s": 0.0})
     world.restart()
     async with world.tended() as clock:
-        assert (await world.look(L)).phase is Phase.QUARANTINED
+        assert (await world.check(L)).phase is Phase.QUARANTINED
         await world.later(clock, DAY / 2)
         assert world.storage.deleted == []
         await world.later(clock, DAY)
@@ -204,7 +204,7 @@ async def test_a_label_nobody_can_read_deletes_nothing_and_is_listed() -> None:
     async with world.tended() as clock:
         await world.later(clock, 2 * DAY)
         assert world.storage.deleted == []
-        assert "until its label is put right" in (await world.look(L)).reason
+        assert "until its label is put right" in (await world.check(L)).reason
 
 
 async def test_a_volume_whose_class_retains_is_left_as_it_would_have_been() -> None:
@@ -215,7 +215,7 @@ async def test_a_volume_whose_class_retains_is_left_as_it_would_have_been() -> N
     assert await world.close(L) is Phase.QUARANTINED
     async with world.tended() as clock:
         await world.later(clock, DAY + 200)
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
     assert world.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert read_kept(world.volume()) is None
     assert world.volume()["metadata"]["labels"] == {}
@@ -242,7 +242,7 @@ async def test_the_brake_does_not_count_leases_of_which_only_volumes_are_left() 
         assert await world.close(lease) is Phase.QUARANTINED
     world.restart()
     for _ in range(2):
-        phases = {(await world.look(lease)).phase for lease in leases}
+        phases = {(await world.check(lease)).phase for lease in leases}
     assert phases == {Phase.QUARANTINED}
     assert world.reconciler.memories.held() == frozenset()
     other = a_lease(9)

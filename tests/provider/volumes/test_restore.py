@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from lease.ids import LeaseId, namespace_name
-from provider.lifecycle.control import obey
+from provider.lifecycle.control import answer_request
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from provider.volumes.marks import read_kept, rebound
-from provider.volumes.restore import NotRestored, Wish
+from provider.volumes.restore import NotRestored, RestoreRequest
 from tests.provider.lifecycle.world import OTHER, a_group, a_lease
 from tests.provider.volumes.kept import DAY, GIB, Kept, L, quarantined
 from tests.world.engine import Killed
@@ -29,7 +29,7 @@ CLAIM = "web-data-web-0"
 async def won(world: Kept, lease: LeaseId = N) -> None:
     """Another lease, whose tenant has not sent its manifest yet."""
     world.chain.states[lease] = LeaseState.ACTIVE
-    assert (await world.look(lease)).phase is Phase.WAITING_FOR_MANIFEST
+    assert (await world.check(lease)).phase is Phase.WAITING_FOR_MANIFEST
 
 
 def claim(world: Kept) -> dict[str, Any]:
@@ -50,15 +50,15 @@ async def test_restored_before_the_manifest_the_new_leases_claim_gets_the_old_vo
     """Into L itself, which has ended: the tenant's only lease is meant."""
     world = await quarantined()
     await won(world)
-    told = await world.loop.restore(Wish(L, into))
+    told = await world.loop.restore(RestoreRequest(L, into))
     assert CLAIM in told and str(N) in told
     async with world.tended() as clock:
-        assert "for its claim in lease" in (await world.look(L)).reason
+        assert "for its claim in lease" in (await world.check(L)).reason
         world.storage.settle()
         await world.with_volume(N)
         assert claim(world)["spec"]["volumeName"] == "pv-1"
         await world.later(clock, 1)
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
     volume = world.volume()
     assert read_kept(volume) is None
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
@@ -69,19 +69,19 @@ async def test_restored_before_the_manifest_the_new_leases_claim_gets_the_old_vo
 async def test_what_was_restored_is_kept_again_when_its_new_lease_ends() -> None:
     world = await quarantined()
     await won(world)
-    await world.loop.restore(Wish(L, N))
+    await world.loop.restore(RestoreRequest(L, N))
     await world.with_volume(N)
     assert await world.close(N) is Phase.QUARANTINED  # nobody tended to it meanwhile
     kept = read_kept(world.volume())
     assert kept is not None and (kept.lease, kept.into) == (N, None)
-    assert (await world.look(L)).phase is Phase.CLOSED
+    assert (await world.check(L)).phase is Phase.CLOSED
     assert world.storage.deleted == []
 
 
 async def test_a_lease_that_ends_before_its_claim_was_made_keeps_the_volume_and_its_time() -> None:
     world = await quarantined()
     await won(world)
-    await world.loop.restore(Wish(L, N))
+    await world.loop.restore(RestoreRequest(L, N))
     world.storage.settle()
     assert await world.close(N) is Phase.QUARANTINED
     async with world.tended() as clock:
@@ -89,7 +89,7 @@ async def test_a_lease_that_ends_before_its_claim_was_made_keeps_the_volume_and_
         world.storage.settle()
         assert world.storage.deleted == ["pv-1"]
         await clock.settle()
-        assert (await world.look(N)).phase is Phase.CLOSED
+        assert (await world.check(N)).phase is Phase.CLOSED
 
 
 async def test_a_restored_volume_whose_claim_is_never_made_goes_when_its_time_is_over() -> None:
@@ -97,7 +97,7 @@ async def test_a_restored_volume_whose_claim_is_never_made_goes_when_its_time_is
     await won(world)
     async with world.tended() as clock:
         await world.later(clock, DAY / 2)
-        await world.loop.restore(Wish(L, N))
+        await world.loop.restore(RestoreRequest(L, N))
         await world.later(clock, DAY - 1)
         assert world.storage.deleted == []
         await world.later(clock, 200)
@@ -110,7 +110,7 @@ async def test_a_claim_that_has_a_fresh_volume_by_now_is_refused_with_the_way_ou
     await world.with_volume(N)
     before = world.volume()
     with pytest.raises(NotRestored, match=r"has volume pv-2 by now.*--swap.*before its manifest is sent"):
-        await world.loop.restore(Wish(L, N))
+        await world.loop.restore(RestoreRequest(L, N))
     assert world.volume() == before
 
 
@@ -133,10 +133,10 @@ async def test_a_swap_puts_the_fresh_volume_into_quarantine_and_deletes_nothing(
 
         world.cluster.before = die
         with suppress(Killed):
-            await world.loop.restore(Wish(L, N, swap=True))
+            await world.loop.restore(RestoreRequest(L, N, swap=True))
         world.cluster.before = lambda *_: None
     with suppress(NotRestored):  # it was done but for the answer
-        await world.loop.restore(Wish(L, N, swap=True))
+        await world.loop.restore(RestoreRequest(L, N, swap=True))
     assert world.cluster.named(POD) == ["other-0"]
     async with world.tended() as clock:
         await world.with_volume(N)  # the StatefulSet makes its claim anew
@@ -145,7 +145,7 @@ async def test_a_swap_puts_the_fresh_volume_into_quarantine_and_deletes_nothing(
         assert read_kept(world.volume()) is None
         fresh = read_kept(world.volume("pv-2"))
         assert fresh is not None and (fresh.lease, fresh.asked_bytes, fresh.bound) == (N, GIB, False)
-        assert (await world.look(L)).phase is Phase.CLOSED
+        assert (await world.check(L)).phase is Phase.CLOSED
         assert (await world.converge(N)).phase is Phase.RUNNING
         assert world.storage.deleted == []
     assert claim(world)["spec"]["volumeName"] == "pv-1"
@@ -177,7 +177,7 @@ async def test_what_was_rented_otherwise_is_refused(group: dict[str, Any], why: 
         await world.send(N, a_group(volume_bytes=size, **group))
     before = world.volume()
     with pytest.raises(NotRestored, match=why):
-        await world.loop.restore(Wish(L, N, swap=True))
+        await world.loop.restore(RestoreRequest(L, N, swap=True))
     assert world.volume() == before
 
 
@@ -191,7 +191,7 @@ async def test_a_storage_that_gave_more_than_was_asked_for_is_no_difference() ->
     assert await world.close(L) is Phase.QUARANTINED
     await won(world)
     await world.send(N, a_group(volume_bytes=GIB))
-    await world.loop.restore(Wish(L, N))
+    await world.loop.restore(RestoreRequest(L, N))
     await world.with_volume(N)
     assert claim(world)["spec"]["volumeName"] == "pv-1"
 
@@ -201,37 +201,37 @@ async def test_data_goes_to_another_tenant_only_when_that_is_said() -> None:
     stranger = a_lease(3, owner=OTHER)
     await won(world, stranger)
     with pytest.raises(NotRestored, match="--force-owner"):
-        await world.loop.restore(Wish(L, stranger))
-    assert str(stranger) in await world.loop.restore(Wish(L, stranger, force_owner=True))
+        await world.loop.restore(RestoreRequest(L, stranger))
+    assert str(stranger) in await world.loop.restore(RestoreRequest(L, stranger, force_owner=True))
 
 
 async def test_which_lease_gets_it_must_be_clear_and_alive() -> None:
     world = await quarantined()
     with pytest.raises(NotRestored, match="--into; no lease runs of this tenant"):
-        await world.loop.restore(Wish(L, L))
+        await world.loop.restore(RestoreRequest(L, L))
     with pytest.raises(NotRestored, match="does not run here"):
-        await world.loop.restore(Wish(L, N))
+        await world.loop.restore(RestoreRequest(L, N))
     await won(world)
     await won(world, a_lease(3))
     await won(world, a_lease(4, owner=OTHER))
     with pytest.raises(NotRestored, match=r"running are .*/2/1/1/.*, .*/3/1/1/[^,]* of this tenant"):
-        await world.loop.restore(Wish(L, L))
+        await world.loop.restore(RestoreRequest(L, L))
 
 
 async def test_what_is_not_there_or_on_its_way_out_is_not_restored() -> None:
     world = await quarantined()
     await won(world)
-    for wish, why in (
-        (Wish(N, N), "no volume of .* is in quarantine"),
-        (Wish(L, N, only=("web-cache-web-0",)), "has no volume web-cache-web-0; it has pv-1, web-data-web-0"),
+    for request, why in (
+        (RestoreRequest(N, N), "no volume of .* is in quarantine"),
+        (RestoreRequest(L, N, only=("web-cache-web-0",)), "has no volume web-cache-web-0; it has pv-1, web-data-web-0"),
     ):
         with pytest.raises(NotRestored, match=why):
-            await world.loop.restore(wish)
+            await world.loop.restore(request)
     world.storage.stuck["pv-1"] = "busy"
     async with world.tended() as clock:
         await world.later(clock, DAY + 200)
         with pytest.raises(NotRestored, match="its storage deletes it now"):
-            await world.loop.restore(Wish(L, N, only=("pv-1",)))
+            await world.loop.restore(RestoreRequest(L, N, only=("pv-1",)))
 
 
 async def test_an_expiry_that_was_decided_a_moment_ago_does_not_undo_a_restore() -> None:
@@ -256,12 +256,12 @@ async def test_the_words_of_an_operator_reach_it() -> None:
     world = await quarantined()
     await won(world)
     async with world.tended() as clock:
-        listed = await obey(world.loop, b'{"word": "volumes"}')
+        listed = await answer_request(world.loop, b'{"word": "volumes"}')
         assert [(each["claim"], each["size_bytes"], each["into"]) for each in listed["volumes"]] == [(CLAIM, GIB, None)]
         request = {"word": "restore", "lease": str(L), "into": str(N), "only": ["pv-1"]}
-        assert (await obey(world.loop, json.dumps(request).encode()))["ok"]
+        assert (await answer_request(world.loop, json.dumps(request).encode()))["ok"]
         await clock.settle()
-        again = await obey(world.loop, b'{"word": "volumes"}')
+        again = await answer_request(world.loop, b'{"word": "volumes"}')
         assert [each["into"] for each in again["volumes"]] == [str(N)]
 
 
@@ -274,7 +274,7 @@ async def test_a_restore_that_is_no_request_changes_nothing(more: dict[str, Any]
     await won(world)
     before = world.volume()
     request = {"word": "restore", "lease": str(L), "into": str(N)} | more
-    answer = await obey(world.loop, json.dumps(request).encode())
+    answer = await answer_request(world.loop, json.dumps(request).encode())
     assert not answer["ok"] or more == {"only": {}}
     if not answer["ok"]:
         assert world.volume() == before
@@ -286,4 +286,4 @@ async def test_a_flag_counts_only_when_it_is_true(flag: object) -> None:
     stranger = a_lease(3, owner=OTHER)
     await won(world, stranger)
     request = {"word": "restore", "lease": str(L), "into": str(stranger), "force_owner": flag}
-    assert "--force-owner" in (await obey(world.loop, json.dumps(request).encode()))["text"]
+    assert "--force-owner" in (await answer_request(world.loop, json.dumps(request).encode()))["text"]

@@ -25,18 +25,18 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 from provider.units import AddressRange
 
-__all__ = ["Claimed", "Claims"]
+__all__ = ["ClaimedSpec", "LeaseClaims"]
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedSpec:
     """A spec whose every hostname and address is ours; `withheld` names stay with another lease of the owner."""
 
     spec: LeaseSpec
     withheld: frozenset[str] = frozenset()
 
 
-class Claims:
+class LeaseClaims:
     """All claims of one provider in one cluster. Raises `ClusterError` throughout."""
 
     def __init__(self, cluster: Cluster, config: LifecycleConfig) -> None:
@@ -44,7 +44,7 @@ class Claims:
         self._config = config
         self._one_at_a_time = asyncio.Lock()
 
-    async def take(self, inputs: SpecInputs, specs: SpecMaker, *, sticky: frozenset[str]) -> Claimed:
+    async def take(self, inputs: SpecInputs, specs: SpecMaker, *, sticky: frozenset[str]) -> ClaimedSpec:
         """Claim what the manifest asks for and make its spec. `sticky` names stay withheld though nobody holds them
         now. `withheld` and `addresses` of `inputs` are replaced by what is claimed.
 
@@ -62,7 +62,7 @@ class Claims:
                 await self._write_address(claim)
             for host in spec.hostnames:
                 await self._cluster.apply(host_object(lease, host, namespace=self._config.records))
-            return Claimed(spec, withheld)
+            return ClaimedSpec(spec, withheld)
 
     async def match(self, spec: LeaseSpec) -> bool:
         """Whether the lease holds exactly the claims of `spec`: then nothing was moved, lost or left over."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from provider.volumes.marks import KeptVolume
 
-__all__ = ["amount", "kept_words", "volume_document", "volume_state"]
+__all__ = ["amount", "kept_text", "volume_document", "volume_state"]
 
 _GIB = 2**30
 
 
-def kept_words(volumes: Sequence[KeptVolume], *, problem: Callable[[KeptVolume], str]) -> str:
+def kept_text(volumes: Sequence[KeptVolume], *, problem: Callable[[KeptVolume], str]) -> str:
     """All of one lease in a line; what stands in the way of one is said of it."""
     size = sum(volume.size_bytes for volume in volumes)
     noun = "volume" if len(volumes) == 1 else "volumes"

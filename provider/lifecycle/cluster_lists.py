@@ -1,7 +1,8 @@
-"""Every object of every lease in one list a kind: what a look at a lease that is at rest needs, at a start above all.
+"""Every object of every lease, in one list a kind: enough to check a lease of which nothing is to be done.
 
-A look over the survey may only find that nothing is to be done. Whatever it would write, apply or ask beyond the lists
-ends it, and the same look is made again over the cluster itself; so an old list can cost a look and nothing else.
+At a start this saves the requests for each lease. A check over the lists can only find that nothing is to be done.
+Whatever it would write, apply or ask beyond the lists ends it, and the same check is made over the cluster itself; an
+old list costs a check and nothing else.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED
-from provider.lifecycle.claims import Claims
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drift
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.convergence import serve
 from provider.lifecycle.state import Outcome
@@ -35,17 +36,19 @@ from provider.protocols.cluster import (
 )
 from stacks.common import Priority, StackResult
 
-__all__ = ["Survey", "take_survey"]
+__all__ = ["ClusterLists", "list_cluster"]
 
 _OF_LEASES = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, NAMESPACE, DEPLOYMENT, STATEFUL_SET, *ALWAYS_WATCHED)
 
 
-class _Unsettled(Exception):
-    """More than the lists is needed."""
+class _ListsTooShort(Exception):
+    """The check needs more than the lists."""
 
 
-class Survey:
-    """What was listed, by kind and namespace. Each lease's part is used once, and not after anything happened to it."""
+class ClusterLists:
+    """Listed objects by kind and namespace. Each lease's part is used once, and not after anything happened to the
+    lease.
+    """
 
     def __init__(self, listed: Mapping[Kind, Iterable[dict[str, Any]]]) -> None:
         self._by_place: dict[tuple[Kind, str], list[dict[str, Any]]] = {}
@@ -57,32 +60,32 @@ class Survey:
                 self._by_place.setdefault((kind, obj["metadata"].get("namespace", "")), []).append(obj)
 
     def drop(self, lease: LeaseId) -> None:
-        """Something happened to this lease since, or it was looked at."""
+        """Do not use the lease's part: something happened to the lease since, or it was checked."""
         self._old.add(lease)
 
     def knows(self, event: WatchEvent) -> bool:
         """Whether this very version of the object was listed."""
         return _version(event.object) in self._versions
 
-    async def look(self, parts: Parts, lease: LeaseId, drift: Drift) -> Outcome | None:
-        """The outcome when nothing is to be done; None when the cluster itself must be looked at."""
+    async def check(self, parts: Parts, lease: LeaseId, drift: Drift) -> Outcome | None:
+        """The outcome when nothing is to be done; None when the check must be made over the cluster itself."""
         if lease in self._old:
             return None
         self.drop(lease)
         cluster = _Listed(self._kinds, self._by_place)
         over = replace(
-            parts, cluster=cluster, engine=_NoEngine(), claims=Claims(cluster, parts.config), tell=lambda *_: None
+            parts, cluster=cluster, engine=_NoEngine(), claims=LeaseClaims(cluster, parts.config), show=lambda *_: None
         )
         drift.compared = False  # comparing costs no request here, and finds what no watch has reported
         try:
             return await serve(over, lease, drift)
-        except _Unsettled:
+        except _ListsTooShort:
             drift.compared = False
             return None
 
 
-async def take_survey(cluster: Cluster, config: LifecycleConfig) -> Survey:
-    """One list for each kind that exists here. A list that fails is left out, and leases that need it are read one by
+async def list_cluster(cluster: Cluster, config: LifecycleConfig) -> ClusterLists:
+    """Read one list for each kind that exists here. A list that fails is left out; leases that need it are read one by
     one.
     """
     kinds: list[tuple[Kind, str | None, Mapping[str, str] | None]] = [(kind, None, MANAGED) for kind in _OF_LEASES]
@@ -96,7 +99,7 @@ async def take_survey(cluster: Cluster, config: LifecycleConfig) -> Survey:
             listed[kind] = await cluster.list(kind, namespace=namespace, labels=labels)
         except ClusterError:
             continue
-    return Survey(listed)
+    return ClusterLists(listed)
 
 
 def _version(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -105,7 +108,7 @@ def _version(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 class _Listed:
-    """`protocols.Cluster` over the lists; it never waits, so that nothing happens during a look over it."""
+    """`protocols.Cluster` over the lists. It never waits, so that nothing happens during a check over it."""
 
     def __init__(self, kinds: set[Kind], by_place: Mapping[tuple[Kind, str], list[dict[str, Any]]]) -> None:
         self._kinds = kinds
@@ -129,42 +132,42 @@ class _Listed:
         labels: Mapping[str, str] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> NoReturn:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> NoReturn:
-        raise _Unsettled
+        raise _ListsTooShort
 
     def _of(self, kind: Kind, namespace: str | None) -> Sequence[dict[str, Any]]:
         if kind not in self._kinds:
-            raise _Unsettled
+            raise _ListsTooShort
         return self._by_place.get((kind, namespace or ""), ())
 
 
 class _NoEngine:
-    """`protocols.StackEngine` of which nothing may be asked."""
+    """`protocols.StackEngine` of which every request ends the check."""
 
     async def preview(self, spec: LeaseSpec) -> StackResult:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def open(self, opening: LeaseSpec) -> bool:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def give_up(self, stack: str) -> None:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def refresh(self, stack: str) -> StackResult:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def destroy(self, stack: str) -> StackResult:
-        raise _Unsettled
+        raise _ListsTooShort
 
     async def stacks(self) -> Sequence[str]:
-        raise _Unsettled
+        raise _ListsTooShort

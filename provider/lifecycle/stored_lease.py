@@ -11,7 +11,7 @@ from provider.protocols.cluster import MANIFEST, NAMESPACE, SECRET
 from provider.records.applied import Applied, applied_name, read_applied
 from provider.records.manifests import ManifestRecord, read_manifest
 
-__all__ = ["NamespaceState", "Observed", "observe", "read_namespace"]
+__all__ = ["NamespaceState", "StoredLease", "read_namespace", "read_stored_lease"]
 
 
 class NamespaceState(StrEnum):
@@ -21,7 +21,7 @@ class NamespaceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class StoredLease:
     """`held_by`: why the namespace does not go, in the API server's words."""
 
     manifest: ManifestRecord | None
@@ -30,14 +30,14 @@ class Observed:
     held_by: str = ""
 
 
-async def observe(cluster: Cluster, lease: LeaseId, *, records: str) -> Observed:
+async def read_stored_lease(cluster: Cluster, lease: LeaseId, *, records: str) -> StoredLease:
     """`records`: their namespace. Raises `ClusterError`, or `BadRecordError` for a record that cannot be read."""
     name = namespace_name(lease)
     manifest = await cluster.get(MANIFEST, name, namespace=records)
     applied = await cluster.get(SECRET, applied_name(lease), namespace=records)
     state, held_by = await read_namespace(cluster, name)
     record = read_manifest(manifest) if manifest is not None else None
-    return Observed(record, read_applied(applied), state, held_by)
+    return StoredLease(record, read_applied(applied), state, held_by)
 
 
 async def read_namespace(cluster: Cluster, name: str) -> tuple[NamespaceState, str]:
