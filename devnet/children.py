@@ -10,11 +10,11 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["alive", "cpu_seconds", "start_bound", "started_at"]
+__all__ = ["alive", "bound_to_us", "cpu_seconds", "start_bound", "started_at"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -28,13 +28,6 @@ def start_bound(
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own, stdout and stderr to `output`, bound to the life of the calling thread."""
-    parent = os.getpid()
-
-    def bind() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl: no signal will come any more
-            os._exit(1)
-
     return subprocess.Popen(
         [str(part) for part in argv],
         stdin=subprocess.DEVNULL,
@@ -43,8 +36,20 @@ def start_bound(
         env=dict(env) if env is not None else None,
         cwd=cwd,
         start_new_session=True,  # a Ctrl-C in the terminal is for the parent, which stops its children in order
-        preexec_fn=bind,  # noqa: PLW1509  between fork and exec: two system calls, no locks
+        preexec_fn=bound_to_us(),  # noqa: PLW1509  between fork and exec: two system calls, no locks
     )
+
+
+def bound_to_us() -> Callable[[], None]:
+    """A `preexec_fn` that binds the child to the life of the calling thread."""
+    parent = os.getpid()
+
+    def bind() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl: no signal will come any more
+            os._exit(1)
+
+    return bind
 
 
 def _stat(pid: int) -> list[str]:

@@ -26,6 +26,9 @@ hypothesis.settings.load_profile("lessor")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# No control plane outlives the test run, however a test or its worker ends (xdist starts its workers as children).
+os.environ["LESSOR_DEVNET_OWNER"] = str(os.getppid() if os.environ.get("PYTEST_XDIST_WORKER") else os.getpid())
+
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """A virtual loop for a test marked `virtual_time`; `real_time` at the test outweighs the mark of its module."""

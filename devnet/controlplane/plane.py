@@ -15,9 +15,10 @@ from typing import Self
 
 from devnet.children import started_at
 from devnet.controlplane.contents import DEFAULT_NODES, NodeSpec
+from devnet.controlplane.holders import FIFO, announce, retract
 from devnet.controlplane.members import Layout
 from devnet.controlplane.state import State, read_state, write_state
-from devnet.controlplane.supervisor import FIFO, HOLDERS_LOCK, Request
+from devnet.controlplane.supervisor import HOLDERS_LOCK, Request
 from devnet.errors import ControlPlaneFailed
 from devnet.tools import CONTROL_PLANE, Toolbox
 
@@ -77,12 +78,14 @@ class ControlPlane:
         if running is None or not running.supervised():
             return cls._spawn(data, toolbox, nodes=nodes, detached=False)
         with contextlib.suppress(OSError):  # no FIFO, or nobody reads it: it is stopping
-            return cls(data, toolbox, hold=os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK), child=None)
+            hold = os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK)
+            announce(hold)
+            return cls(data, toolbox, hold=hold, child=None)
         return None
 
     @classmethod
     def _spawn(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], detached: bool) -> Self:
-        """The supervisor, in a session of its own, holding the reading end while we hold the writing one."""
+        """The supervisor, in a session of its own, reading the FIFO that we told our process through."""
         programs = {name: str(toolbox.program(name)) for name in CONTROL_PLANE}
         Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes)).write(data)
         if detached:
@@ -94,6 +97,7 @@ class ControlPlane:
         reading = os.open(data / FIFO, os.O_RDONLY | os.O_NONBLOCK)
         # A writer before the supervisor looks: a reader that never saw one is never told that all are gone.
         hold = os.open(data / FIFO, os.O_WRONLY)
+        announce(hold)
         try:
             child = _spawn_supervisor(data, reading)
         finally:
@@ -136,7 +140,7 @@ class ControlPlane:
         hold, self._hold = self._hold, None
         if hold is None:
             return
-        os.close(hold)
+        retract(hold)
         _wait(lambda: not (self.data / FIFO).exists(), seconds=0.5)  # the last holder's leaving removes it
         if not (self.data / FIFO).exists():
             self._gone()

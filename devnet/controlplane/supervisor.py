@@ -1,7 +1,8 @@
 """The process that owns the control plane: starts it, fills it, watches it, and ends with it.
 
-It ends when a member dies, when it gets SIGTERM, SIGINT or SIGHUP, or when nobody holds its FIFO open for writing any
-more: the kernel closes a holder's end however the holder dies. Its own children are bound to it (`devnet.children`).
+It ends when a member dies, when it gets SIGTERM, SIGINT or SIGHUP, when its last holder let go or died in whatever way
+(`holders`), or when the process that LESSOR_DEVNET_OWNER names ends. Its own children are bound to it
+(`devnet.children`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from devnet.children import start_bound, started_at
 from devnet.controlplane.api import Api, insist, wait_until
 from devnet.controlplane.certificates import make_certificates
 from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object
+from devnet.controlplane.holders import FIFO, Holders, watch_process
 from devnet.controlplane.members import Layout, Member, free_ports, members, write_configuration
 from devnet.controlplane.stages import kwok_documents
 from devnet.controlplane.state import Phase, State, write_state
 
-__all__ = ["FIFO", "HOLDERS_LOCK", "Request", "supervise"]
+__all__ = ["HOLDERS_LOCK", "OWNER", "Request", "supervise"]
 
-FIFO = "holders"
 HOLDERS_LOCK = "holders.lock"
+OWNER = "LESSOR_DEVNET_OWNER"
+"""A process by its number: no control plane that was started with this in its environment outlives it."""
 _REQUEST = "request.json"
 _START_SECONDS = 60.0
 _STOP_SECONDS = {"kube-apiserver": 3.0, "etcd": 2.0}
@@ -139,18 +142,28 @@ class _Plane:
                 process.wait()
 
 
-def _watch_holders(plane: _Plane, holders: int) -> None:
-    """End when the last writer of the FIFO is gone, unless a new one came before we held the lock."""
+def _watch_holders(plane: _Plane, fifo: int) -> Holders:
+    """End when nobody holds any more, unless a new one came before we held the lock."""
 
-    def woken() -> None:
-        if _has_holders(holders):
-            return
+    def none_left() -> None:
         with _locked(plane.data):
-            if not _has_holders(holders):
+            if not holders.anybody():
                 plane.refuse_holders()
                 plane.end()
 
-    asyncio.get_running_loop().add_reader(holders, woken)
+    holders = Holders(fifo, none_left)
+    return holders
+
+
+def _watch_owner(plane: _Plane) -> None:
+    """End with the process that the environment names, if it names one."""
+    owner = os.environ.get(OWNER, "")
+    if not owner.isdecimal():
+        return
+    try:
+        watch_process(int(owner), plane.end)
+    except ProcessLookupError:
+        plane.end(f"{OWNER}={owner}: there is no such process")
 
 
 @contextlib.contextmanager
@@ -158,13 +171,6 @@ def _locked(data: Path) -> Iterator[None]:
     with (data / HOLDERS_LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _has_holders(holders: int) -> bool:
-    try:
-        return bool(os.read(holders, 4096))
-    except BlockingIOError:
-        return True
 
 
 async def _until_the_end(plane: _Plane) -> None:
@@ -192,13 +198,13 @@ async def supervise(data: Path, *, holders: int | None) -> int:
     plane.tell("starting")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, plane.end)
-    if holders is not None:
-        _watch_holders(plane, holders)
+    watched = _watch_holders(plane, holders) if holders is not None else None
+    _watch_owner(plane)
     try:
         await _until_the_end(plane)
     finally:
-        if holders is not None:
-            asyncio.get_running_loop().remove_reader(holders)
+        if watched:
+            watched.close()
         with _locked(data):
             plane.refuse_holders()
         plane.stop()

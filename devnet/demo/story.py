@@ -10,12 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from devnet.demo.interrupts import Interrupts
 from devnet.demo.leftovers import leftovers
 from devnet.demo.processes import programs_started
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
 from devnet.tenant import OpenBid
-from devnet.tools import ensure_tools, voice
+from devnet.tools import Toolbox, ensure_tools, voice
 from devnet.world import Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
@@ -44,12 +45,18 @@ class _Rented:
     leases: Sequence[LeaseId]
 
 
-async def run_demo(options: DemoOptions, console: Console) -> None:
-    """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on."""
+def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> None:
+    """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on, `Interrupted`."""
     sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
     telling = Telling(console)
     with voice(console, indent="   ") as told:
-        toolbox = await asyncio.to_thread(ensure_tools, voice=told)
+        toolbox = ensure_tools(voice=told)
+    asyncio.run(_run(options, toolbox, sdl, telling=telling, interrupts=interrupts))
+    interrupts.check()
+    telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")
+
+
+async def _run(options: DemoOptions, toolbox: Toolbox, sdl: Sdl, *, telling: Telling, interrupts: Interrupts) -> None:
     async with AsyncExitStack() as stack:
         with telling.step("The devnet: a Kubernetes control plane and a simulated chain, on loopback"):
             world = await stack.enter_async_context(World.start(options.data, toolbox))
@@ -57,12 +64,14 @@ async def run_demo(options: DemoOptions, console: Console) -> None:
             telling.line(
                 f"chain {world.chain.chain_id}: RPC {world.chain.rpc_address}, gRPC {world.chain.grpc_address}"
             )
-        provider = await _provider(world, telling)
-        stack.push_async_callback(provider.stop)
-        await _tell(world, provider, sdl, telling=telling)
-        if options.keep:
-            await _keep(world, telling)
-    telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")
+        await interrupts.guard(_story(world, sdl, keep=options.keep, telling=telling))
+
+
+async def _story(world: World, sdl: Sdl, *, keep: bool, telling: Telling) -> None:
+    provider = await _provider(world, telling)
+    await _tell(world, provider, sdl, telling=telling)
+    if keep:
+        await _keep(world, telling)
 
 
 async def _provider(world: World, telling: Telling) -> ProviderProcess:

@@ -51,6 +51,7 @@ class World:
         self.tenant = Tenant(self.account("tenant"))
         self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), f"devnet-{secrets.token_hex(4)}")
         self.outputs: Mapping[str, str] = {}
+        self._providers: list[ProviderProcess] = []
         self.records = "lease"
         """Namespace of the durable records."""
 
@@ -65,6 +66,7 @@ class World:
             chain = await stack.enter_async_context(SimulatedChain.start(block_seconds=block_seconds))
             world = cls(data, plane=plane, chain=chain)
             stack.push_async_callback(world.tenant.close)
+            stack.push_async_callback(world.stop_providers)
             yield world
 
     def account(self, role: str) -> Account:
@@ -116,12 +118,19 @@ class World:
     async def run_provider(self, *, seconds: float = 30, **changes: str) -> ProviderProcess:
         """Start `lessor run` and return when it follows the chain and serves its gateway."""
         provider = ProviderProcess(self.provider_env(**changes), log=self.data / "provider.log")
+        self._providers.append(provider)
         try:
             await provider.wait_for("provider.ready", seconds=seconds)
         except BaseException:
             await provider.stop()
             raise
         return provider
+
+    async def stop_providers(self) -> None:
+        """Every one that still runs."""
+        for provider in self._providers:
+            if provider.running:
+                await provider.stop()
 
 
 def _free_port() -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +30,7 @@ def demo(
 
     Everything listens on loopback only and stops with this command. Needs a checkout; missing tools are built first.
     """
-    from devnet.demo import DemoOptions, run_demo  # noqa: PLC0415  only this command needs the devnet
+    from devnet.demo import DemoOptions, Interrupted, Interrupts, run_demo  # noqa: PLC0415  only this command needs the devnet
     from devnet.errors import DevnetError  # noqa: PLC0415
     from lease.errors import LeaseError  # noqa: PLC0415
     from lease.printable import printable  # noqa: PLC0415
@@ -40,13 +38,13 @@ def demo(
     console = Console()
     _check(sdl)
     _clear(data)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        asyncio.run(run_demo(DemoOptions(sdl, data.absolute(), keep, denom), console))
+        with Interrupts().heard() as interrupts:
+            run_demo(DemoOptions(sdl, data.absolute(), keep, denom), console, interrupts)
     except (DevnetError, LeaseError) as error:
         console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
+    except Interrupted:
         console.print("\nstopped")
         raise typer.Exit(130) from None
 
@@ -76,7 +74,3 @@ def _clear(data: Path) -> None:
         raise typer.BadParameter(f"{data} holds something else than an earlier demo; name an empty folder")
     stop_supervisor((data / "controlplane").absolute())
     shutil.rmtree(data)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

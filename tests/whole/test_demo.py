@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from devnet.children import bound_to_us
 from devnet.tools import Toolbox
 
 # each has a world of its own: no reason to wait for those who share one
@@ -34,10 +35,19 @@ deployment:
 """
 
 
-def start(data: Path, toolbox: Toolbox, *options: str) -> subprocess.Popen[str]:
+def start(data: Path, toolbox: Toolbox, *options: str, shell: str = "") -> subprocess.Popen[str]:
+    """`shell`: what a shell does before it becomes the demo."""
     command = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data), *options]
+    if shell:
+        command = ["sh", "-c", f'{shell}; exec "$@"', "sh", *command]
     return subprocess.Popen(
-        command, cwd=CHECKOUT, env=toolbox.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=CHECKOUT,
+        env=toolbox.env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=bound_to_us(),  # noqa: PLW1509  a test that is killed takes its demo along
     )
 
 
@@ -75,18 +85,20 @@ def wait_for_no_process(data: Path, *, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "number"),
+    ("moment", "number", "shell"),
     [
-        ("RPC http", signal.SIGKILL),  # while the cluster program runs
-        ("PUT /deployment", signal.SIGKILL),  # while a lease stack is being created
-        ("PUT /deployment", signal.SIGINT),
+        ("RPC http", signal.SIGKILL, ""),  # while the cluster program runs
+        ("PUT /deployment", signal.SIGKILL, ""),  # while a lease stack is being created
+        ("1. The devnet", signal.SIGINT, ""),  # while the control plane starts
+        # as a shell without job control starts what it does not wait for
+        ("PUT /deployment", signal.SIGINT, "trap '' INT"),
     ],
 )
 def test_whatever_ends_the_demo_leaves_no_process(
-    toolbox: Toolbox, tmp_path: Path, moment: str, number: signal.Signals
+    toolbox: Toolbox, tmp_path: Path, moment: str, number: signal.Signals, shell: str
 ) -> None:
     data = tmp_path / "demo"
-    process = start(data, toolbox)
+    process = start(data, toolbox, shell=shell)
     read_until(process, moment)
     time.sleep(1)
     process.send_signal(number)

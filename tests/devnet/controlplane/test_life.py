@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from devnet.children import start_bound
 from devnet.controlplane import ControlPlane, read_state, stop_supervisor
 from devnet.errors import ControlPlaneFailed
 
@@ -44,7 +45,7 @@ def eventually(condition, what: str, *, seconds: float = 30) -> None:
 def start_command(data: Path, *options: str) -> subprocess.Popen:
     with (data.parent / "command.log").open("ab") as log:
         argv = [*LESSOR, "devnet", "up", "--data", str(data), "--nodes", "1", *options]
-        return subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        return start_bound(argv, output=log)
 
 
 def lessor(command: str, data: Path) -> tuple[int, str]:
@@ -69,6 +70,7 @@ def starting(data: Path) -> bool:
 def data(tmp_path, toolbox):
     folder = tmp_path / "plane"
     yield folder
+    stop_supervisor(folder)  # of a test that failed on its way
     assert processes_of(folder) == []
 
 
@@ -112,6 +114,17 @@ def test_a_killed_command_leaves_nothing(data):
     eventually(lambda: processes_of(data) == [], "everything gone")
 
 
+def test_nothing_outlives_the_owner_that_the_environment_names(data, monkeypatch):
+    """As after a test that was killed: its commands, and what they left running detached, end with the test run."""
+    owner = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setenv("LESSOR_DEVNET_OWNER", str(owner.pid))
+    assert start_command(data, "--detach").wait(timeout=60) == 0
+    assert phase(data) == "ready"
+    owner.kill()
+    owner.wait()
+    eventually(lambda: processes_of(data) == [], "everything gone")
+
+
 def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(data):
     command = start_command(data)
     eventually(lambda: starting(data), "starting")
@@ -140,11 +153,37 @@ def test_those_who_share_one_keep_it_until_the_last_of_them_is_gone(data, toolbo
 SHARER = """
 import sys
 from pathlib import Path
+from devnet.children import start_bound
 from devnet.controlplane import ControlPlane
 from devnet.tools import CONTROL_PLANE, ensure_tools
 plane = ControlPlane.share(Path(sys.argv[1]), ensure_tools(CONTROL_PLANE, build=False))
 print(plane.api_server, flush=True)
 sys.stdin.read()
+"""
+
+
+def test_a_killed_holder_leaves_nothing_even_if_a_child_of_his_lives_on(data):
+    holder = subprocess.Popen([sys.executable, "-c", FORKING, str(data)], stdout=subprocess.PIPE, text=True)
+    child = int(holder.stdout.readline())
+    holder.kill()
+    holder.communicate()
+    try:
+        eventually(lambda: phase(data) == "stopped", "the control plane stopped")
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+FORKING = """
+import os, sys, time
+from pathlib import Path
+from devnet.controlplane import ControlPlane
+from devnet.tools import CONTROL_PLANE, ensure_tools
+plane = ControlPlane.start(Path(sys.argv[1]), ensure_tools(CONTROL_PLANE, build=False))
+child = os.fork()  # has the holder's end of the FIFO open too
+if child:
+    print(child, flush=True)
+os.close(1)
+time.sleep(120)
 """
 
 
