@@ -7,10 +7,13 @@ from pathlib import Path
 
 __all__ = [
     "BuildFailed",
+    "ClusterUnusable",
     "ControlPlaneFailed",
     "DevnetError",
+    "EngineIncomplete",
     "GoMissing",
     "NoCheckout",
+    "NotGivenBack",
     "ToolsMissing",
     "UnknownTool",
 ]
@@ -76,3 +79,28 @@ class ControlPlaneFailed(DevnetError):
     def __init__(self, problem: str, *, logs: Path) -> None:
         super().__init__(f"the devnet control plane failed: {problem}. Logs: {logs}")
         self.logs = logs
+
+
+class ClusterUnusable(DevnetError):
+    """Somebody's cluster that cannot be borrowed, or did not answer as it should."""
+
+
+class EngineIncomplete(DevnetError):
+    """Pulumi is not all there, where nothing is built; names each missing part with what to do."""
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        told = "\n".join(f"  - {each}" for each in missing)
+        super().__init__(f"on a cluster of your own nothing is built, and this is missing here:\n{told}")
+        self.missing = tuple(missing)
+
+
+class NotGivenBack(DevnetError):
+    """Things of a demo that are still in somebody's cluster."""
+
+    def __init__(self, server: str, left: Sequence[str]) -> None:
+        told = "\n".join(f"  - {each}" for each in left)
+        super().__init__(
+            f"these could not be removed from {server}:\n{told}\n"
+            "Start the demo again with the same --data folder, which first tries again, or remove them by hand."
+        )
+        self.left = tuple(left)

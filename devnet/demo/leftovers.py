@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from devnet.kube_api import KubeApi
 from devnet.world import World
 from lease.ids import LeaseId, namespace_name
 
 __all__ = ["leftovers"]
 
-_RECORDS = ("manifests.akash.network", "providerhosts.akash.network", "providerleasedips.akash.network", "secrets")
-_POOLS = ("ipaddresspools.metallb.io", "l2advertisements.metallb.io")
+_AKASH = "apis/akash.network/v2beta2/namespaces"
+_RECORDS = ("manifests", "providerhosts", "providerleasedips")
+_POOLS = "apis/metallb.io/v1beta1/namespaces/metallb-system"
 
 
 async def leftovers(world: World, *leases: LeaseId) -> tuple[str, ...]:
@@ -25,15 +27,22 @@ async def leftovers(world: World, *leases: LeaseId) -> tuple[str, ...]:
 
 
 def _in_cluster(world: World, leases: Collection[LeaseId]) -> Iterator[str]:
+    api = KubeApi(world.plane.kubeconfig)
     namespaces, dseqs = {namespace_name(lease) for lease in leases}, {str(lease.dseq) for lease in leases}
-    for item in _get(world, ("namespaces", "persistentvolumes")):
+    for item in (*api.items("api/v1/namespaces"), *api.items("api/v1/persistentvolumes")):
         claim = (item.get("spec") or {}).get("claimRef") or {}
         if item["metadata"]["name"] in namespaces or claim.get("namespace") in namespaces:
             yield _told(item)
-    for item in _get(world, _RECORDS, f"--namespace={world.records}"):
-        if any(name in item["metadata"]["name"] for name in namespaces) or _dseq(item) in dseqs:
-            yield _told(item)
-    yield from map(_told, _get(world, _POOLS, "--namespace=metallb-system"))
+    for path in (
+        *(f"{_AKASH}/{world.records}/{each}" for each in _RECORDS),
+        f"api/v1/namespaces/{world.records}/secrets",
+    ):
+        for item in api.items(path):
+            if any(name in item["metadata"]["name"] for name in namespaces) or _dseq(item) in dseqs:
+                yield _told(item)
+    if not world.terms.real:
+        for kind in ("ipaddresspools", "l2advertisements"):
+            yield from map(_told, api.items(f"{_POOLS}/{kind}"))
 
 
 def _told(item: dict[str, Any]) -> str:
@@ -42,16 +51,6 @@ def _told(item: dict[str, Any]) -> str:
 
 def _dseq(item: dict[str, Any]) -> str:
     return str((item["metadata"].get("labels") or {}).get("akash.network/lease.id.dseq", ""))
-
-
-def _get(world: World, kinds: Iterable[str], *options: str) -> list[dict[str, Any]]:
-    """All of one command: each start of one costs more than its question."""
-    kubectl = [str(world.plane.toolbox.program("kubectl")), "--kubeconfig", str(world.plane.kubeconfig)]
-    done = subprocess.run(
-        [*kubectl, "get", ",".join(kinds), *options, "--output=json"], capture_output=True, text=True, check=True
-    )
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
-    return items
 
 
 def _in_backend(world: World, lease: LeaseId) -> Iterator[str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
+from devnet.demo.borrowing import borrowed, refuse_addresses
 from devnet.demo.interrupts import Interrupts
 from devnet.demo.leftovers import leftovers
 from devnet.demo.processes import programs_started
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
 from devnet.tenant import OpenBid
-from devnet.tools import Toolbox, ensure_tools, voice
+from devnet.tools import ensure_tools, voice
 from devnet.world import Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
@@ -24,19 +25,31 @@ from lease.manifest import Group, Service
 from lease.manifest_json import manifest_version
 from lease.sdl import Sdl, read_sdl
 
-__all__ = ["DemoOptions", "run_demo"]
+__all__ = ["Borrow", "DemoOptions", "run_demo"]
 
 _WATCH_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class Borrow:
+    """Somebody's cluster: a context of a kubeconfig (empty: its current one); `agree` asks the person."""
+
+    kubeconfig: Path
+    context: str
+    agree: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`denom`: rewrite the SDL's prices to this denom. `keep`: leave everything running until Ctrl-C."""
+    """`denom`: rewrite the SDL's prices to this denom. `keep`: leave everything running until Ctrl-C. `borrow`: on that
+    cluster instead of one of our own.
+    """
 
     sdl: Path
     data: Path
     keep: bool = False
     denom: str = ""
+    borrow: Borrow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +62,47 @@ def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> 
     """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on, `Interrupted`."""
     sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
     telling = Telling(console)
-    with voice(console, indent="   ") as told:
-        toolbox = ensure_tools(voice=told)
-    asyncio.run(_run(options, toolbox, sdl, telling=telling, interrupts=interrupts))
+    if options.borrow is not None:
+        refuse_addresses(sdl)
+        _on_a_borrowed_cluster(options, options.borrow, sdl, telling=telling, interrupts=interrupts)
+    else:
+        with voice(console, indent="   ") as told:
+            toolbox = ensure_tools(voice=told)
+        title = "The devnet: a Kubernetes control plane and a simulated chain, on loopback"
+        world = World.start(options.data, toolbox)
+        asyncio.run(_run(world, sdl, title=title, keep=options.keep, telling=telling, interrupts=interrupts))
     interrupts.check()
     telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")
 
 
-async def _run(options: DemoOptions, toolbox: Toolbox, sdl: Sdl, *, telling: Telling, interrupts: Interrupts) -> None:
+def _on_a_borrowed_cluster(
+    options: DemoOptions, borrow: Borrow, sdl: Sdl, *, telling: Telling, interrupts: Interrupts
+) -> None:
+    with borrowed(
+        options.data, kubeconfig=borrow.kubeconfig, context=borrow.context, agree=borrow.agree, telling=telling
+    ) as cluster:
+        title = "A simulated chain beside your cluster, on loopback"
+        world = World.around(options.data, cluster, cluster.terms())
+        asyncio.run(_run(world, sdl, title=title, keep=options.keep, telling=telling, interrupts=interrupts))
+
+
+async def _run(
+    making: AbstractAsyncContextManager[World],
+    sdl: Sdl,
+    *,
+    title: str,
+    keep: bool,
+    telling: Telling,
+    interrupts: Interrupts,
+) -> None:
     async with AsyncExitStack() as stack:
-        with telling.step("The devnet: a Kubernetes control plane and a simulated chain, on loopback"):
-            world = await stack.enter_async_context(World.start(options.data, toolbox))
+        with telling.step(title):
+            world = await stack.enter_async_context(making)
             telling.line(f"API server {world.plane.api_server}, kubeconfig {world.plane.kubeconfig}")
             telling.line(
                 f"chain {world.chain.chain_id}: RPC {world.chain.rpc_address}, gRPC {world.chain.grpc_address}"
             )
-        await interrupts.guard(_story(world, sdl, keep=options.keep, telling=telling))
+        await interrupts.guard(_story(world, sdl, keep=keep, telling=telling))
 
 
 async def _story(world: World, sdl: Sdl, *, keep: bool, telling: Telling) -> None:
@@ -94,8 +132,10 @@ async def _tell(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: T
         rented = await _rent(world, provider, sdl, telling=telling)
     with telling.step("The tenant sends the manifest; the lease becomes a Pulumi stack; the workloads become ready"):
         await _deploy(world, provider, rented, sdl, telling=telling)
-    with telling.step("The tenant changes an image; Pulumi previews the difference, then applies it"):
-        changed = _with_another_image(sdl)
+    what, changed = (
+        ("a variable", _with_a_variable(sdl)) if world.terms.real else ("an image", _with_another_image(sdl))
+    )
+    with telling.step(f"The tenant changes {what}; Pulumi previews the difference, then applies it"):
         await _update(world, provider, rented, changed, telling=telling)
     with telling.step("The same manifest again: no Pulumi process starts"):
         await _send_again(world, provider, rented, changed, telling=telling)
@@ -109,6 +149,7 @@ async def _rent(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: T
     deployment = await world.tenant.publish(sdl)
     telling.line(f"tenant: deployment {deployment}, {len(sdl.groups)} group(s)")
     bids = await _bids(world, provider, deployment, groups=len(sdl.groups), after=mark)
+    world.terms.expect([bid.id for bid in bids])
     leases = await world.tenant.take(bids)
     for bid in bids:
         telling.line(f"tenant: took the bid of {bid.price.normalize():f}{bid.denom} a block for group {bid.id.gseq}")
@@ -143,7 +184,7 @@ def _no_bid(event: Event) -> str:
 async def _deploy(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
     mark = len(provider.events)
     await _put(world, rented, sdl, telling)
-    await _running(provider, rented.leases, after=mark)
+    await _running(world, provider, rented.leases, after=mark)
     gateway = await world.tenant.gateway(world.provider)
     for lease in rented.leases:
         answer = await gateway.lease_status(lease.dseq, gseq=lease.gseq, oseq=lease.oseq)
@@ -157,9 +198,11 @@ async def _put(world: World, rented: _Rented, sdl: Sdl, telling: Telling) -> Non
         raise DevnetError(f"the provider refused the manifest: {answer.status} {answer.body}")
 
 
-async def _running(provider: ProviderProcess, leases: Sequence[LeaseId], *, after: int) -> None:
+async def _running(world: World, provider: ProviderProcess, leases: Sequence[LeaseId], *, after: int) -> None:
     for lease in leases:
-        await provider.wait_for("lease.state", after=after, lease=str(lease), phase="running")
+        await provider.wait_for(
+            "lease.state", seconds=world.terms.patience, after=after, lease=str(lease), phase="running"
+        )
 
 
 async def _update(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
@@ -170,7 +213,7 @@ async def _update(world: World, provider: ProviderProcess, rented: _Rented, sdl:
     changed = rented.leases[[group.name for group in sdl.groups].index(sdl.manifest[0].name)]
     for operation in ("preview", "up"):
         await provider.wait_for("stack.result", after=mark, lease=str(changed), operation=operation)
-    await _running(provider, [changed], after=mark)
+    await _running(world, provider, [changed], after=mark)
 
 
 async def _send_again(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
@@ -208,10 +251,18 @@ async def _keep(world: World, telling: Telling) -> None:
 
 def _with_another_image(sdl: Sdl) -> Sdl:
     """The same with the first service's image under another tag: what a tenant's update usually is."""
+    return _with_first_service(sdl, lambda service: replace(service, image=_retagged(service.image, "updated")))
+
+
+def _with_a_variable(sdl: Sdl) -> Sdl:
+    """The same with one more variable in the first service: where images are pulled, another tag may not exist."""
+    return _with_first_service(sdl, lambda service: replace(service, env=(*(service.env or ()), "DEMO=updated")))
+
+
+def _with_first_service(sdl: Sdl, change: Callable[[Service], Service]) -> Sdl:
     first, *others = sdl.manifest
     service, *siblings = first.services or ()
-    changed: Service = replace(service, image=_retagged(service.image, "updated"))
-    groups: tuple[Group, ...] = (replace(first, services=(changed, *siblings)), *others)
+    groups: tuple[Group, ...] = (replace(first, services=(change(service), *siblings)), *others)
     return replace(sdl, manifest=groups, version=manifest_version(groups))
 
 

@@ -7,6 +7,7 @@ Everything is on loopback, in one folder, and ends with the process that started
 """
 
 from devnet.world.provider_process import Event, ProviderProcess
+from devnet.world.terms import Cluster, Terms
 from devnet.world.world import World
 
-__all__ = ["Event", "ProviderProcess", "World"]
+__all__ = ["Cluster", "Event", "ProviderProcess", "Terms", "World"]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
+import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from devnet.errors import DevnetError
 
 __all__ = ["ClusterStack"]
 
 Line = Callable[[str], None]
+_STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class ClusterStack:
     data: Path
     env: Mapping[str, str]
     name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `Pulumi.yaml`'s program that differ from their defaults."""
 
     async def up(self, line: Line) -> Mapping[str, str]:
         """Create or update it, each line of output to `line`; returns the stack's outputs."""
@@ -45,6 +53,13 @@ class ClusterStack:
         written = self.checkout / f"Pulumi.{self.name}.yaml"
         if written.exists():
             shutil.move(written, self.data / written.name)
+        if self.config:
+            self._configure(self.data / written.name)
+
+    def _configure(self, file: Path) -> None:
+        """Add the settings to what `stack init` wrote there."""
+        found = (yaml.safe_load(file.read_text()) if file.exists() else None) or {}
+        file.write_text(yaml.safe_dump({**found, "config": {**(found.get("config") or {}), **self.config}}))
 
     def _backend(self) -> dict[str, str]:
         key = str(self.data / "passphrase")
@@ -62,8 +77,23 @@ class ClusterStack:
         )  # fmt: skip
         assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
         said = []
-        async for raw in process.stdout:
-            said.append(raw.decode(errors="replace").rstrip())
-            line(said[-1])
+        try:
+            async for raw in process.stdout:
+                said.append(raw.decode(errors="replace").rstrip())
+                line(said[-1])
+        except BaseException:
+            await _stopped(process)
+            raise
         if await process.wait():
             raise DevnetError(f"pulumi {' '.join(arguments[:2])} failed:\n" + "\n".join(said[-20:]))
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> None:
+    """Nothing is made after this: it is asked to stop, and killed when it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        await asyncio.wait_for(process.communicate(), _STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import akash  # noqa: F401
@@ -14,18 +15,17 @@ from akash.provider.v1beta4.msg_pb2 import MsgCreateProvider
 
 from devnet.chain import TEST_MNEMONIC, SimulatedChain, derive_key
 from devnet.chain.keys import ROLES
-from devnet.controlplane import DEFAULT_NODES, ControlPlane
+from devnet.controlplane import ControlPlane
 from devnet.tenant import Account, Tenant
 from devnet.tools import Toolbox
 from devnet.world.attributes import provider_attributes
 from devnet.world.cluster_stack import ClusterStack
 from devnet.world.provider_process import ProviderProcess
+from devnet.world.terms import Cluster, Terms
 
 __all__ = ["World"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-IP_RANGE = "203.0.113.10-203.0.113.29"
-"""Documentation addresses (RFC 5737): MetalLB hands them out, nobody dials them."""
 
 _DEMO_PRICES = {
     "AP_BID_PRICE_CPU_SCALE": "0.0001",
@@ -42,17 +42,19 @@ _DEMO_PRICES = {
 class World:
     """`plane`, `chain` and `tenant` are up when it is made; the rest comes by its methods."""
 
-    def __init__(self, data: Path, *, plane: ControlPlane, chain: SimulatedChain) -> None:
+    def __init__(self, data: Path, *, plane: Cluster, chain: SimulatedChain, terms: Terms) -> None:
         self.data = data
         self.plane = plane
+        self.terms = terms
         self.chain = chain
         self.gateway_port = _free_port()
         self.provider = derive_key("provider").address
         self.tenant = Tenant(self.account("tenant"))
-        self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), f"devnet-{secrets.token_hex(4)}")
+        name = f"devnet-{secrets.token_hex(4)}"
+        self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), name, terms.stack)
         self.outputs: Mapping[str, str] = {}
         self._providers: list[ProviderProcess] = []
-        self.records = "lease"
+        self.records = terms.records
         """Namespace of the durable records."""
 
     @classmethod
@@ -60,11 +62,19 @@ class World:
     async def start(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
         """Control plane and chain. Leaving it stops both, and whatever was started since."""
         data.mkdir(parents=True, exist_ok=True)
+        with ControlPlane.start(data / "controlplane", toolbox) as plane:
+            async with cls.around(data, plane, _devnet_terms(plane), block_seconds=block_seconds) as world:
+                yield world
+
+    @classmethod
+    @asynccontextmanager
+    async def around(
+        cls, data: Path, cluster: Cluster, terms: Terms, *, block_seconds: float = 0.25
+    ) -> AsyncIterator[World]:
+        """A chain beside a cluster that runs. Leaving it stops the chain, and whatever was started since."""
         async with AsyncExitStack() as stack:
-            plane = ControlPlane.start(data / "controlplane", toolbox)
-            stack.callback(plane.release)
             chain = await stack.enter_async_context(SimulatedChain.start(block_seconds=block_seconds))
-            world = cls(data, plane=plane, chain=chain)
+            world = cls(data, plane=cluster, chain=chain, terms=terms)
             stack.push_async_callback(world.tenant.close)
             stack.push_async_callback(world.stop_providers)
             yield world
@@ -83,7 +93,9 @@ class World:
     async def register_provider(self) -> str:
         """Put the provider's record on chain, as its operator would; the host URI in it."""
         uri = f"https://127.0.0.1:{self.gateway_port}"
-        attributes = [AttributeMessage(key=item.key, value=item.value) for item in provider_attributes(DEFAULT_NODES)]
+        attributes = [
+            AttributeMessage(key=item.key, value=item.value) for item in provider_attributes(self.terms.nodes)
+        ]
         await self.account("provider").send(
             [MsgCreateProvider(owner=self.provider, host_uri=uri, attributes=attributes)]
         )
@@ -95,7 +107,6 @@ class World:
         if not words.exists():
             words.touch(mode=0o600)
             words.write_text(TEST_MNEMONIC)
-        api = self.plane.api_server.removeprefix("https://")
         own = {
             "AP_HOME": str(self.data / "provider"),
             "AP_NODE": self.chain.rpc_address,
@@ -108,12 +119,9 @@ class World:
             "AP_DEPLOYMENT_INGRESS_DOMAIN": "ingress.example.com",
             "LESSOR_MNEMONIC_FILE": str(words),
             "LESSOR_KEY_INDEX": str(ROLES.index("provider")),
-            "LESSOR_API_SERVER_ENDPOINTS": api,
-            "LESSOR_IP_RANGES": IP_RANGE,
-            "LESSOR_STORAGE_CLASSES": "beta1=10Ti,beta2=10Ti,beta3=10Ti,default=10Ti",
             "LESSOR_LOG_FORMAT": "json",
         }
-        return {**self.plane.env(), **own, **_DEMO_PRICES, **changes}
+        return {**self.plane.env(), **own, **_DEMO_PRICES, **self.terms.provider, **changes}
 
     async def run_provider(self, *, seconds: float = 30, **changes: str) -> ProviderProcess:
         """Start `lessor run` and return when it follows the chain and serves its gateway."""
@@ -131,6 +139,13 @@ class World:
         for provider in self._providers:
             if provider.running:
                 await provider.stop()
+
+
+def _devnet_terms(plane: ControlPlane) -> Terms:
+    """Its API server keeps no endpoints of itself, so the provider is told them."""
+    plain = Terms()
+    api = plane.api_server.removeprefix("https://")
+    return replace(plain, provider={**plain.provider, "LESSOR_API_SERVER_ENDPOINTS": api})
 
 
 def _free_port() -> int:

@@ -1,0 +1,117 @@
+"""The handle on a borrowed cluster: what a world needs of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from devnet.borrowed.checks import nodes_to_label, refuse_inhabited, refuse_without_rights
+from devnet.borrowed.kubeconfig import chosen_context, write_kubeconfig
+from devnet.borrowed.plan import Plan
+from devnet.borrowed.removal import KUBECONFIG
+from devnet.kube_api import KubeApi
+from devnet.tools import Toolbox
+from devnet.world import Terms
+from lease.ids import LeaseId, namespace_name
+
+__all__ = ["BorrowedCluster"]
+
+_QUIET = {
+    "PULUMI_SKIP_UPDATE_CHECK": "true",
+    "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+}
+
+
+class BorrowedCluster:
+    """`plan` is what will be made. Nothing is made before `begin`."""
+
+    def __init__(self, data: Path, toolbox: Toolbox, *, plan: Plan, api: KubeApi) -> None:
+        self.data = data
+        self.toolbox = toolbox
+        self.plan = plan
+        self.api = api
+
+    @classmethod
+    def look(cls, data: Path, toolbox: Toolbox, *, kubeconfig: Path, context: str) -> BorrowedCluster:
+        """Look at the cluster; raises `ClusterUnusable` with the reason why it cannot be borrowed."""
+        document = chosen_context(kubeconfig, context)
+        api = KubeApi(write_kubeconfig(document, data / KUBECONFIG))
+        refuse_inhabited(api)
+        nodes = nodes_to_label(api)
+        refuse_without_rights(api, nodes=bool(nodes))
+        plan = Plan.new(document["current-context"], api.server, nodes=nodes)
+        return cls(data, toolbox, plan=plan, api=api)
+
+    def begin(self) -> None:
+        """Write the plan down and label the nodes it names."""
+        self.plan.write(self.data)
+        for node in self.plan.nodes:
+            self.api.merge(f"api/v1/nodes/{node}", {"metadata": {"labels": {"akash.network": "true"}}})
+
+    def expect(self, leases: Iterable[LeaseId]) -> None:
+        """Write down the namespaces of leases that the provider is about to make."""
+        names = (namespace_name(lease) for lease in leases)
+        self.plan = dataclasses.replace(self.plan, leases=tuple(dict.fromkeys((*self.plan.leases, *names))))
+        self.plan.write(self.data)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """One with the chosen context only."""
+        return self.data / KUBECONFIG
+
+    @property
+    def api_server(self) -> str:
+        """As the kubeconfig has it."""
+        return self.api.server
+
+    def env(self) -> dict[str, str]:
+        """The environment of child processes."""
+        return self.toolbox.env() | _QUIET | {"KUBECONFIG": str(self.kubeconfig)}
+
+    def terms(self) -> Terms:
+        """Names of this demo only, no leased addresses, no volumes, and the engine that stock Pulumi serves."""
+        plan = self.plan
+        return Terms(
+            records=plan.records,
+            stack={
+                "lessor:manifest-namespace": plan.records,
+                "lessor:services-namespace": plan.services,
+                "lessor:ingress-class": plan.name,
+                "lessor:metallb": {"required": False},
+            },
+            provider={
+                "AP_K8S_MANIFEST_NS": plan.records,
+                "LESSOR_INGRESS_CLASS": plan.name,
+                "LESSOR_ENGINE": "stock",
+                "LESSOR_STACK_SECRETS": "passphrase",
+                **self._endpoints(),
+            },
+            nodes=(),
+            patience=300.0,
+            real=True,
+            expect=self.expect,
+        )
+
+    def _endpoints(self) -> dict[str, str]:
+        """Where pods reach the API server, which policies close to them: the provider asks the cluster itself; where it
+        does not say, the kubeconfig's address is taken.
+        """
+        found = self.api.get("api/v1/namespaces/default/endpoints/kubernetes")
+        if any(subset.get("addresses") for subset in (found or {}).get("subsets") or ()):
+            return {}
+        return {"LESSOR_API_SERVER_ENDPOINTS": _address(self.api_server)}
+
+
+def _address(server: str) -> str:
+    """`address:port` of a URL; a name is looked up."""
+    parts = urlsplit(server)
+    host, port = parts.hostname or "", parts.port or 443
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        host = str(socket.getaddrinfo(host, port, family=socket.AF_INET)[0][4][0])
+    return f"{host}:{port}"

@@ -1,0 +1,168 @@
+"""Somebody's cluster is looked at first, and has nothing of ours at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from devnet.borrowed import BorrowedCluster, Plan, give_back, give_back_earlier
+from devnet.errors import ClusterUnusable, DevnetError, NotGivenBack
+from devnet.tools import Toolbox
+from lease.ids import LeaseId, namespace_name
+from tests.devnet.borrowed.conftest import Somebody
+
+pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("borrowed")]
+LEASE = LeaseId("akash1owner", 7, 1, 1, "akash1provider")
+LABELS = {"app.kubernetes.io/managed-by": "lessor"}
+
+
+def look(somebody: Somebody, data: Path) -> BorrowedCluster:
+    return BorrowedCluster.look(data, Toolbox({}), kubeconfig=somebody.plane.kubeconfig, context="")
+
+
+def crd(plural: str, **labels: str) -> dict[str, object]:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.akash.network", "labels": labels},
+        "spec": {
+            "group": "akash.network",
+            "names": {"kind": plural.title(), "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{"name": "v2beta2", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def apply(somebody: Somebody, *objects: object) -> None:
+    somebody.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def namespace(name: str, **labels: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def make_everything(somebody: Somebody, cluster: BorrowedCluster) -> None:
+    plan = cluster.plan
+    cluster.begin()
+    cluster.expect([LEASE])
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "spec": {"controller": "example.com/none"}}
+    apply(
+        somebody,
+        namespace(plan.records, **LABELS),
+        namespace(plan.services, **LABELS),
+        namespace(namespace_name(LEASE)),
+        role | {"metadata": {"name": "lessor-provider", "labels": LABELS}, "rules": []},
+        ingress | {"metadata": {"name": plan.name, "labels": LABELS}},
+        *(crd(plural, **LABELS) for plural in ("manifests", "providerhosts", "providerleasedips")),
+    )
+    somebody.kubectl("wait", "--for=condition=Established", "crd/manifests.akash.network")
+
+
+def test_all_that_was_made_is_gone_at_the_end_and_nothing_else(somebody, data):
+    before = somebody.everything()
+    cluster = look(somebody, data)
+    assert somebody.everything() == before, "looking makes nothing"
+    make_everything(somebody, cluster)
+    assert len(somebody.everything() - before) > 8
+    with pytest.raises(ClusterUnusable, match=r"has an Akash provider.*manifests\.akash\.network with 0 object"):
+        look(somebody, data)
+    said: list[str] = []
+    give_back(cluster.plan, cluster.api, said.append)
+    assert somebody.everything() == before
+    assert "has nothing of the demo any more" in said[0]
+    give_back(cluster.plan, cluster.api, said.append)
+
+
+def test_what_a_killed_demo_left_is_removed_by_the_next_one_in_its_folder(somebody, data):
+    before = somebody.everything()
+    make_everything(somebody, look(somebody, data))
+    said: list[str] = []
+    assert give_back_earlier(data, said.append)
+    assert "was cut short" in said[0]
+    assert somebody.everything() == before
+    assert not give_back_earlier(data, said.append)
+
+
+def test_what_is_somebody_else_s_meanwhile_stays_and_is_named(somebody, data):
+    before = somebody.everything()
+    cluster = look(somebody, data)
+    make_everything(somebody, cluster)
+    other = {
+        "apiVersion": "akash.network/v2beta2",
+        "kind": "Manifests",
+        "metadata": {"name": "his", "namespace": "default"},
+    }
+    apply(somebody, other)
+    somebody.kubectl("label", "clusterrole", "lessor-provider", "app.kubernetes.io/managed-by-")
+    with pytest.raises(NotGivenBack) as told:
+        give_back(cluster.plan, cluster.api, lambda _: None)
+    assert told.value.left == (
+        "cluster role lessor-provider: it lacks our label, somebody changed it",
+        "custom resource definition manifests.akash.network: 1 object(s) of somebody else",
+    )
+    somebody.kubectl("delete", "clusterrole/lessor-provider", "crd/manifests.akash.network")
+    assert somebody.everything() == before
+
+
+@pytest.mark.parametrize("sign", ["lease", "clusterrole"])
+def test_a_cluster_with_a_provider_is_refused(somebody, data, sign):
+    if sign == "lease":
+        somebody.kubectl("create", "namespace", "tenant-of-somebody")
+        somebody.kubectl("label", "namespace", "tenant-of-somebody", "akash.network=true")
+    else:
+        somebody.kubectl("create", "clusterrole", "lessor-provider", "--verb=get", "--resource=pods")
+    try:
+        with pytest.raises(ClusterUnusable, match=r"nothing was made"):
+            look(somebody, data)
+    finally:
+        somebody.kubectl("delete", "namespace/tenant-of-somebody" if sign == "lease" else "clusterrole/lessor-provider")
+
+
+def test_a_user_without_rights_is_told_which(somebody, data, tmp_path):
+    token = somebody.kubectl("create", "token", "default").strip()
+    config = json.loads(somebody.kubectl("config", "view", "--raw", "-o", "json"))
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "config").write_text(json.dumps(config))
+    somebody.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:default")
+    somebody.kubectl("create", "clusterrole", "looks", "--verb=get,list", "--resource=nodes,crd,clusterroles")
+    somebody.kubectl("create", "clusterrolebinding", "looks", "--clusterrole=looks", "--serviceaccount=default:default")
+    try:
+        with pytest.raises(ClusterUnusable, match=r"may not create customresourcedefinitions, .*patch nodes at https"):
+            BorrowedCluster.look(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
+    finally:
+        somebody.kubectl("delete", "clusterrolebinding/reader", "clusterrolebinding/looks", "clusterrole/looks")
+
+
+def test_the_label_goes_on_one_node_unless_one_has_it(somebody, data):
+    assert look(somebody, data).plan.nodes == ("node-1",)
+    somebody.kubectl("label", "node", "node-2", "akash.network=true")
+    try:
+        assert look(somebody, data).plan.nodes == ()
+    finally:
+        somebody.kubectl("label", "node", "node-2", "akash.network-")
+
+
+def test_an_api_server_that_is_not_there_is_named(tmp_path, data):
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:9", "insecure-skip-tls-verify": True}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    config = {
+        "current-context": "x",
+        "contexts": [context],
+        "clusters": [cluster],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    with pytest.raises(ClusterUnusable, match=r"https://127\.0\.0\.1:9 could not be asked"):
+        BorrowedCluster.look(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"name": "x"}', '{"nodes": 7}'])
+def test_a_plan_that_cannot_be_read_is_no_reason_to_forget_it(tmp_path, text):
+    (tmp_path / "borrowed.json").write_text(text)
+    with pytest.raises(DevnetError, match="cannot be read"):
+        Plan.read(tmp_path)
