@@ -1,0 +1,128 @@
+"""The demo on somebody's cluster, as its owner runs it: the story is told, and the cluster is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devnet.children import bound_to_us
+from devnet.tools import Toolbox
+from tests.devnet.borrowed.conftest import Somebody
+from tests.path.test_demo import read_until, wait_for_no_process
+
+pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("borrowed")]
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def start(somebody: Somebody, data: Path, toolbox: Toolbox, *options: str) -> subprocess.Popen[str]:
+    """The command of a person who has Pulumi and nothing to build with: an empty cache shows that nothing is built."""
+    argv = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data)]
+    env = toolbox.env() | {"LESSOR_CACHE": str(data.parent / "empty-cache")}
+    return subprocess.Popen(
+        [*argv, "--kubeconfig", str(somebody.plane.kubeconfig), *options],
+        cwd=CHECKOUT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=bound_to_us(),  # noqa: PLW1509  a test that is killed takes its demo along
+    )
+
+
+@pytest.fixture
+def before(somebody: Somebody) -> set[str]:
+    return somebody.everything()
+
+
+def test_the_story_is_told_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_path, before):
+    data = tmp_path / "demo"
+    process = start(somebody, data, toolbox, "--yes")
+    said, _ = process.communicate(timeout=280)
+    assert process.returncode == 0, said
+    plan = said[: said.index("A simulated chain beside your cluster")]
+    for made in ("namespaces lessor-demo-", "manifests.akash.network", "lessor-provider", "ingress class", "node-1"):
+        assert made in plan, "it is told before it is made"
+    assert "changes a variable; Pulumi previews" in said
+    assert "has nothing of the demo any more" in said
+    assert somebody.everything() == before
+    assert not (data / "cluster.kubeconfig").exists(), "no credentials stay behind"
+    assert not (tmp_path / "empty-cache").exists(), "nothing was built"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "+ namespaces",  # what was told is perhaps being made
+        " created",  # the cluster stack is being made
+        "PUT /deployment",  # the lease's stack is being made
+    ],
+)
+def test_an_interrupt_ends_it_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_path, before, moment):
+    data = tmp_path / "demo"
+    process = start(somebody, data, toolbox, "--yes")
+    read_until(process, moment)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=280)
+    assert process.returncode == 130, said
+    wait_for_no_process(data, seconds=30)
+    assert somebody.everything() == before
+
+
+@pytest.mark.long
+def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, toolbox, tmp_path, before):
+    data = tmp_path / "demo"
+    process = start(somebody, data, toolbox, "--yes")
+    read_until(process, "PUT /deployment")
+    process.kill()
+    process.communicate()
+    wait_for_no_process(data, seconds=30)
+    assert somebody.everything() != before
+    again = start(somebody, data, toolbox)
+    said, _ = again.communicate(timeout=280)
+    assert again.returncode == 1
+    assert "was cut short: removing what it made" in said
+    assert "nobody can be asked here; say --yes" in said
+    assert "nothing was made in the cluster" in said
+    assert somebody.everything() == before
+
+
+def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
+    process = start(somebody, tmp_path / "demo", toolbox)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert "will be made there" in said
+    assert somebody.everything() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--context", "nowhere", "there is no context 'nowhere'; there are: devnet"],
+        ["--sdl", "examples/demo.yaml", "leases an IP address"],
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_made(somebody, toolbox, tmp_path, before, options):
+    *options, told = options
+    process = start(somebody, tmp_path / "demo", toolbox, "--yes", *options)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert told in said
+    assert somebody.everything() == before
+
+
+def test_without_pulumi_all_that_is_missing_is_told(somebody, tmp_path, before):
+    env = {**os.environ, "PATH": "/usr/bin:/bin"}
+    argv = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(tmp_path / "demo"), "--yes"]
+    argv += ["--kubeconfig", str(somebody.plane.kubeconfig)]
+    done = subprocess.run(argv, cwd=CHECKOUT, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "nothing is built, and this is missing here:" in done.stdout
+    assert "pulumi 3.272.0 or newer on PATH" in done.stdout
+    assert somebody.everything() == before
