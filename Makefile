@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 SDL    ?=
 KEEP   ?=
 DENOM  ?=
+KUBECONFIG_FILE ?=
+CONTEXT ?=
+YES    ?=
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -45,8 +48,9 @@ sim: setup
 kill-matrix: tools
 	$(BIN)/python -m tests.laws.killmatrix.run $(if $(FRESH),--fresh) $(if $(AGAIN),--again)
 
-demo: tools
-	$(BIN)/lessor demo $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")
+# `make demo KUBECONFIG_FILE=~/.kube/config` (and CONTEXT=name, YES=1) uses that cluster and builds nothing.
+demo: $(if $(KUBECONFIG_FILE),setup,tools)
+	$(BIN)/lessor demo $(if $(KUBECONFIG_FILE),--kubeconfig "$(KUBECONFIG_FILE)") $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(YES),--yes) $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")
 
 # What is generated among the documents: the reference of settings. A test fails when it is out of date.
 docs: setup

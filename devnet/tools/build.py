@@ -9,13 +9,14 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, assert_never
 
 from devnet.children import cpu_seconds, start_bound
 from devnet.errors import BuildFailed, GoMissing
 from devnet.tools.cache import Cache, exclusive, family_files, recipe_hash
+from devnet.tools.fetching import fetched_aside
 from devnet.tools.progress import Meter, Voice
 from devnet.tools.recipes import (
     TOOLS,
@@ -31,7 +32,7 @@ from devnet.tools.recipes import (
 )
 from devnet.tools.versions import parse, probe, shown
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "go_environment"]
 
 _GO_MINIMUM = (1, 26, 0)
 _LOOK_SECONDS = 1.0
@@ -78,10 +79,17 @@ class Builder:
         self.meter.drop(chosen.name)  # perhaps another process built it
         return done
 
-    def plan(self, wanted: Iterable[Recipe]) -> None:
-        """Tell the meter what `ensure` is going to be asked for."""
+    def ensure_all(self, wanted: Sequence[Recipe]) -> None:
+        """`ensure` each in turn; the modules of the later ones are downloaded while the first is compiled."""
         every = [each for chosen in wanted for each in (*_adopted(chosen), chosen)]
-        self.meter.plan({each.name: each.cpu_seconds for each in every if not self.folder(each).is_dir()})
+        missing = [each for each in every if not self.folder(each).is_dir()]
+        if not missing:
+            return
+        require_go()
+        self.meter.plan({each.name: each.cpu_seconds for each in missing})
+        with fetched_aside(missing[1:], root=self.root, env=go_environment()):
+            for each in wanted:
+                self.ensure(each)
 
     def _build(self, chosen: Recipe, done: Path) -> None:
         require_go()
@@ -239,10 +247,14 @@ class _Work:
                 self.builder.voice.live(self.builder.meter.told())
 
     def _environment(self) -> dict[str, str]:
-        own = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
-        if self.builder.throw_away:
-            own["GOCACHE"] = str(self.go_cache)
-        return {**os.environ, **own}
+        own = {"GOCACHE": str(self.go_cache)} if self.builder.throw_away else {}
+        return go_environment() | own
+
+
+def go_environment() -> dict[str, str]:
+    """What every `go` gets, besides our own environment."""
+    own = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    return {**os.environ, **own}
 
 
 def _children_cpu_seconds() -> float:
@@ -254,4 +266,6 @@ def _children_cpu_seconds() -> float:
 def _go_build(step: GoBuild, target: Path) -> list[str]:
     linker = " ".join(["-s", "-w", *(f"-X {variable}" for variable in step.variables)])
     tags = ["-tags", step.tags] if step.tags else []
-    return ["go", "build", "-mod=readonly", "-trimpath", *tags, "-ldflags", linker, "-o", str(target), step.package]
+    compiler = ["-gcflags=all=-dwarf=false"]  # the linker would strip it again (-s -w): 5 to 8 % of the CPU seconds
+    flags = ["-mod=readonly", "-trimpath", *compiler, *tags, "-ldflags", linker]
+    return ["go", "build", *flags, "-o", str(target), step.package]

@@ -109,10 +109,7 @@ def ensure_tools(
     missing = [row.name for row in found if row.path is None]
     if missing and not build:
         raise ToolsMissing(missing)
-    wanted = [recipe(name) for name in dict.fromkeys(tool(row).recipe for row in missing)]
-    builder.plan(wanted)
-    for each in wanted:
-        builder.ensure(each)
+    builder.ensure_all([recipe(name) for name in dict.fromkeys(tool(row).recipe for row in missing)])
     return _toolbox([row if row.path else _find(tool(row.name), builder) for row in found], builder)
 
 

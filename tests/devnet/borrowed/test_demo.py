@@ -13,7 +13,7 @@ import pytest
 from devnet.children import bound_to_us
 from devnet.tools import Toolbox
 from tests.devnet.borrowed.conftest import Somebody
-from tests.path.test_demo import read_until, wait_for_no_process
+from tests.whole.test_demo import read_until, wait_for_no_process
 
 pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("borrowed")]
 CHECKOUT = Path(__file__).resolve().parents[3]

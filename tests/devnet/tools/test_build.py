@@ -56,6 +56,27 @@ def test_what_is_built_is_not_built_again(tmp_path, told):
     assert len(builds(told)) == 1
 
 
+def test_modules_of_later_recipes_are_asked_for_while_the_first_is_compiled(tmp_path, told):
+    listed = tmp_path / "listed"
+    fake_go(tmp_path / "bin", told=told, then=f"for _ in 1 2 3 4 5 6 7 8 9; do test -e {listed} || sleep 0.3; done")
+    go = tmp_path / "bin" / "go"
+    go.write_text(go.read_text().replace("env)", f"list) echo $* >>{listed};;\nenv)"))
+    made, _ = builder(tmp_path)
+    later = replace(RECIPE, name="later", steps=(GoBuild("./later", "hello", tags="one,two"),))
+    made.ensure_all([RECIPE, later])
+    assert listed.read_text() == "list -e -mod=readonly -tags one,two -deps ./later\n"
+    assert len(builds(told)) == 2
+
+
+def test_a_download_that_hangs_keeps_nothing_waiting(tmp_path, told):
+    go = tmp_path / "bin" / "go"
+    go.write_text(go.read_text().replace("env)", "list) exec sleep 60;;\nenv)"))
+    made, _ = builder(tmp_path)
+    began = time.monotonic()
+    made.ensure_all([RECIPE, replace(RECIPE, name="later")])
+    assert time.monotonic() - began < 20
+
+
 def test_a_changed_source_is_built_beside_the_old_one(tmp_path, told):
     made, _ = builder(tmp_path)
     old = made.ensure(RECIPE)

@@ -128,8 +128,7 @@ def test_a_build_tells_its_begin_its_course_and_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("devnet.tools.build._LOOK_SECONDS", 0.01)
     fake_go(tmp_path / "bin", told=tmp_path / "told", then="sleep 0.1")
     made, told = builder(tmp_path)
-    made.plan([RECIPE])
-    made.ensure(RECIPE)
+    made.ensure_all([RECIPE])
     first, *course, last = told
     assert re.fullmatch(r"hello: building, about 1 CPU seconds from nothing; log \S+", first)
     assert set(course) == {"hello: building for 0:00; this may take a minute more"}
