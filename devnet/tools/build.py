@@ -28,8 +28,10 @@ from devnet.tools.recipes import (
     Link,
     Recipe,
     Step,
+    UntypedSdk,
     recipe,
 )
+from devnet.tools.untyped import SdkChanged, copy_untyped
 from devnet.tools.versions import parse, probe, shown
 
 __all__ = ["Builder", "go_environment"]
@@ -195,6 +197,8 @@ class _Work:
                     (self.partial / "bin" / program.name).hardlink_to(program)
             case EmbedSchema():
                 self._embed_schema(step, output)
+            case UntypedSdk():
+                self._untyped_sdk(step, output)
             case _:
                 assert_never(step)
 
@@ -214,6 +218,15 @@ class _Work:
         for name, extra in (("schema.json", {"version": step.version}), ("terraform-mapping.json", {})):
             content = json.loads((folder / name).read_bytes()) | extra
             (self.source / name).write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+
+    def _untyped_sdk(self, step: UntypedSdk, output: IO[bytes]) -> None:
+        """In our copy of the family only: the module is taken from a folder beside its go.mod."""
+        try:
+            copy_untyped(self._module(step.module, output), self.source / "sdk")
+        except SdkChanged as changed:
+            raise self._failed(f"{step.module}: {changed}") from None
+        with (self.source / "go.mod").open("a") as file:
+            file.write(f"\nreplace {step.module} => ./sdk\n")
 
     def _module(self, module: str, output: IO[bytes]) -> Path:
         """Folder of a pinned module in Go's module cache, downloaded first if need be."""

@@ -22,6 +22,7 @@ __all__ = [
     "Recipe",
     "Step",
     "Tool",
+    "UntypedSdk",
     "recipe",
     "tool",
 ]
@@ -83,7 +84,14 @@ class EmbedSchema:
     version: str
 
 
-Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema
+@dataclass(frozen=True)
+class UntypedSdk:
+    """The plugin's Go SDK without its generated types, in place of `module` (see `untyped`)."""
+
+    module: str
+
+
+Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema | UntypedSdk
 
 
 @dataclass(frozen=True)
@@ -185,6 +193,7 @@ RECIPES: tuple[Recipe, ...] = (
         "pulumi-kubernetes",
         (
             EmbedSchema(_PLUGIN, PLUGIN),
+            UntypedSdk("github.com/pulumi/pulumi-kubernetes/sdk/v4"),
             GoBuild(".", "pulumi-resource-kubernetes", variables=(f"{_PLUGIN}/pkg/version.Version={PLUGIN}",)),
         ),
         750,
