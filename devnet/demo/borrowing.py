@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from devnet.borrowed import BorrowedCluster, give_back, own_engine
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
+from devnet.world import PROVIDER_LOG
 from lease.sdl import Sdl
 
 __all__ = ["Declined", "borrowed", "refuse_addresses"]
@@ -28,12 +30,16 @@ def borrowed(
     """The cluster, looked at and agreed upon. Leaving it removes what was made, however it is left."""
     toolbox = own_engine()
     data.mkdir(parents=True, exist_ok=True)
-    cluster = BorrowedCluster.look(data, toolbox, kubeconfig=kubeconfig, context=context)
-    _tell(cluster, telling)
-    if not agree():
-        raise Declined
-    cluster.begin()
     try:
+        cluster = BorrowedCluster.look(data, toolbox, kubeconfig=kubeconfig, context=context)
+        _tell(cluster, telling)
+        if not agree():
+            raise Declined
+    except BaseException:
+        _forget(data)
+        raise
+    try:
+        cluster.begin()
         yield cluster
     except BaseException:
         _give_back_anyway(cluster, telling)
@@ -63,8 +69,16 @@ def _tell(cluster: BorrowedCluster, telling: Telling) -> None:
 def _give_back(cluster: BorrowedCluster, telling: Telling) -> None:
     with telling.step("The cluster is given back as it was"):
         give_back(cluster.plan, cluster.api, telling.good)
-        cluster.plan.forget(cluster.data)
-        cluster.kubeconfig.unlink(missing_ok=True)
+        _forget(cluster.data)
+
+
+def _forget(data: Path) -> None:
+    """Keep the provider's log only: copies of the kubeconfig lie in several places."""
+    for path in data.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != PROVIDER_LOG:
+            path.unlink()
 
 
 def _give_back_anyway(cluster: BorrowedCluster, telling: Telling) -> None:

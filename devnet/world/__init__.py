@@ -8,6 +8,6 @@ Everything is on loopback, in one folder, and ends with the process that started
 
 from devnet.world.provider_process import Event, ProviderProcess
 from devnet.world.terms import Cluster, Terms
-from devnet.world.world import World
+from devnet.world.world import PROVIDER_LOG, World
 
-__all__ = ["Cluster", "Event", "ProviderProcess", "Terms", "World"]
+__all__ = ["PROVIDER_LOG", "Cluster", "Event", "ProviderProcess", "Terms", "World"]

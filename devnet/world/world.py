@@ -23,9 +23,12 @@ from devnet.world.cluster_stack import ClusterStack
 from devnet.world.provider_process import ProviderProcess
 from devnet.world.terms import Cluster, Terms
 
-__all__ = ["World"]
+__all__ = ["PROVIDER_LOG", "World"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+
+PROVIDER_LOG = "provider.log"
+"""In the world's folder."""
 
 _DEMO_PRICES = {
     "AP_BID_PRICE_CPU_SCALE": "0.0001",
@@ -125,7 +128,7 @@ class World:
 
     async def run_provider(self, *, seconds: float = 30, **changes: str) -> ProviderProcess:
         """Start `lessor run` and return when it follows the chain and serves its gateway."""
-        provider = ProviderProcess(self.provider_env(**changes), log=self.data / "provider.log")
+        provider = ProviderProcess(self.provider_env(**changes), log=self.data / PROVIDER_LOG)
         self._providers.append(provider)
         try:
             await provider.wait_for("provider.ready", seconds=seconds)

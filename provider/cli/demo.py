@@ -18,7 +18,7 @@ __all__ = ["register"]
 _SDL = Path("examples/demo.yaml")
 _OWN_CLUSTER_SDL = Path("examples/web.yaml")
 _DATA = Path(".demo")
-_OURS = ("controlplane", "borrowed.json", "cluster.kubeconfig", "cluster-stack")
+_OURS = ("controlplane", "borrowed.json", "cluster.kubeconfig", "provider.log")
 """Any of these in a folder says that an earlier demo made it."""
 
 

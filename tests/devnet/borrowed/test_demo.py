@@ -51,7 +51,7 @@ def test_the_story_is_told_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_p
     assert "changes a variable; Pulumi previews" in said
     assert "has nothing of the demo any more" in said
     assert somebody.everything() == before
-    assert not (data / "cluster.kubeconfig").exists(), "no credentials stay behind"
+    assert [path.name for path in data.iterdir()] == ["provider.log"], "no credentials stay behind"
     assert not (tmp_path / "empty-cache").exists(), "nothing was built"
 
 
@@ -98,6 +98,7 @@ def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert "will be made there" in said
+    assert list((tmp_path / "demo").iterdir()) == []
     assert somebody.everything() == before
 
 
