@@ -196,7 +196,7 @@ RECIPES: tuple[Recipe, ...] = (
             UntypedSdk("github.com/pulumi/pulumi-kubernetes/sdk/v4"),
             GoBuild(".", "pulumi-resource-kubernetes", variables=(f"{_PLUGIN}/pkg/version.Version={PLUGIN}",)),
         ),
-        750,
+        200,
     ),
 )
 
