@@ -12,14 +12,13 @@ from components.errors import BuildError
 from components.guard import check_spec
 from components.hostname import hostname_object
 from components.isolation import isolation_objects
-from components.labels import Object
+from components.labels import Object, checked_labels, lease_labels, namespace_labels
 from components.leased_ip import address_objects, leased_ip_service
-from components.namespace import namespace_object
 from components.service import service_objects
 from components.workload import workload_object
 from lease.spec import LeasedIpSpec, LeaseSpec
 
-__all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_parts"]
+__all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_parts", "namespace_object"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +119,9 @@ def _address(spec: LeaseSpec, exposes: list[LeasedIpSpec]) -> AddressPart:
         first.setdefault((leased.service, leased.external_port, leased.proto), leased)
     services = tuple(leased_ip_service(spec, leased) for leased in first.values())
     return AddressPart(sharing_key=key, shared=address_objects(spec, exposes[0]), services=services)
+
+
+def namespace_object(spec: LeaseSpec) -> Object:
+    """The lease's Namespace (kubernetes-objects.md §2.1): labels BASE and LEASE, no quota, no admission labels."""
+    labels = checked_labels(namespace_labels(spec) | lease_labels(spec.lease))
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.namespace, "labels": labels}}

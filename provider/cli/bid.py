@@ -47,7 +47,10 @@ def list_(
 
 def explain(
     order: Annotated[
-        str, typer.Argument(help="owner/dseq/gseq/oseq, or dseq with as many of the other parts as make it unique.")
+        str,
+        typer.Argument(
+            help="owner/dseq/gseq/oseq, or dseq with as many of the other parts as make it unique.", metavar="ORDER"
+        ),
     ] = "",
     *,
     sdl: Annotated[

@@ -1,4 +1,6 @@
-"""Changes of objects with old and new values, from two lists of manifests or from Pulumi's words; no secret shows."""
+"""Changes of objects with old and new values, from two lists of manifests or from Pulumi's steps. No secret is
+shown.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _KUBERNETES = "kubernetes:"
 
 
 class _Absent:
-    """Not there, which is another thing than null."""
+    """Not present, which differs from null."""
 
     def __str__(self) -> str:
         return "(none)"
@@ -36,7 +38,7 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """A secret: equal to another one of the same value, never shown."""
+    """A secret: equal to another one with the same value, never shown."""
 
     value: str = field(repr=False)
 
@@ -71,7 +73,7 @@ class ShownChange:
 
 
 def compared(old: Sequence[Object], new: Sequence[Object]) -> list[ShownChange]:
-    """The pure comparison: what differs between two lists of manifests."""
+    """The differences between two lists of manifests."""
     before, after = _hidden_by_name(old), _hidden_by_name(new)
     shown = []
     for change in compare(old, new):
@@ -84,10 +86,10 @@ def compared(old: Sequence[Object], new: Sequence[Object]) -> list[ShownChange]:
 def from_pulumi(
     changes: Iterable[ResourceChange], *, state: Mapping[str, Any], old: Sequence[Object], new: Sequence[Object]
 ) -> list[ShownChange]:
-    """Pulumi's steps on objects of Kubernetes with values, in the order of `new`, then what goes.
+    """Pulumi's steps on Kubernetes objects, with values: in the order of `new`, then the deleted objects.
 
-    Old values come from the stack's `state` (a checkpoint's deployment) or, where that has a secret around them, from
-    the manifests `old`; new ones from `new`. The steps of one replacement are one change.
+    Old values come from the stack's `state` (a checkpoint's deployment) or, where the state holds a secret around them,
+    from the manifests `old`; new ones from `new`. The steps of one replacement are one change.
     """
     inputs = {item["urn"]: item.get("inputs") or {} for item in state.get("resources") or ()}
     before, after = _hidden_by_name(old), _hidden_by_name(new)
@@ -112,7 +114,7 @@ def _field(path: str, stored: Any, before: Any, after: Any) -> FieldChange:
 
 
 def lines(changes: Iterable[ShownChange]) -> Iterator[tuple[str, str]]:
-    """(op, line) to be printed: a head for each object, its fields below it."""
+    """(op, line) in the order of the output: a line for each object, with its fields below it."""
     for change in changes:
         note = f"  ({change.note})" if change.note else ""
         yield change.op, printable(f"{_MARKS.get(change.op, change.op)} {change.kind} {change.name}{note}")
@@ -125,7 +127,7 @@ def _hidden_by_name(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
 
 
 def _fields(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
-    """Leaves that differ, in Pulumi's way of writing paths."""
+    """The leaves that differ, with paths in Pulumi's form."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -146,7 +148,7 @@ def _below(path: str, key: str) -> str:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What is at a path of Pulumi's; `ABSENT` when nothing is, hidden when it is or lies in a secret."""
+    """The value at one of Pulumi's paths; `ABSENT` when there is none, hidden when it is or lies in a secret."""
     for name, index, quoted in _STEP.findall(path):
         if isinstance(value, Mapping) and _SIGNATURE in value:
             return _SOME_SECRET
@@ -165,7 +167,7 @@ def _value(value: Any) -> str:
 
 
 def _revealing_nothing(value: Any) -> Any:
-    """Plain JSON: whatever is secret in it as `[secret]`."""
+    """The value as plain JSON, with `[secret]` for every secret in it."""
     if isinstance(value, _Hidden) or (isinstance(value, Mapping) and _SIGNATURE in value):
         return str(_SOME_SECRET)
     if isinstance(value, Mapping):

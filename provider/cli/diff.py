@@ -52,7 +52,7 @@ class _Difference:
 
 
 def diff(
-    file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - reads standard input.")],
+    file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - reads standard input.", metavar="FILE")],
     *,
     lease: Annotated[str, typer.Option(help="The lease: OWNER/DSEQ/GSEQ/OSEQ/PROVIDER.")],
     objects: Annotated[

@@ -1,4 +1,4 @@
-"""What `lessor lease` asks the store."""
+"""The leases and runs that `lessor lease` reads from the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LeaseStory", "every_lease", "one_lease"]
 
 @dataclass(frozen=True, slots=True)
 class LeaseStory:
-    """`runs` newest first; `key_problem`: why their changes cannot be read, empty when they can."""
+    """`runs` newest first. `key_problem`: why their changes cannot be read; empty when they can."""
 
     status: LeaseStatus
     runs: Sequence[StoredRun]
@@ -30,9 +30,7 @@ class LeaseStory:
 
 
 async def every_lease(*, closed: bool) -> tuple[Sequence[LeaseStatus], frozenset[LeaseId]]:
-    """All of them, and those that the teardown brake holds. Raises `SettingsError` and `StoreError`, as all of this
-    module.
-    """
+    """All leases, and those that the teardown brake holds. Raises `SettingsError` and `StoreError`."""
     async with _opened(load_settings()) as database:
         found = await known_leases(database, closed=closed)
         directives = await stored_directives(database)
@@ -58,7 +56,7 @@ async def _opened(settings: Settings) -> AsyncIterator[Database]:
 
 
 def _ring(settings: Settings) -> tuple[KeyRing | None, str]:
-    """Without its key a history still says what was asked, when, and how it ended."""
+    """The key ring, or the reason why there is none. Without it a history lacks only the changes."""
     try:
         return load_ring(settings.store_key), ""
     except StoreError as error:

@@ -26,7 +26,7 @@ __all__ = [
 
 _HASH = 12
 _LONGEST_VALUE = 200
-"""Characters; the whole value is in the JSON."""
+"""The most characters of a value; the JSON has the whole value."""
 _COLUMNS = ("LEASE", "OWNER", "NAMESPACE", "SINCE", "STATE")
 
 

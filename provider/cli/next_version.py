@@ -1,4 +1,6 @@
-"""What a lease would become with another manifest: the provider's own way to read, claim and build, writing nothing."""
+"""The next version of a lease with another manifest, read, claimed and built as the provider does it, without
+writing.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,19 @@ from provider.settings import Settings
 __all__ = ["NEXT_VERSION", "NoDiff", "Versions", "next_version", "parse_lease", "read_manifest_text"]
 
 NEXT_VERSION = "next"
-"""Stands for the resourceVersion that the Manifest object will have: services that change get it as their label."""
+"""A stand-in for the resourceVersion that the Manifest object will have: services that change get it as their label."""
 
 _ACCOUNT = "akash1[02-9ac-hj-np-z]{38,58}"
 _LEASE = re.compile(f"({_ACCOUNT})/([0-9]{{1,20}})/([0-9]{{1,10}})/([0-9]{{1,10}})/({_ACCOUNT})")
 
 
 class NoDiff(ProviderError):
-    """There is nothing to compare; the text says why and what to do instead."""
+    """There is nothing to compare. The text says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """`running`: the last version that was applied in full. `note`: what an operator should know besides, or empty."""
+    """`running`: the last version that was applied in full. `note`: further information for the operator, or empty."""
 
     running: LeaseSpec
     wanted: LeaseSpec
@@ -48,7 +50,7 @@ class Versions:
 
 
 class _Unwritten:
-    """A cluster that is read as it is and forgets what is written: claims are chosen, not made."""
+    """A cluster that is read as it is and ignores writes: claims are chosen, not made."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -66,7 +68,7 @@ class _Unwritten:
 
 
 def parse_lease(text: str) -> LeaseId:
-    """OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, as logs and records have it. Raises `NoDiff`."""
+    """The lease in OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, the form in logs and records. Raises `NoDiff`."""
     match = _LEASE.fullmatch(text)
     dseq, gseq, oseq = (int(part) for part in match.groups()[1:4]) if match else (0, 0, 0)
     if match is None or not (0 < dseq < 2**64 and 0 < gseq < 2**32 and 0 < oseq < 2**32):
@@ -75,7 +77,7 @@ def parse_lease(text: str) -> LeaseId:
 
 
 def read_manifest_text(text: bytes, *, file: str) -> Manifest:
-    """An SDL, or the manifest as JSON (a list). Raises `SdlInvalid` or `ManifestRefused`."""
+    """The manifest of an SDL, or of a manifest as JSON (a list). Raises `SdlInvalid` or `ManifestRefused`."""
     if text.lstrip()[:1] != b"[":
         return read_sdl(text, file=file).manifest
     manifest = manifest_from_json(text)
@@ -86,7 +88,7 @@ def read_manifest_text(text: bytes, *, file: str) -> Manifest:
 async def next_version(
     manifest: Manifest, lease: LeaseId, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> Versions:
-    """The lease as it runs, and as it would once the provider had accepted `manifest`.
+    """The lease as it runs, and as it would run once the provider had accepted `manifest`.
 
     `specs` is the provider's own. Raises `NoDiff`, `ClusterError`, `BadRecordError`, `ManifestRefused`, `SpecRefused`,
     `HostnameRefusedError` or `AddressesExhaustedError`.
@@ -120,7 +122,7 @@ def _group(manifest: Manifest, name: str) -> Group:
 async def _claimed(
     record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> LeaseSpec:
-    """The spec with the hostnames and addresses that the lease would get, as the lease loop takes them."""
+    """The spec with the hostnames and addresses that the lease would get, chosen as the lease loop chooses them."""
     config = LifecycleConfig(
         provider=record.lease.provider,
         records=settings.manifest_namespace,
@@ -137,17 +139,17 @@ async def _claimed(
 
 
 def _rented_differently(before: Group, after: Group) -> str:
-    """The group on chain never changes, so a manifest that uses other resources is refused by the gateway."""
+    """A note when the manifest uses other resources: the gateway refuses it, since the group on chain never changes."""
     old, new = _rented(before), _rented(after)
     changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if not changed:
         return ""
     units = ", ".join(str(resource) for resource in changed)
-    return f"what is rented differs (resource id {units}): the gateway refuses it, since the group on chain is fixed"
+    return f"the rented resources differ (resource id {units}): the gateway refuses it, as the group on chain is fixed"
 
 
 def _rented(group: Group) -> dict[int, tuple[object, int]]:
-    """Resources of one replica and replicas in all, by resource id; endpoints are left to the gateway."""
+    """Resources of one replica and replicas in all, by resource id. The gateway checks endpoints."""
     rented: dict[int, tuple[object, int]] = {}
     for service in group.services or ():
         resources = service.resources

@@ -56,45 +56,60 @@ def _each(parse: Callable[[str], str]) -> Callable[[list[str] | str | None], lis
     return check
 
 
+_File = Annotated[str, typer.Argument(help="An SDL; - reads standard input.", metavar="FILE")]
+_Owner = Annotated[str, typer.Option(help="The tenant's address.", callback=_account)]
+_Dseq = Annotated[int, typer.Option(min=1, max=2**64 - 1, help="The deployment sequence.")]
+_Provider = Annotated[str, typer.Option(help="The provider's address.", callback=_account)]
+_Group = Annotated[str, typer.Option(help="Render only this placement.")]
+_Mode = Annotated[
+    IngressMode, typer.Option(help="How hostnames are published: by Ingress objects or by the Gateway API.")
+]
+_Domain = Annotated[
+    str,
+    typer.Option(
+        help="The ingress domain; without one, services get no hostname of the provider.",
+        callback=_each(parse_hostname),
+    ),
+]
+_PublicHostname = Annotated[
+    str, typer.Option(help="The hostname at which node ports are reached.", callback=_each(parse_hostname))
+]
+_Address = Annotated[
+    list[str] | None,
+    typer.Option(help="A leased IP address; repeat it in the order of the SDL's endpoints."),
+]
+_RuntimeClass = Annotated[
+    str,
+    typer.Option(help="The runtime class of services without an NVIDIA card.", callback=_each(parse_object_name)),
+]
+_Policies = Annotated[bool, typer.Option(help="Render network policies.")]
+_ApiServerEndpoint = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="address:port of the API server, for services that may read it. May be repeated.",
+        callback=_each(parse_endpoint),
+    ),
+]
+_ShowSecrets = Annotated[
+    bool, typer.Option("--show-secrets", help="Print environment values and credentials in clear.")
+]
+
+
 def render(
-    file: Annotated[str, typer.Argument(help="An SDL; - reads standard input.")],
+    file: _File,
     *,
-    owner: Annotated[str, typer.Option(help="The tenant's address.", callback=_account)] = _OWNER,
-    dseq: Annotated[int, typer.Option(min=1, max=2**64 - 1, help="The deployment sequence.")] = 1,
-    provider: Annotated[str, typer.Option(help="The provider's address.", callback=_account)] = _PROVIDER,
-    group: Annotated[str, typer.Option(help="Render only this placement.")] = "",
-    mode: Annotated[
-        IngressMode, typer.Option(help="How hostnames are published: by Ingress objects or by the Gateway API.")
-    ] = IngressMode.INGRESS,
-    domain: Annotated[
-        str,
-        typer.Option(
-            help="The ingress domain; without one, services get no hostname of the provider.",
-            callback=_each(parse_hostname),
-        ),
-    ] = "",
-    public_hostname: Annotated[
-        str, typer.Option(help="The hostname at which node ports are reached.", callback=_each(parse_hostname))
-    ] = "provider.example.com",
-    address: Annotated[
-        list[str] | None,
-        typer.Option(help="A leased IP address; repeat it in the order of the SDL's endpoints."),
-    ] = None,
-    runtime_class: Annotated[
-        str,
-        typer.Option(help="The runtime class of services without an NVIDIA card.", callback=_each(parse_object_name)),
-    ] = "",
-    policies: Annotated[bool, typer.Option(help="Render network policies.")] = True,
-    api_server_endpoint: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="address:port of the API server, for services that may read it. May be repeated.",
-            callback=_each(parse_endpoint),
-        ),
-    ] = None,
-    show_secrets: Annotated[
-        bool, typer.Option("--show-secrets", help="Print environment values and credentials in clear.")
-    ] = False,
+    owner: _Owner = _OWNER,
+    dseq: _Dseq = 1,
+    provider: _Provider = _PROVIDER,
+    group: _Group = "",
+    mode: _Mode = IngressMode.INGRESS,
+    domain: _Domain = "",
+    public_hostname: _PublicHostname = "provider.example.com",
+    address: _Address = None,
+    runtime_class: _RuntimeClass = "",
+    policies: _Policies = True,
+    api_server_endpoint: _ApiServerEndpoint = None,
+    show_secrets: _ShowSecrets = False,
 ) -> None:
     """Print the Kubernetes objects of an SDL as YAML, without a cluster.
 

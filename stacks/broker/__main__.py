@@ -19,7 +19,7 @@ from stacks.broker.server import Serving, serving
 from stacks.broker.settings import BrokerSettings
 
 _PR_SET_PDEATHSIG = 1
-_QUIET_SECONDS = 0.5
+_QUIET_S = 0.5
 
 
 async def serve() -> None:
@@ -59,7 +59,7 @@ async def _quiet(fleet: Fleet, seconds: float) -> None:
     while time.monotonic() < deadline:
         plugins = fleet.plugins()
         last = max((plugin.used_at for plugin in plugins), default=0.0)
-        if not any(plugin.running for plugin in plugins) and time.monotonic() - last > _QUIET_SECONDS:
+        if not any(plugin.running for plugin in plugins) and time.monotonic() - last > _QUIET_S:
             return
         await asyncio.sleep(0.05)
 

@@ -19,8 +19,8 @@ from stacks.broker.settings import BrokerSettings, BrokerStatus
 
 __all__ = ["Broker"]
 
-START_SECONDS = 30.0
-ASK_SECONDS = 15.0
+START_S = 30.0
+ASK_S = 15.0
 
 
 class Broker:
@@ -71,7 +71,7 @@ class Broker:
 
     async def status(self) -> BrokerStatus:
         """Plugins, memory, counters. Raises `BrokerError` when it does not answer."""
-        return BrokerStatus.model_validate(await self._ask({"ask": "status"}, ASK_SECONDS))
+        return BrokerStatus.model_validate(await self._ask({"ask": "status"}, ASK_S))
 
     async def settled(self, stack: str, *, seconds: float = 30) -> bool:
         """Wait until no call runs any more that a dead command line of `stack` began; False if it takes longer.
@@ -81,7 +81,7 @@ class Broker:
         if self.pid is None:
             return True
         question = {"ask": "settle", "stack": stack, "seconds": seconds}
-        return bool((await self._ask(question, seconds + ASK_SECONDS))["settled"])
+        return bool((await self._ask(question, seconds + ASK_S))["settled"])
 
     async def stop(self) -> None:
         """End it with its plugins and their files; running calls have `leave_seconds` to finish."""
@@ -112,7 +112,7 @@ class Broker:
         self._process = process
         self._drain = asyncio.create_task(self._keep_stderr(process))
         try:
-            answer = await self._exchange(process, self._settings.model_dump_json(), START_SECONDS)
+            answer = await self._exchange(process, self._settings.model_dump_json(), START_S)
             self._port = int(answer["port"])
         except BaseException:
             with suppress(ProcessLookupError):

@@ -29,9 +29,9 @@ __all__ = ["MESSAGE_LIMIT", "Metadata", "Plugin"]
 MESSAGE_LIMIT = 400 << 20
 """Bytes; Pulumi's own limit for its gRPC messages."""
 SERVICE = "/pulumirpc.ResourceProvider/"
-TERM_SECONDS = 3.0
-_DEATH_SECONDS = 10.0
-_DOUBTED_DEATH_SECONDS = 0.5
+TERM_S = 3.0
+_DEATH_S = 10.0
+_DOUBTED_DEATH_S = 0.5
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -180,7 +180,7 @@ class Plugin:
             return
         connected = self._channel.get_state() is grpc.ChannelConnectivity.READY
         with suppress(TimeoutError):
-            async with asyncio.timeout(_DOUBTED_DEATH_SECONDS if connected else _DEATH_SECONDS):
+            async with asyncio.timeout(_DOUBTED_DEATH_S if connected else _DEATH_S):
                 await self._process.wait()
         if not self.alive:
             raise PluginLost(
@@ -194,11 +194,11 @@ class Plugin:
             await asyncio.wait({exited, quiet}, timeout=drain_seconds, return_when=asyncio.FIRST_COMPLETED)
             with suppress(ProcessLookupError):
                 self._process.terminate()
-            await asyncio.wait({exited}, timeout=TERM_SECONDS)
+            await asyncio.wait({exited}, timeout=TERM_S)
             self.kill()
             await exited
             # a channel that is closed cancels its calls; they are to hear that the plugin has ended
-            await asyncio.wait({quiet}, timeout=TERM_SECONDS)
+            await asyncio.wait({quiet}, timeout=TERM_S)
         finally:
             quiet.cancel()
             await self._channel.close(None)

@@ -1,4 +1,7 @@
-"""The urgency of an operation, which orders the engine's queue when more is requested than can run at once."""
+"""The urgency of an operation.
+
+It orders the queue of the engine when more operations are requested than can run at once.
+"""
 
 from __future__ import annotations
 

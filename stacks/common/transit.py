@@ -37,7 +37,7 @@ MAX_BODY = 64 << 10
 _MAX_NAME = 128
 _NONCE = 12
 _PREFIX = "vault:v1:"
-_SECONDS = 10.0
+_REQUEST_S = 10.0
 
 
 class TransitKey:
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # with it every answer waits 40 ms for an acknowledgement
     wbufsize = -1
-    timeout = _SECONDS
+    timeout = _REQUEST_S
 
     def do_PUT(self) -> None:
         """`PUT /v1/transit/{encrypt,decrypt}/NAME`."""

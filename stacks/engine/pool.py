@@ -34,8 +34,8 @@ from stacks.engine.turns import Turns
 
 __all__ = ["Load", "Pool", "WorkerProcess", "worker_environment"]
 
-START_SECONDS = 60.0
-LEAVE_SECONDS = 5.0
+START_S = 60.0
+LEAVE_S = 5.0
 _CLOSED = "the engine is closed; the next engine repairs unfinished operations"
 _DROPPED = ("PULUMI_", "LESSOR_", "AP_", "AKASH_", "KUBECONFIG")
 """Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these variables are
@@ -67,7 +67,7 @@ class WorkerProcess:
         worker = cls(process)
         try:
             await worker._send(Configure(config=config))
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(START_S):
                 await worker._receive()
         except (TimeoutError, WorkerLost) as error:
             await worker.stop()
@@ -116,7 +116,7 @@ class WorkerProcess:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            async with asyncio.timeout(LEAVE_SECONDS):
+            async with asyncio.timeout(LEAVE_S):
                 await self._process.wait()
         except TimeoutError:
             self._process.kill()

@@ -13,7 +13,7 @@ from stacks.common.processes import DATA_MARK
 
 __all__ = ["SharedPlugin"]
 
-AGAIN_SECONDS = 60.0
+AGAIN_S = 60.0
 """Seconds without another try after a broker did not start, so that not every operation waits for it."""
 
 
@@ -47,7 +47,7 @@ class SharedPlugin:
                 self._broker = self._made()
             address = await self._broker.debug_providers()
         except (BrokerError, OSError) as error:
-            self._not_before = time.monotonic() + AGAIN_SECONDS
+            self._not_before = time.monotonic() + AGAIN_S
             self._report(str(error))
             return None
         self._report("")

@@ -19,7 +19,7 @@ from stacks.common.errors import OperationRefused
 __all__ = ["delete_objects", "refuse_terminating", "sweep_namespace"]
 
 SECONDS = 10
-KEPT_SECONDS = 60.0
+KEPT_S = 60.0
 """The age after which a client is replaced: the files that its kubeconfig names may hold other credentials by then."""
 LABEL = "akash.network/namespace"
 
@@ -112,7 +112,7 @@ _kept: dict[_Key, tuple[float, Client]] = {}
 def _client(config: EngineConfig) -> Client:
     key = (str(config.kubeconfig_copy), config.context, config.kubeconfig_copy.stat().st_mtime_ns)
     made_at, client = _kept.get(key, (0.0, None))
-    if client is None or time.monotonic() - made_at > KEPT_SECONDS:
+    if client is None or time.monotonic() - made_at > KEPT_S:
         _forget()
         chosen = KubeConfig.from_file(config.kubeconfig_copy).get(config.context or None)
         client = Client(chosen, timeout=httpx2.Timeout(SECONDS))

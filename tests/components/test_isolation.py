@@ -9,7 +9,7 @@ import pytest
 from components.access import access_objects, access_rules
 from components.errors import BuildError
 from components.isolation import CLOSED_RANGES, isolation_objects
-from components.namespace import namespace_object
+from components.lease import namespace_object
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec
 from tests.components.specs import LEASE, NAMESPACE, port, service, spec
 
