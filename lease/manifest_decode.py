@@ -216,7 +216,7 @@ _HTTP_NAMES = {
 
 def _http_options(value: object, where: _Where) -> HttpOptions:
     found = _members(value, where, _HTTP_OPTIONS)
-    numbers = {ours: found.get(name, 0) for name, ours in _HTTP_NAMES.items()}
+    numbers = {field: found.get(name, 0) for name, field in _HTTP_NAMES.items()}
     return HttpOptions(**numbers, next_cases=found.get("nextCases") or ())
 
 

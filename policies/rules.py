@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["Level", "Manifest", "ObjectProblem", "Rule", "RuleScope", "Severity", "Violation", "describe", "of_each"]
 
 Manifest = Mapping[str, Any]
-"""One plain Kubernetes object. It may come from anybody, so that nothing inside it is certain."""
+"""One plain Kubernetes object. Its content may be of any shape, since any program may have written it."""
 
 
 class Severity(StrEnum):

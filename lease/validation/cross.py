@@ -40,8 +40,8 @@ def _same_storage(manifest: Resources, chain: Resources) -> bool:
     """Compare element by element over the manifest's volumes. More volumes on chain pass, fewer do not (Go would
     crash).
     """
-    ours, theirs = manifest.storage or (), chain.storage or ()
-    return len(ours) <= len(theirs) and ours == theirs[: len(ours)]
+    sent, on_chain = manifest.storage or (), chain.storage or ()
+    return len(sent) <= len(on_chain) and sent == on_chain[: len(sent)]
 
 
 def _mismatch(manifest: Resources, chain: Resources) -> str:

@@ -39,7 +39,7 @@ def list_(
     *,
     closed: Annotated[bool, typer.Option("--all", help="List closed leases too, as long as they are kept.")] = False,
     suspect: Annotated[
-        bool, typer.Option("--suspect", help="List only what needs a decision of yours; a running provider answers.")
+        bool, typer.Option("--suspect", help="List only what needs your decision. The running provider answers.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

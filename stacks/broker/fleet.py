@@ -152,7 +152,7 @@ class Fleet:
             slot.plugin = None
             self._drop(plugin)
         elif plugin.seconds > settings.age_seconds or memory_bytes(plugin.pid) > settings.memory_bytes:
-            with suppress(BrokerError, grpc.aio.AioRpcError):  # it goes on serving, and is looked at again
+            with suppress(BrokerError, grpc.aio.AioRpcError):  # it still serves, and the next round checks it again
                 await self.renew(slot, plugin)
         elif plugin.running:
             plugin.unanswered = 0 if await plugin.answers(settings.answer_seconds) else plugin.unanswered + 1

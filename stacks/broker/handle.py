@@ -117,7 +117,7 @@ class Broker:
         except BaseException:
             with suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()  # whoever asks next is not to find it dying
+            await process.wait()  # the next caller must not find it dying
             raise
 
     async def _clear(self) -> None:

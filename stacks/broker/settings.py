@@ -34,7 +34,7 @@ class BrokerSettings(BaseModel):
     doubt_seconds: float = Field(default=5, ge=0, description="a younger plugin is not replaced for what it answers")
     drain_seconds: float = Field(default=660, gt=0, description="a replaced plugin may finish its calls for so long")
     start_seconds: float = Field(default=30, gt=0, description="for a plugin to say its port and to be configured")
-    check_seconds: float = Field(default=5, gt=0, description="between looks at age, memory and health")
+    check_seconds: float = Field(default=5, gt=0, description="between checks of age, memory and health")
     answer_seconds: float = Field(default=10, gt=0, description="for the answer to a question that needs no work")
     patience: int = Field(default=3, ge=1, description="such questions unanswered in a row until it counts as hung")
     leave_seconds: float = Field(default=20, gt=0, description="for running calls when the broker is to end")

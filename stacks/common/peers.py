@@ -65,9 +65,9 @@ def _open() -> socket.socket | None:
     return opened
 
 
-def _ask(netlink: socket.socket, port: int, ours: int) -> int | None:
-    """User id of the socket at `port` that is connected to `ours`; None if there is none. Raises `OSError`."""
-    ends = struct.pack("!HH", port, ours) + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+def _ask(netlink: socket.socket, port: int, own_port: int) -> int | None:
+    """User id of the socket at `port` that is connected to `own_port`; None if there is none. Raises `OSError`."""
+    ends = struct.pack("!HH", port, own_port) + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
     query = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << _ESTABLISHED) + ends
     netlink.send(_HEADER.pack(_HEADER.size + len(query), _BY_FAMILY, _REQUEST, 1, 0) + query)
     answer = netlink.recv(4096)
@@ -81,9 +81,9 @@ def _ask(netlink: socket.socket, port: int, ours: int) -> int | None:
     raise OSError(problem, "sock_diag refused")
 
 
-def _look_up(table: str, port: int, ours: int) -> int | None:
+def _look_up(table: str, port: int, own_port: int) -> int | None:
     """As `_ask`, from the text of /proc/net/tcp."""
-    ends = [f"0100007F:{port:04X}", f"0100007F:{ours:04X}", f"{_ESTABLISHED:02X}"]
+    ends = [f"0100007F:{port:04X}", f"0100007F:{own_port:04X}", f"{_ESTABLISHED:02X}"]
     for line in table.splitlines()[1:]:
         columns = line.split()
         if columns[1:4] == ends:

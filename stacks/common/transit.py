@@ -87,7 +87,7 @@ class TransitService:
     """
 
     def __init__(self, key: TransitKey, *, owners: Callable[[int], Owners] = Owners) -> None:
-        """`owners` makes, for the port, what tells whose the other end of a connection is."""
+        """`owners` makes the check of who owns the other end of a connection to the port."""
         self._server = _Server(key, owners)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -127,12 +127,12 @@ class _Server(ThreadingTCPServer):
         self._asking = threading.Lock()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Before the first byte is read: is the other end a socket of our own user?"""
+        """Check, before the first byte is read, that the other end is a socket of the own user."""
         with self._asking:
             return self.owners.is_ours(f"ipv4:{client_address[0]}:{client_address[1]}")
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that goes away or hangs is nobody's business, and a traceback could hold what it sent."""
+        """Ignore a peer that goes away or hangs: a traceback could hold data that it sent."""
 
     def admits(self, token: str) -> bool:
         return any(hmac.compare_digest(token.encode(), one.encode()) for one in tuple(self.tokens))
@@ -181,4 +181,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
-        """Nothing of it is logged."""
+        """Log nothing."""

@@ -111,8 +111,8 @@ class PulumiEngine:
         try:
             await self.start()
         except EngineError:
-            return False  # whoever must have it, says so
-        return stack not in self._stacks and self._opened.open(opening)  # another may have asked meanwhile
+            return False  # an operation that needs it reports the failure
+        return stack not in self._stacks and self._opened.open(opening)  # another caller may have opened it meanwhile
 
     async def give_up(self, stack: str) -> None:
         """End an opened update that waits, if there is one."""

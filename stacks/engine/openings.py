@@ -138,7 +138,7 @@ class OpenedUpdates:
         if self._updates.get(stack) is update:
             del self._updates[stack]
         if not update.life.cancelled():
-            update.life.exception()  # who waited for it has heard; nobody else has to
+            update.life.exception()  # its waiters have the exception; asyncio must not log it
 
     async def _live(self, update: _Update) -> StackResult | None:
         stack = update.opening.namespace

@@ -62,7 +62,7 @@ class WorkerProcess:
             stdout=PIPE,
             stderr=PIPE,
             env=worker_environment(config),
-            start_new_session=True,  # a Ctrl-C is the daemon's to hear
+            start_new_session=True,  # Ctrl-C is for the daemon alone
         )
         worker = cls(process)
         try:
@@ -253,7 +253,7 @@ class Pool:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._leave()  # the place came in the moment the caller went
+                self._leave()  # the place came at the moment when the caller left
             self._turns.drop(turn)
             raise
 

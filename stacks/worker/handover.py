@@ -102,7 +102,7 @@ class Handover:
             raise self._problem from None
 
     def _settle(self) -> None:
-        """With the lock held: tell the program, if it waits and there is something to tell."""
+        """With the lock held: pass the spec or the refusal to the program if it waits."""
         if self._waiting is None or (self._given is None and self._problem is None):
             return
         loop, future = self._waiting

@@ -76,10 +76,10 @@ class Worker:
     def _listen(self, config: EngineConfig) -> None:
         while (frame := self._read()) is not None:
             if isinstance(frame, Task):
-                # made here, where `Give` is heard: it may come before the task is begun
+                # made here, where `Give` arrives: it may come before the task begins
                 self._handover = Handover(config, lambda: self._write(Opened())) if frame.opening else None
                 self._interrupted.clear()
-                self._running = frame  # from here on an interrupt is for it, though it is not begun yet
+                self._running = frame  # from here on an interrupt is for this task, although it has not begun yet
                 self._tasks.put((frame, self._handover))
             elif isinstance(frame, Give) and self._handover is not None:
                 self._handover.give(frame.spec)
@@ -105,7 +105,7 @@ class Worker:
         while task is not None and self._running is task and time.monotonic() < deadline:
             for pid in set(survivors(config.data, task.stack)) - interrupted:
                 interrupted.add(pid)
-                if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, and in order
+                if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, in order
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGINT)
             time.sleep(0.1)
@@ -131,11 +131,11 @@ def main() -> None:
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    # Ctrl-C in a terminal is the daemon's business. A handler, not SIG_IGN: children would inherit that, and the
-    # command line would be deaf until it installs its own
+    # Ctrl-C in a terminal is for the daemon. A handler, not SIG_IGN: children would inherit SIG_IGN, and the
+    # command line would ignore the signal until it installs its own handler
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
         Worker(source, sink).serve()
     finally:
         sys.stderr.flush()
-        os._exit(0)  # gRPC's threads would keep the process
+        os._exit(0)  # gRPC's threads would keep the process alive

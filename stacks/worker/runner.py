@@ -90,7 +90,9 @@ class Runner:
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
 
     def _unlocked(self, task: Task, recorder: Recorder) -> dict[str, str]:
-        """As `_perform`; in another backend than a folder the lock of a dead run is found by running into it."""
+        """As `_perform`; in another backend than a folder, the lock of a dead run is found when the operation
+        meets it.
+        """
         try:
             return self._perform(task, recorder)
         except CommandError as problem:
@@ -106,7 +108,7 @@ class Runner:
             return recorder.changes()
         changes = explain(self.config, task.spec, recorder.changes())
         if task.operation is Operation.UP and ok:
-            with suppress(OSError):  # without it the next change is told less well
+            with suppress(OSError):  # without it the next change is described with fewer values
                 keep_shown(self.config, task.spec)
         return changes
 
@@ -136,7 +138,7 @@ class Runner:
         return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
 
     def _applied(self, stack: Stack, recorder: Recorder) -> UpResult:
-        """Raises what the one who handed over a spec was refused for, rather than how the command line took it."""
+        """Raise the reason for which a spec was refused, instead of the command line's reaction to it."""
         handover = self._handover
         try:
             return stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
@@ -148,7 +150,9 @@ class Runner:
 
     @contextmanager
     def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
-        """The note of what is begun stays when nobody saw the end: then the state may not say what was done."""
+        """Note the begun objects around the run. The note stays when the run's end was not seen, since the state may
+        then be incomplete.
+        """
         if task.spec is not None and self.config.skip_checkpoints:
             begin(self.config, task.spec)
         before = _written(self.config.state_file(task.stack))
@@ -186,14 +190,16 @@ class Runner:
         return {}
 
     def _destroy(self, stack: str, recorder: Recorder) -> dict[str, str]:
-        """Everything the stack holds, then what its state has forgotten, then the stack itself with its folder."""
+        """Delete everything that the stack holds, then what its state has lost, then the stack itself with its
+        folder.
+        """
         if doubted(self.config, stack):
             self._refresh(stack, recorder)
         if self._exists(stack):
             try:
                 self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
             except CommandError:
-                doubt(self.config, stack)  # with skipped checkpoints nobody knows what went
+                doubt(self.config, stack)  # with skipped checkpoints the deleted objects are unknown
                 raise
         if sweep_namespace(self.config, stack):
             recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
@@ -232,7 +238,7 @@ class Runner:
 
     @contextmanager
     def _service(self) -> Iterator[None]:
-        """Our secrets service with a token for this operation; started by the first one that needs it."""
+        """The engine's secrets service with a token for this operation; the first operation that needs it starts it."""
         if self.config.secrets == "vault":
             yield
             return
@@ -245,7 +251,7 @@ class Runner:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[None]:
-    """An empty private folder that is gone afterwards, with whatever a killed run before has left in it."""
+    """An empty private folder that is removed afterwards, with anything that a killed run left in it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
     try:
@@ -255,12 +261,12 @@ def _scratch(folder: Path) -> Iterator[None]:
 
 
 def _handed_over(task: Task, handover: Handover) -> Task:
-    """What was done in the end."""
+    """The operation that was done in the end."""
     return task if handover.spec is None else task.model_copy(update={"spec": handover.spec})
 
 
 def _written(state: Path) -> int:
-    """When, in nanoseconds; 0 for no file."""
+    """The time of the last write in nanoseconds; 0 for no file."""
     try:
         return state.stat().st_mtime_ns
     except OSError:
@@ -268,7 +274,7 @@ def _written(state: Path) -> int:
 
 
 def _last_words(error: CommandError) -> str:
-    """What the command line said on stderr (`create_command_error` keeps it as text), else all it said."""
+    """The command line's stderr (`create_command_error` keeps it as text), else all its output."""
     text = str(error)
     said = text.partition("stderr:")[2].strip() or text.strip()
     code = text.partition("code:")[2].split("\n", 1)[0].strip()

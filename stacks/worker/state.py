@@ -69,7 +69,7 @@ def _doubt(state: Path) -> Path:
 
 def _unlock(config: EngineConfig, stack: str) -> list[str]:
     locks = sorted((config.folder(stack) / ".pulumi" / "locks").glob("**/*.json"))
-    # whoever ends a worker ends what it ran too: only where a run left a trace is there anybody to look for
+    # the end of a worker ends its processes too: only a run that left a trace can have left a process
     traces = bool(locks or config.backend or config.begun_file(stack).exists())
     left = survivors(config.data, stack) if traces else []
     for lock in locks:
