@@ -1,4 +1,4 @@
-"""The chain: what it says, how it is asked, followed and told.
+"""The chain client: queries, blocks, transactions.
 
 Importing `cosmpy.protos` puts the `cosmos.*` messages where the generated `akash.*` messages look for them.
 """

@@ -185,9 +185,9 @@ class _Follower:
     async def _lowest(self, refusal: RpcError, height: int) -> int:
         """The first height that exists, when `height` was pruned everywhere; 0 when it was not pruned."""
         number = refusal.text.partition(_LOWEST)[2]
-        said = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
+        named = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
         head = await self._rpc.head()
-        lowest = max(head.earliest_height, said if said <= head.height else 0)
+        lowest = max(head.earliest_height, named if named <= head.height else 0)
         return lowest if lowest > height else 0
 
     async def _after_gap(self, first_missed: int, earliest: int) -> Block:

@@ -1,4 +1,4 @@
-"""The messages a provider sends (chain.md §4.1–4.2)."""
+"""The messages that a provider sends (chain.md §4.1–4.2)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REASONS: Any = market_v1_pb.LeaseClosedReason
 
 
 class CloseReason(IntEnum):
-    """Reasons a provider may give: 10000–19999, also for a bid without a lease (chain.md §4.2)."""
+    """The reasons that a provider may give: 10000–19999, also for a bid without a lease (chain.md §4.2)."""
 
     UNSTABLE = 10000
     DECOMMISSION = 10001
@@ -48,8 +48,8 @@ class CloseReason(IntEnum):
 def create_bid(
     bid: LeaseId, *, price: Price, deposit: Coin, offer: Iterable[ResourceUnit], reclamation_s: int = 0
 ) -> Message:
-    """`price` per block for the whole group; `offer` are the allocated units, without prices, as the reference
-    provider sends. `reclamation_s`: the window that is offered, in seconds; 0 offers none.
+    """A bid. `price`: per block for the whole group. `offer`: the allocated units, sent without prices as the Go
+    provider does. `reclamation_s`: the offered reclamation window in seconds; 0 offers none.
     """
     message: Message = market_msg.MsgCreateBid(
         id=bid_id_to_pb(bid),
@@ -67,7 +67,7 @@ def create_bid(
 
 
 def close_bid(bid: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFIED) -> Message:
-    """Withdraw an open bid, or end the lease it became (the group pauses)."""
+    """Close an open bid, or end the lease that it became (the group pauses)."""
     message: Message = market_msg.MsgCloseBid(id=bid_id_to_pb(bid), reason=_REASONS.Name(int(reason)))
     return message
 
@@ -79,7 +79,7 @@ def withdraw_lease(lease: LeaseId) -> Message:
 
 
 def start_reclaim(lease: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFIED) -> Message:
-    """Announce the end of a lease that has a window; once a lease, before `close_bid` (chain.md §4.2)."""
+    """Announce the end of a lease that has a reclamation window; once per lease, before `close_bid` (chain.md §4.2)."""
     message: Message = market_msg.MsgLeaseStartReclaim(id=lease_id_to_pb(lease), reason=_REASONS.Name(int(reason)))
     return message
 
@@ -98,7 +98,7 @@ def create_provider(
 def update_provider(
     owner: str, *, host_uri: str, attributes: Iterable[Attribute], email: str = "", website: str = ""
 ) -> Message:
-    """Replaces everything the record says."""
+    """Replace the whole provider record."""
     info = provider_pb.Info(email=email, website=website)
     message: Message = provider_msg.MsgUpdateProvider(
         owner=owner, host_uri=host_uri, attributes=attributes_to_pb(attributes), info=info

@@ -209,7 +209,7 @@ class RpcClient:
     def _use(self, node: RpcNode) -> RpcNode:
         if node is not self._current:
             _log.warning(
-                "chain.node_switched", old=self.address, new=node.connection.address, why=self._current.problem
+                "chain.node_switched", old=self.address, new=node.connection.address, reason=self._current.problem
             )
             self._current = node
         return node

@@ -83,7 +83,7 @@ class Headers:
         missed = silent and height - max(self.announced, self._first_expected) >= _MISSED_BLOCKS
         if missed or self._connection is not self._rpc.connection:
             why = f"it did not announce the blocks up to {height}" if missed else "another node is in use"
-            _log.warning("chain.websocket_renewed", node=self._connection.address, why=why)
+            _log.warning("chain.websocket_renewed", node=self._connection.address, reason=why)
             self._link.cancel()
 
     async def _listen(self) -> None:

@@ -37,7 +37,7 @@ def log_shared_plugin(problem: str) -> None:
     """
     ENGINE_PLUGIN_SHARED.set(not problem)
     if problem:
-        _log.warning("engine.plugin_not_shared", reason=problem, hint="each operation starts a plugin of its own")
+        _log.warning("engine.plugin_not_shared", reason=problem, effect="each operation starts a plugin of its own")
     else:
         _log.info("engine.plugin_shared")
 

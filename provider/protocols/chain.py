@@ -68,7 +68,7 @@ class LeaseState(IntEnum):
 
     @property
     def ended(self) -> bool:
-        """Only these two words of the chain end a lease (docs/architecture.md §2, rule 1)."""
+        """Whether the lease has ended: only these two states end a lease (docs/architecture.md §2, rule 1)."""
         return self in (LeaseState.INSUFFICIENT_FUNDS, LeaseState.CLOSED)
 
 
@@ -98,9 +98,9 @@ class Event:
 class Block:
     """The Akash events of one height in transaction order, failed transactions left out.
 
-    `missed_from` other than 0: the heights from there to this one could not be read (pruned, or results discarded) and
-    whoever lives by events reconciles from state. When it equals `height`, this height itself is unreadable and
-    `events` is empty.
+    `missed_from` other than 0: the heights from there to this one could not be read (pruned, or results discarded), and
+    subscribers must reconcile from state. When it equals `height`, this height itself is unreadable and `events` is
+    empty.
     """
 
     height: int
@@ -110,7 +110,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`reclamation_ns`: the shortest notice the tenant wants before a lease is dropped; None when he wants none."""
+    """`reclamation_ns`: the shortest notice that the tenant demands before a lease is reclaimed; None for no demand."""
 
     id: OrderId
     state: OrderState
@@ -121,7 +121,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """`deposit`: what the chain holds of the provider's for it, by denom; none when its account is closed."""
+    """`deposit`: the provider's deposit for the bid, by denom; empty when its escrow account is closed."""
 
     id: LeaseId
     state: BidState
@@ -132,9 +132,9 @@ class Bid:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`reclamation_ns`: the notice that was promised, None for none. `reclaim_deadline`: Unix seconds until which a
-    lease whose end was announced runs on; 0 before that. `close_reason`: the chain's number of why it ended
-    (chain.md §3), 0 before that.
+    """`reclamation_ns`: the promised notice, None without one. `reclaim_deadline`: Unix seconds until which the lease
+    runs after its reclamation was announced, else 0. `close_reason`: the chain's number for the reason of the end
+    (chain.md §3), 0 before the end.
     """
 
     id: LeaseId
@@ -149,7 +149,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAnswer:
-    """One reading of one lease, with where it was read: the unit of proof that a lease ended."""
+    """One reading of one lease, with its height and chain: the unit of proof that a lease ended. `lease` None: the node
+    does not know the lease, which proves nothing.
+    """
 
     lease: Lease | None
     height: int
@@ -158,11 +160,12 @@ class LeaseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
+    """`groups` are in the order of gseq: gseq is the index + 1."""
+
     id: DeploymentId
     state: DeploymentState
     hash: bytes
     groups: tuple[GroupSpec, ...]
-    """In gseq order: gseq is the index + 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ class ProviderRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarketParams:
-    """`bid_min_deposits`: denom to smallest amount. A reclamation window must lie between the last two."""
+    """`bid_min_deposits`: denom to the smallest deposit. A reclamation window must lie between the last two fields."""
 
     bid_min_deposits: Mapping[str, int]
     order_max_bids: int
@@ -193,6 +196,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class TxResult:
+    """The caller's part of a transaction in a block. `fee` is a coin as text (`500uakt`)."""
+
     hash: str
     height: int
     gas_used: int
@@ -207,8 +212,8 @@ class EscrowState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What a deployment pays for one lease: `rate` a block. `balance` is settled and not yet withdrawn, `unsettled` a
-    debt, `withdrawn` all that was ever paid out; micro-units of the rate's denom.
+    """The payment of a deployment for one lease. `rate`: per block. `balance`: settled and not yet withdrawn.
+    `unsettled`: a debt. `withdrawn`: the total paid out. Amounts are micro-units of the rate's denom.
     """
 
     lease: LeaseId
@@ -221,7 +226,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class LeasePayment:
-    """A lease and what it is paid; None when the node tells of no payment."""
+    """A lease and its payment; None when the node reports no payment."""
 
     lease: Lease
     payment: Payment | None
@@ -229,7 +234,9 @@ class LeasePayment:
 
 @dataclass(frozen=True, slots=True)
 class Escrow:
-    """The account of a deployment as of `settled_at` (height), with the rates of all its open payments, whosever."""
+    """The escrow account of a deployment at height `settled_at`, with the rates of all its open payments to any
+    provider.
+    """
 
     deployment: DeploymentId
     state: EscrowState
@@ -239,12 +246,12 @@ class Escrow:
 
 
 class Chain(Protocol):
-    """A node of the chain: query, follow, broadcast. Calls are bounded in time and raise `ChainError` naming it."""
+    """The chain: query, follow, broadcast. Calls are bounded in time and raise `ChainError` with the node's address."""
 
     async def head(self) -> Head: ...
 
     def follow(self, *, after: int) -> AsyncIterator[Block]:
-        """Every block with height > `after`, once each and in order, for ever; reconnects by itself."""
+        """Every block with a height above `after`, once each and in order, for ever; reconnects by itself."""
         ...
 
     async def order(self, order: OrderId) -> Order | None: ...
@@ -260,11 +267,11 @@ class Chain(Protocol):
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]: ...
 
     async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
-        """Who has ever bid on an order: provider to the state of its bid."""
+        """Every provider that ever bid on the order, with the state of its bid."""
         ...
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        """The lease, and where that was read; `lease` None when the node does not know it, which proves nothing."""
+        """One reading of the lease."""
         ...
 
     async def leases(
@@ -274,36 +281,36 @@ class Chain(Protocol):
     async def provider(self, address: str) -> ProviderRecord | None: ...
 
     async def audited_attributes(self, *, provider: str, auditor: str) -> Sequence[Attribute]:
-        """What `auditor` signed for `provider`, empty when nothing (bidding.md §3.3)."""
+        """The attributes that `auditor` signed for `provider`, empty when there are none (bidding.md §3.3)."""
         ...
 
     async def market_params(self) -> MarketParams: ...
 
     async def account_public_key(self, address: str) -> bytes | None:
-        """33-byte compressed secp256k1 key of the account, None if it never signed."""
+        """The 33-byte compressed secp256k1 key of the account, None when it never signed."""
         ...
 
     async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
-        """All leases of a provider, with what the escrow module says of each (chain.md §6)."""
+        """All leases of a provider in these states, with their payments (chain.md §6)."""
         ...
 
     async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
-        """Of one lease, ended or not; None when the node does not know it."""
+        """One lease, ended or not, with its payment; None when the node does not know it."""
         ...
 
     async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
-        """Those of these accounts that are open."""
+        """The open escrow accounts of these deployments."""
         ...
 
     async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
-        """What an account holds: denom to whole micro-units; of `denoms` alone where some are given."""
+        """The balances of an account: denom to whole micro-units; only of `denoms` when some are given."""
         ...
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
-        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain says no.
+        """Sign, send and wait for the block. Raises `TxRefused` with codespace and code when the chain refuses.
 
-        `NotSent` means that nothing of it is on the chain; any other `ChainError` that this is not known: then saying
-        the same again waits for the one on its way. Several messages in one call are one whole; wishes of one message
-        share transactions, so whatever may fail by itself is said by itself.
+        `NotSent` means that none of the messages is on the chain; any other `ChainError` that the outcome is not known:
+        the same call then waits for the pending transaction. The messages of one call take effect together or not at
+        all. Calls with one message share transactions, so messages that may fail independently need calls of their own.
         """
         ...

@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An API resource: `api_version` as in manifests ("v1", "apps/v1"), kind and plural."""
+    """An API resource. `api_version` as in manifests ("v1", "apps/v1")."""
 
     api_version: str
     kind: str
@@ -46,7 +46,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """`type`: ADDED, MODIFIED or DELETED; a re-list after a gap sends DELETED for what went, ADDED for what exists."""
+    """`type`: ADDED, MODIFIED or DELETED. A new list after a gap gives DELETED for removed objects and ADDED for
+    existing ones.
+    """
 
     type: str
     object: dict[str, Any]
@@ -77,12 +79,12 @@ def kind_of(obj: Mapping[str, Any]) -> Kind:
     """The kind of a manifest. Raises ValueError for one that the provider does not write."""
     key = (obj.get("apiVersion"), obj.get("kind"))
     if key not in _KINDS:
-        raise ValueError(f"{key[0]} {key[1]} is none of the provider's kinds: add it to provider.protocols.cluster")
+        raise ValueError(f"{key[0]} {key[1]} is not a kind of the provider: add it to provider.protocols.cluster")
     return _KINDS[key]
 
 
 class Cluster(Protocol):
-    """The Kubernetes API: read, watch, small writes of plain manifests. Raises `ClusterError` naming the address."""
+    """The Kubernetes API: read, watch, small writes of plain manifests. Raises `ClusterError` with its address."""
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None: ...
 
@@ -98,17 +100,21 @@ class Cluster(Protocol):
         labels: Mapping[str, str] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
-        """What exists now, then every change, for ever; re-lists by itself where it must. `known` is what its reader
-        has listed before, read once: what of it went before the watch began is told as DELETED, first of all.
+        """The existing objects, then every change, for ever; lists again by itself where it must. `known`: the objects
+        that the caller listed before, read once; those that were deleted before the watch began come first, as DELETED.
         """
         ...
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
-        """Server-side apply with our field manager (`status`: the status subresource). Returns what is stored."""
+        """Server-side apply with the provider's field manager; `status`: to the status subresource. Returns the stored
+        object.
+        """
         ...
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:
-        """False when it was not there. With `resource_version` only that very version is deleted (else `Conflict`)."""
+        """Delete the object; False when there is none. With `resource_version` only that version is deleted; raises
+        `Conflict` for another.
+        """
         ...

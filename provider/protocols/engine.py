@@ -12,22 +12,23 @@ __all__ = ["StackEngine"]
 
 
 class StackEngine(Protocol):
-    """What applies lease stacks: one operation a stack at a time, stacks side by side up to the pool's size."""
+    """Applies lease stacks: one operation per stack at a time, as many stacks at once as the pool has workers."""
 
     async def preview(self, spec: LeaseSpec) -> StackResult: ...
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
-        """Make the cluster hold exactly what `spec` says. `priority` is its place in the queue for a worker."""
+        """Make the cluster match `spec` exactly. `priority`: the place in the queue for a worker."""
         ...
 
     async def open(self, opening: LeaseSpec) -> bool:
-        """A hint that `up` of this lease comes soon: `opening` is its spec without services, all that is known before
-        a manifest. The engine may begin with it; an `up` that does not fit goes the ordinary way. False: not taken.
+        """A hint that `up` of this lease comes soon. `opening`: its spec without services, which is all that is known
+        before a manifest. The engine may start with it; an `up` that does not fit runs as without the hint. False: the
+        engine does not use the hint.
         """
         ...
 
     async def give_up(self, stack: str) -> None:
-        """Take the hint back: nothing that was opened for the stack goes on."""
+        """Withdraw the hint of `open` for this stack."""
         ...
 
     async def refresh(self, stack: str) -> StackResult: ...

@@ -62,7 +62,7 @@ def _included(found: dict[str, Any]) -> Included:
     result = found["tx_result"] if isinstance(found.get("tx_result"), dict) else {}
     height = int(found.get("height") or 0)
     if height <= 0 or not result:
-        raise ValueError(f"it says height {height} and result {str(result)[:60]}")
+        raise ValueError(f"the answer has height {height} and result {str(result)[:60]}")
     return Included(
         height=height,
         code=int(result.get("code") or 0),

@@ -1,4 +1,4 @@
-"""What Alembic runs: it is given an open connection and never reads a configuration file."""
+"""The script that Alembic runs. It uses an open connection and reads no configuration file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs with their reason, leases with their last word, sealed versions.
+"""Runs with their reason, leases with their last status, sealed versions.
 
-`stack_updates` becomes part of `runs`: what it lists stays, without the changes, which were not sealed. `public_keys`
-goes: nothing ever filled it, and who checks a token asks the chain, which must be asked for the lease anyway.
+The rows of `stack_updates` move to `runs`, without their changes, which were not sealed. `public_keys` is dropped:
+nothing ever filled it, and checking a token reads the chain anyway.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _versions() -> None:
 
 
 def _take_over() -> None:
-    """Column by column: a row that says more than it knows would be a lie, so what was not kept stays empty."""
+    """Copy the rows column by column; a column whose value was not kept stays empty."""
     names = ("stack", "operation", "spec_hash", "started_at", "seconds", "ok", "summary", "error")
     old = sa.table("stack_updates", sa.column("id", sa.Integer), *(sa.column(name) for name in names)).c
     nothing = sa.literal(b"", sa.LargeBinary)

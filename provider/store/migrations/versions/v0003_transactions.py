@@ -1,4 +1,4 @@
-"""Transactions that were sent: their fees count for a day, and one of unknown end is looked up after a restart."""
+"""Sent transactions: their fees count for a day, and one whose end is unknown is looked up after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Earnings of each lease by day, and what was last seen of a lease's money."""
+"""Earnings of each lease by day, and the last known total of each lease."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Decisions refer to what was free instead of holding it, and to their inputs by number.
+"""Decisions refer to the free capacity and to their inputs by number instead of containing them.
 
-Decisions of before go: their inputs are of another form, and without them there is nothing to explain. No lease and no
-bid depends on them.
+Older decisions are removed: their inputs have another form, and a decision without inputs explains nothing. No lease
+and no bid depends on them.
 """
 
 from __future__ import annotations

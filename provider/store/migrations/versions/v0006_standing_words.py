@@ -1,4 +1,4 @@
-"""What the teardown brake holds and what operators have said of removals outlives a restart."""
+"""What the teardown brake holds and operators' directives about removals survive a restart."""
 
 from __future__ import annotations
 

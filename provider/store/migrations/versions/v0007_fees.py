@@ -1,4 +1,4 @@
-"""Fees by day outlive the transactions that they were paid for."""
+"""Fees by day are kept longer than the transactions that paid them."""
 
 from __future__ import annotations
 
