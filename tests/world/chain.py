@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
-from lease.resources import Attribute
+from lease.resources import Attribute, Price
 from provider.chain import events as kinds
 from provider.chain.codec import lease_id_from_pb, price_from_pb
 from provider.errors import TxRefused
@@ -43,6 +44,9 @@ from provider.protocols.chain import (
 __all__ = ["FakeChain", "event_of"]
 
 
+_PRICE = Price("uakt", Decimal(1))
+
+
 def event_of(kind: str, item: OrderId | LeaseId | GroupId | DeploymentId) -> Event:
     """A typed event as `block_results` gives it: 64-bit numbers quoted, u32 bare (chain.md §8)."""
     names = [name for name in ("owner", "dseq", "gseq", "oseq", "provider") if hasattr(item, name)]
@@ -62,6 +66,14 @@ class FakeChain:
         self.before: Callable[[str], None] = lambda name: None
         self.gate: asyncio.Event | None = None
         """When set to an event, broadcasts wait for it after the message took effect."""
+        self.gates: dict[str, asyncio.Event] = {}
+        """Calls that wait for an event, by name."""
+        self.lies: list[LeaseAnswer | Exception] = []
+        """What the next questions about leases get instead of the truth."""
+        self.rises = False
+        """Whether each answer about a lease is of one height more."""
+        self.executes = True
+        """False: messages are taken and change nothing."""
         self.orders: dict[OrderId, Order] = {}
         self.bid_states: dict[LeaseId, Bid] = {}
         self.lease_states: dict[LeaseId, Lease] = {}
@@ -105,6 +117,10 @@ class FakeChain:
         self.pending += [event_of(kinds.LEASE_CLOSED, lease), event_of(kinds.BID_CLOSED, lease)]
         self.pending.append(event_of(kinds.ORDER_CLOSED, lease.order))
 
+    def put_lease(self, lease: LeaseId, state: LeaseState, *, price: Price = _PRICE) -> None:
+        """State a lease without its order, its bid and an event."""
+        self.lease_states[lease] = Lease(lease, state, price, 1)
+
     async def push(self, *events: Event, missed_from: int = 0) -> Block:
         """The next block: what happened since the last one, and `events`."""
         self.height += 1
@@ -118,7 +134,7 @@ class FakeChain:
     # the provider's side
 
     async def head(self) -> Head:
-        self._called("head")
+        await self._called("head")
         return Head(self.chain_id, self.height, 0.0, self.catching_up)
 
     async def follow(self, *, after: int) -> AsyncIterator[Block]:
@@ -133,41 +149,46 @@ class FakeChain:
                     await self._new_block.wait()
 
     async def order(self, order: OrderId) -> Order | None:
-        self._called("order")
+        await self._called("order")
         return self.orders.get(order)
 
     async def open_orders(self) -> Sequence[Order]:
-        self._called("open_orders")
+        await self._called("open_orders")
         return [order for order in self.orders.values() if order.state is OrderState.OPEN]
 
     async def group(self, group: GroupId) -> GroupSpec | None:
-        self._called("group")
+        await self._called("group")
         return next((order.spec for order in self.orders.values() if order.id.group == group), None)
 
     async def deployment(self, deployment: DeploymentId) -> Deployment | None:
-        self._called("deployment")
+        await self._called("deployment")
         return self.deployments.get(deployment)
 
     async def bid(self, bid: LeaseId) -> Bid | None:
-        self._called("bid")
+        await self._called("bid")
         return self.bid_states.get(bid)
 
     async def bids(self, provider: str, state: BidState) -> Sequence[Bid]:
-        self._called("bids")
+        await self._called("bids")
         return [bid for bid in self.bid_states.values() if bid.id.provider == provider and bid.state is state]
 
     async def bidders(self, order: OrderId) -> Mapping[str, BidState]:
-        self._called("bidders")
+        await self._called("bidders")
         return {bid.id.provider: bid.state for bid in self.bid_states.values() if bid.id.order == order}
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        self._called("lease")
+        await self._called("lease")
+        if self.lies:
+            return self._lie()
+        self.height += self.rises
         return LeaseAnswer(self.lease_states.get(lease), self.height, self.chain_id)
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
     ) -> Sequence[Lease]:
-        self._called("leases")
+        await self._called("leases")
+        if self.lies and isinstance(self.lies[0], Exception):
+            self._lie()
         return [
             lease
             for lease in self.lease_states.values()
@@ -175,44 +196,45 @@ class FakeChain:
         ]
 
     async def provider(self, address: str) -> ProviderRecord | None:
-        self._called("provider")
+        await self._called("provider")
         return self.providers.get(address)
 
     async def audited_attributes(self, *, provider: str, auditor: str) -> Sequence[Attribute]:
-        self._called("audited_attributes")
+        await self._called("audited_attributes")
         return self.audits.get((provider, auditor), ())
 
     async def market_params(self) -> MarketParams:
-        self._called("market_params")
+        await self._called("market_params")
         return self.params
 
     async def account_public_key(self, address: str) -> bytes | None:
-        self._called("account_public_key")
+        await self._called("account_public_key")
         return self.public_keys.get(address)
 
     async def lease_payments(self, *, provider: str, states: Sequence[LeaseState]) -> Sequence[LeasePayment]:
-        self._called("lease_payments")
+        await self._called("lease_payments")
         found = await self.leases(provider=provider, states=states)
         return [LeasePayment(lease, self.payments.get(lease.id)) for lease in found]
 
     async def lease_payment(self, lease: LeaseId) -> LeasePayment | None:
-        self._called("lease_payment")
+        await self._called("lease_payment")
         found = self.lease_states.get(lease)
         return None if found is None else LeasePayment(found, self.payments.get(lease))
 
     async def escrows(self, deployments: Collection[DeploymentId]) -> Mapping[DeploymentId, Escrow]:
-        self._called("escrows")
+        await self._called("escrows")
         return {item: self.accounts[item] for item in deployments if item in self.accounts}
 
     async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
-        self._called("balances")
+        await self._called("balances")
         return {denom: self.wallet.get(denom, 0) for denom in denoms} if denoms else dict(self.wallet)
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
-        self._called("broadcast")
+        await self._called("broadcast")
         await asyncio.sleep(0)
         for message in messages:
-            self._execute(message)
+            if self.executes:
+                self._execute(message)
             self.sent.append(message)
         if self.gate is not None:
             await self.gate.wait()
@@ -221,9 +243,17 @@ class FakeChain:
     def sent_kinds(self) -> list[str]:
         return [message.DESCRIPTOR.name for message in self.sent]
 
-    def _called(self, name: str) -> None:
+    async def _called(self, name: str) -> None:
         self.calls.append(name)
         self.before(name)
+        if name in self.gates:
+            await self.gates[name].wait()
+
+    def _lie(self) -> LeaseAnswer:
+        lie = self.lies.pop(0)
+        if isinstance(lie, Exception):
+            raise lie
+        return lie
 
     def _execute(self, message: Message) -> None:
         bid = lease_id_from_pb(message.id)

@@ -35,6 +35,8 @@ class FakeCluster:
         self.before: Hook = lambda operation, kind, name: None
         self.stuck: dict[str, str] = {}
         self.writes = 0
+        self.applied: list[dict[str, Any]] = []
+        """What `apply` was given."""
         self._version = 100
         self.watchers: list[tuple[Kind, str | None, dict[str, str], asyncio.Queue[WatchEvent]]] = []
         for name in namespaces or ("lease", "metallb-system"):
@@ -75,6 +77,7 @@ class FakeCluster:
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
         self.before("apply", obj["kind"], obj["metadata"]["name"])
+        self.applied.append(dict(obj))
         return self.put(obj, status=status)
 
     async def delete(

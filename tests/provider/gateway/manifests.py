@@ -11,7 +11,7 @@ from lease.manifest_decode import manifest_from_json
 from provider.protocols.chain import Deployment, LeaseState
 from tests.provider.gateway.accounts import Account
 from tests.provider.gateway.recorded import deployed
-from tests.provider.gateway.world import PROVIDER, World
+from tests.provider.gateway.world import PROVIDER, World, rented
 
 TENANT = Account.named("tenant")
 DSEQ = 42
@@ -48,6 +48,6 @@ def rent(
     world: World, data: bytes, *leases: LeaseId, state: LeaseState = LeaseState.ACTIVE, hash_: bytes = b""
 ) -> None:
     """Put a deployment for `data` on chain, leased by us."""
-    world.chain.keys[TENANT.address] = TENANT.public
+    world.chain.public_keys[TENANT.address] = TENANT.public
     found = deployment(data)
-    world.chain.add(replace(found, hash=hash_ or found.hash), *leases, state=state)
+    rented(world.chain, replace(found, hash=hash_ or found.hash), *leases, state=state)

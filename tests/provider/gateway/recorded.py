@@ -21,10 +21,11 @@ from lease.manifest_decode import manifest_from_json
 from lease.manifest_json import manifest_version
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import Deployment, DeploymentState
+from provider.protocols.cluster import DEPLOYMENT, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP, SERVICE, STATEFUL_SET
 from provider.records.manifests import ManifestRecord, manifest_object
 from tests.data import rows
 from tests.provider.gateway.accounts import address_of
-from tests.provider.gateway.world import FREE, PROVIDER, World
+from tests.provider.gateway.world import FREE, PROVIDER, World, place, rented
 
 MAIN, DEST, BARE, NO_STATIC = 82022200, 82022201, 82022211, 82078931
 Record = dict[str, Any]
@@ -104,14 +105,14 @@ def lease_of(owner: str, dseq: int) -> LeaseId:
 
 def fill_chain(world: World) -> None:
     """Every deployment the recorded PUTs were for, with what is special about its groups."""
-    world.chain.keys |= account_keys()
+    world.chain.public_keys |= account_keys()
     rows = [row for row in (*records("manifest"), record("lease", _DEST_PUT)) if row["request"]["method"] == "PUT"]
     for name, change in _SPECIAL.items():
         row = next(item for item in rows if item["name"] == name)
         dseq = int(row["request"]["path"].split("/")[2])
         manifest = manifest_from_json(request_body(row) or b"")
         deployment = deployed(issuer(row), dseq, manifest, change(group_specs(manifest)))
-        world.chain.add(deployment, *([] if name == "no lease" else [lease_of(issuer(row), dseq)]))
+        rented(world.chain, deployment, *([] if name == "no lease" else [lease_of(issuer(row), dseq)]))
 
 
 def _as_is(groups: tuple[GroupSpec, ...]) -> tuple[GroupSpec, ...]:
@@ -168,14 +169,17 @@ def fill_cluster(world: World, *, addresses: bool) -> None:
     spec = {"service_name": "web", "port": 8443, "external_port": 443, "protocol": "TCP", "sharing_key": "key"}
     status = {"address": "203.0.113.10"} if addresses else {}
     labels = managed_labels(main)
-    world.cluster.put("ProviderLeasedIP", "key-tcp-443", namespace="lease", labels=labels, spec=spec, status=status)
+    place(world.cluster, PROVIDER_LEASED_IP, "key-tcp-443", namespace="lease", labels=labels, spec=spec, status=status)
 
 
 def _record(world: World, lease: LeaseId, body: bytes | None) -> None:
     group: Group = manifest_from_json(body or b"")[0]
     obj = manifest_object(ManifestRecord(lease, group, {}), namespace="lease")
-    world.cluster.objects["Manifest", "lease", namespace_name(lease)] = obj
-    world.cluster.put("Namespace", namespace_name(lease))
+    world.cluster.put(obj)
+    place(world.cluster, NAMESPACE, namespace_name(lease))
+
+
+_WORKLOADS = {"Deployment": DEPLOYMENT, "StatefulSet": STATEFUL_SET}
 
 
 def _workloads(world: World, lease: LeaseId, **kinds: dict[str, int]) -> None:
@@ -183,17 +187,17 @@ def _workloads(world: World, lease: LeaseId, **kinds: dict[str, int]) -> None:
         for name, replicas in services.items():
             names = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "currentReplicas")
             status = dict.fromkeys(names, replicas) | {"observedGeneration": 1}
-            world.cluster.put(kind, name, namespace=namespace_name(lease), spec={}, status=status)
+            place(world.cluster, _WORKLOADS[kind], name, namespace=namespace_name(lease), spec={}, status=status)
 
 
 def _node_ports(world: World, lease: LeaseId, service: str, ports: list[tuple[str, int, int]]) -> None:
     rows = [{"protocol": proto, "port": port, "targetPort": port, "nodePort": node} for proto, port, node in ports]
     spec = {"type": "NodePort", "ports": rows}
-    world.cluster.put("Service", f"{service}-np", namespace=namespace_name(lease), spec=spec)
-    world.cluster.put("Service", service, namespace=namespace_name(lease), spec={"type": "ClusterIP", "ports": rows})
+    place(world.cluster, SERVICE, f"{service}-np", namespace=namespace_name(lease), spec=spec)
+    place(world.cluster, SERVICE, service, namespace=namespace_name(lease), spec={"type": "ClusterIP", "ports": rows})
 
 
 def _hosts(world: World, lease: LeaseId, service: str, *names: str) -> None:
     for name in names:
         spec = {"hostname": name, "owner": lease.owner, "service_name": service}
-        world.cluster.put("ProviderHost", name, namespace="lease", labels=managed_labels(lease), spec=spec)
+        place(world.cluster, PROVIDER_HOST, name, namespace="lease", labels=managed_labels(lease), spec=spec)

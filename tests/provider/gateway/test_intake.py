@@ -16,10 +16,12 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import LeaseState
+from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
-from tests.provider.gateway.world import Answer, World, new_world
+from tests.provider.gateway.world import Answer, World, chain_is_away, cluster_fails, new_world, place
+from tests.world.patience import eventually
 
 OTHER = Account.named("other")
 
@@ -27,18 +29,22 @@ OTHER = Account.named("other")
 @pytest.fixture
 async def world(tmp_path: Path):
     world = new_world(tmp_path)
-    world.clock.time = NOW
+    world.clock.set(NOW)
     async with world.running():
         yield world
 
 
 async def put(world: World, data: bytes, *, dseq: int = DSEQ, account: Account = TENANT) -> Answer:
-    world.chain.keys[account.address] = account.public
+    world.chain.public_keys[account.address] = account.public
     return await world.put_manifest(dseq, data, account.token())
 
 
 def stored(world: World, *leases: Any) -> list[Any]:
-    return [read_manifest(world.cluster.objects["Manifest", "lease", namespace_name(item)]) for item in leases]
+    return [
+        read_manifest(found)
+        for item in leases
+        if (found := world.cluster.find(MANIFEST, namespace_name(item), "lease"))
+    ]
 
 
 async def test_an_accepted_manifest_is_in_the_cluster_and_announced_when_200_is_read(world: World) -> None:
@@ -60,8 +66,8 @@ async def test_the_same_manifest_twice_changes_no_object_and_is_announced_again(
         assert (await put(world, data)).status == 200
         versions += [record.resource_version for record in stored(world, lease())]
     assert versions[0] == versions[1] != ""
-    assert len(world.cluster.writes) == 2
-    assert world.cluster.writes[0] == world.cluster.writes[1]
+    assert len(world.cluster.applied) == 2
+    assert world.cluster.applied[0] == world.cluster.applied[1]
 
 
 async def test_every_leased_group_gets_its_own_object_and_the_others_none(world: World) -> None:
@@ -69,7 +75,7 @@ async def test_every_leased_group_gets_its_own_object_and_the_others_none(world:
     rent(world, data, lease(gseq=1), lease(gseq=3, oseq=2))
     assert (await put(world, data)).status == 200
     assert [record.group.name for record in stored(world, lease(gseq=1), lease(gseq=3, oseq=2))] == ["east", "west"]
-    assert len(world.cluster.objects) == 2
+    assert len(world.cluster.named(MANIFEST)) == 2
 
 
 async def test_a_lease_of_a_group_that_the_deployment_does_not_have_is_refused_and_nothing_is_stored(
@@ -79,7 +85,7 @@ async def test_a_lease_of_a_group_that_the_deployment_does_not_have_is_refused_a
     answer = await put(world, body())
     assert answer.status == 404
     assert b"the deployment has no group 2, which the lease names" in answer.body
-    assert world.cluster.objects == {}
+    assert world.cluster.applied == []
 
 
 async def test_a_lease_that_is_being_reclaimed_still_takes_manifests(world: World) -> None:
@@ -146,7 +152,7 @@ def _blocked(world: World) -> bytes:
 def _taken(world: World) -> bytes:
     spec = {"hostname": "Www.example.org", "service_name": "web"}
     labels = managed_labels(replace(lease(), owner=OTHER.address))
-    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", labels=labels, spec=spec)
+    place(world.cluster, PROVIDER_HOST, "www.example.org", namespace="lease", labels=labels, spec=spec)
     data = body(hosts=["www.example.org"])
     rent(world, data, lease())
     return data
@@ -224,7 +230,7 @@ async def test_a_refusal_has_its_text_and_changes_nothing(world: World, prepare:
     assert answer.status == status
     assert text in answer.text
     assert answer.text.endswith("\n")
-    assert (world.cluster.objects, world.cluster.writes, world.bus.published) == (before, [], [])
+    assert (world.cluster.objects, world.cluster.applied, world.bus.published) == (before, [], [])
 
 
 async def test_somebody_elses_deployment_is_as_unknown_as_one_that_never_was(world: World) -> None:
@@ -232,7 +238,7 @@ async def test_somebody_elses_deployment_is_as_unknown_as_one_that_never_was(wor
     theirs = await put(world, data, account=OTHER)
     never = await put(world, data, dseq=4242)
     assert (theirs.status, theirs.body) == (never.status, never.body)
-    assert not world.cluster.writes
+    assert not world.cluster.applied
 
 
 async def test_a_refused_update_leaves_the_accepted_manifest_as_it_is(world: World) -> None:
@@ -244,7 +250,7 @@ async def test_a_refused_update_leaves_the_accepted_manifest_as_it_is(world: Wor
 
 async def test_without_static_hosts_an_http_service_must_name_its_host(tmp_path: Path) -> None:
     world = new_world(tmp_path, static_hosts=False)
-    world.clock.time = NOW
+    world.clock.set(NOW)
     async with world.running():
         answer = await put(world, _plain(world))
         assert (answer.status, answer.text) == (
@@ -256,7 +262,7 @@ async def test_without_static_hosts_an_http_service_must_name_its_host(tmp_path:
 async def test_the_owner_may_use_a_hostname_it_already_holds(world: World) -> None:
     spec = {"hostname": "www.example.org", "service_name": "old"}
     labels = managed_labels(replace(lease(), dseq=DSEQ + 7))
-    world.cluster.put("ProviderHost", "www.example.org", namespace="lease", labels=labels, spec=spec)
+    place(world.cluster, PROVIDER_HOST, "www.example.org", namespace="lease", labels=labels, spec=spec)
     data = body(hosts=["www.example.org"])
     rent(world, data, lease())
     assert (await put(world, data)).status == 200
@@ -265,17 +271,17 @@ async def test_the_owner_may_use_a_hostname_it_already_holds(world: World) -> No
 async def test_a_chain_that_does_not_answer_is_a_500_that_names_no_address(world: World) -> None:
     data = _plain(world)
     assert (await world.get("/lease/1/1/1/status", TENANT.token())).status == 404  # the key is known from now on
-    world.chain.broken = True
+    chain_is_away(world.chain)
     answer = await world.put_manifest(DSEQ, data, TENANT.token())
     assert answer.status == 500
     assert "127.0.0.1" not in answer.text
-    assert not world.cluster.writes
+    assert not world.cluster.applied
 
 
 @pytest.mark.parametrize(("status", "ours"), [(0, 503), (404, 404), (500, 500), (403, 500)])
 async def test_a_cluster_that_fails_is_not_answered_200(world: World, status: int, ours: int) -> None:
     data = _plain(world)
-    world.cluster.failing = status
+    cluster_fails(world.cluster, status)
     answer = await put(world, data)
     assert answer.status == ours
     assert "127.0.0.1" not in answer.text
@@ -284,23 +290,24 @@ async def test_a_cluster_that_fails_is_not_answered_200(world: World, status: in
 
 async def test_one_deployment_is_served_one_manifest_at_a_time(world: World) -> None:
     data = _plain(world)
-    world.chain.stall = asyncio.Event()
+    stalled = world.chain.gates["deployment"] = asyncio.Event()
     answers = [asyncio.create_task(put(world, data)) for _ in range(3)]
-    await asyncio.sleep(0.2)
+    await eventually(lambda: "deployment" in world.chain.calls)
     assert not any(task.done() for task in answers)
     (deployment,) = world.chain.deployments
     assert deployment in world.gateway.intake._locks
-    world.chain.stall.set()
+    assert world.chain.calls.count("deployment") == 1
+    stalled.set()
     assert [answer.status for answer in await asyncio.gather(*answers)] == [200, 200, 200]
     assert deployment not in world.gateway.intake._locks
 
 
 async def test_a_deployment_that_waits_does_not_hold_up_another(world: World) -> None:
     data = _plain(world)
-    world.chain.stall = asyncio.Event()
+    stalled = world.chain.gates["deployment"] = asyncio.Event()
     waiting = asyncio.create_task(put(world, data))
-    await asyncio.sleep(0.1)
-    world.chain.stall, stalled = None, world.chain.stall
+    await eventually(lambda: "deployment" in world.chain.calls)
+    del world.chain.gates["deployment"]
     assert (await put(world, data, dseq=77)).status == 404
     assert not waiting.done()
     stalled.set()
@@ -309,18 +316,18 @@ async def test_a_deployment_that_waits_does_not_hold_up_another(world: World) ->
 
 async def test_a_manifest_that_takes_too_long_ends_with_the_recorded_text(tmp_path: Path) -> None:
     world = new_world(tmp_path, limits=Limits(manifest_seconds=0.1))
-    world.clock.time = NOW
+    world.clock.set(NOW)
     async with world.running():
         data = _plain(world)
-        world.chain.stall = asyncio.Event()
+        world.chain.gates["deployment"] = asyncio.Event()
         answer = await put(world, data)
         assert (answer.status, answer.text) == (500, "context deadline exceeded\n")
-        assert not world.cluster.writes
+        assert not world.cluster.applied
 
 
 async def test_a_body_above_the_limit_is_413_whether_it_says_its_length_or_not(tmp_path: Path) -> None:
     world = new_world(tmp_path, limits=Limits(manifest_bytes=2000))
-    world.clock.time = NOW
+    world.clock.set(NOW)
     async with world.running():
         _plain(world)
         assert (await put(world, b" " * 2001)).status == 413
@@ -329,7 +336,7 @@ async def test_a_body_above_the_limit_is_413_whether_it_says_its_length_or_not(t
         head += f"Authorization: Bearer {TENANT.token()}\r\nTransfer-Encoding: chunked\r\n\r\n"
         answer = await world.raw(head.encode() + chunk * 3 + b"0\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 413 ")
-        assert not world.cluster.writes
+        assert not world.cluster.applied
 
 
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(world: World) -> None:
@@ -346,7 +353,7 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(world: World)
 
 async def test_a_body_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     world = new_world(tmp_path, limits=Limits(body_seconds=0.2))
-    world.clock.time = NOW
+    world.clock.set(NOW)
     async with world.running():
         _plain(world)
         head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\n"
@@ -360,4 +367,4 @@ async def test_a_body_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path
 async def test_json_of_the_wrong_shape_is_the_tenants_mistake(world: World, document: Any) -> None:
     _plain(world)
     assert (await put(world, json.dumps(document).encode())).status == 422
-    assert not world.cluster.writes
+    assert not world.cluster.applied

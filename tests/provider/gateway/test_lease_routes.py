@@ -12,10 +12,11 @@ from lease.manifest_decode import manifest_from_json
 from provider.gateway.lease_objects import LeaseObjects
 from provider.gateway.lease_status import lease_status, service_status
 from provider.kube.labels import managed_labels
+from provider.protocols.cluster import DEPLOYMENT, MANIFEST, NAMESPACE, PROVIDER_HOST, STATEFUL_SET, Kind
 from provider.records.manifests import ManifestRecord, manifest_object
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import TENANT, body, lease, service
-from tests.provider.gateway.world import World, new_world
+from tests.provider.gateway.world import World, new_world, place
 
 SPACE = namespace_name(lease())
 PATH = "/lease/42/1/1"
@@ -24,8 +25,8 @@ PATH = "/lease/42/1/1"
 @pytest.fixture
 async def world(tmp_path: Path):
     world = new_world(tmp_path)
-    world.clock.time = NOW
-    world.chain.keys[TENANT.address] = TENANT.public
+    world.clock.set(NOW)
+    world.chain.public_keys[TENANT.address] = TENANT.public
     async with world.running():
         yield world
 
@@ -33,14 +34,14 @@ async def world(tmp_path: Path):
 def accepted(world: World) -> None:
     group = manifest_from_json(body())[0]
     obj = manifest_object(ManifestRecord(lease(), group, {}), namespace="lease")
-    world.cluster.objects["Manifest", "lease", SPACE] = obj
+    world.cluster.put(obj)
 
 
 def running(world: World) -> None:
     accepted(world)
-    world.cluster.put("Namespace", SPACE)
+    place(world.cluster, NAMESPACE, SPACE)
     status = {"replicas": 8, "availableReplicas": 8, "readyReplicas": 8, "updatedReplicas": 8, "observedGeneration": 3}
-    world.cluster.put("Deployment", "web", namespace=SPACE, status=status)
+    place(world.cluster, DEPLOYMENT, "web", namespace=SPACE, status=status)
 
 
 async def texts(world: World) -> list[tuple[int, str]]:
@@ -59,7 +60,7 @@ async def test_an_accepted_manifest_can_be_read_before_its_stack_exists(world: W
 
 async def test_a_namespace_without_workloads_has_no_deployments(world: World) -> None:
     accepted(world)
-    world.cluster.put("Namespace", SPACE)
+    place(world.cluster, NAMESPACE, SPACE)
     assert await texts(world) == [
         (200, ""),
         (404, "kube: no deployments for lease\n"),
@@ -68,14 +69,14 @@ async def test_a_namespace_without_workloads_has_no_deployments(world: World) ->
 
 
 @pytest.mark.parametrize("deployed", [False, True], ids=["nothing of that name", "a workload of that name"])
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=lambda kind: kind.kind)
 async def test_a_service_that_the_manifest_does_not_name_is_no_service_of_the_lease(
-    world: World, deployed: bool, kind: str
+    world: World, deployed: bool, kind: Kind
 ) -> None:
     """kubernetes-objects.md §9 T27: the manifest says what the lease's services are, not what lies in its namespace."""
     running(world)
     if deployed:
-        world.cluster.put(kind, "api", namespace=SPACE, status={"replicas": 1, "readyReplicas": 1})
+        place(world.cluster, kind, "api", namespace=SPACE, status={"replicas": 1, "readyReplicas": 1})
     for name in ("api", "we", "Web", "web-np"):
         answer = await world.get(f"{PATH}/service/{name}/status", TENANT.token())
         assert (answer.status, answer.text) == (404, "kube: no service for that lease\n")
@@ -87,7 +88,7 @@ async def test_a_service_that_the_manifest_does_not_name_is_no_service_of_the_le
 async def test_without_a_readable_manifest_no_service_is_known(world: World) -> None:
     """kubernetes-objects.md §9 T28, in the order of T26 to T28: namespace, then manifest, then service."""
     running(world)
-    del world.cluster.objects["Manifest", "lease", SPACE]
+    del world.cluster.objects[MANIFEST.api_version, MANIFEST.kind, "lease", SPACE]
     answer = await world.get(PATH + "/service/web/status", TENANT.token())
     assert (answer.status, answer.text) == (404, "kube: no manifest for lease\n")
 
@@ -108,14 +109,14 @@ async def test_a_service_status_lists_the_hostnames_of_that_service_only(world: 
     running(world)
     for host, name in (("b.example.org", "web"), ("a.example.org", "web"), ("other.example.org", "api")):
         spec = {"hostname": host, "service_name": name, "owner": TENANT.address}
-        world.cluster.put("ProviderHost", host, namespace="lease", labels=managed_labels(lease()), spec=spec)
+        place(world.cluster, PROVIDER_HOST, host, namespace="lease", labels=managed_labels(lease()), spec=spec)
     single = await world.get(PATH + "/service/web/status", TENANT.token())
     assert json.loads(single.text)["uris"] == ["a.example.org", "b.example.org"]
 
 
 async def test_a_manifest_object_somebody_broke_is_not_told_in_detail(world: World) -> None:
     running(world)
-    world.cluster.objects["Manifest", "lease", SPACE]["spec"] = {"group": {"name": 5}}
+    world.cluster.objects[MANIFEST.api_version, MANIFEST.kind, "lease", SPACE]["spec"] = {"group": {"name": 5}}
     for tail in ("/manifest", "/status"):
         answer = await world.get(PATH + tail, TENANT.token())
         assert (answer.status, answer.text) == (500, "kube: internal error: the stored manifest cannot be read\n")

@@ -20,14 +20,14 @@ from provider.gateway.errors import RequestError
 from provider.gateway.rest.paths import clean_path, go_quote, parse_uint
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent
-from tests.provider.gateway.world import World, bearer, new_world, parse_answer
+from tests.provider.gateway.world import World, bearer, cluster_fails, new_world, parse_answer
 
 
 @pytest.fixture
 async def world(tmp_path: Path):
     world = new_world(tmp_path)
-    world.clock.time = NOW
-    world.chain.keys[TENANT.address] = TENANT.public
+    world.clock.set(NOW)
+    world.chain.public_keys[TENANT.address] = TENANT.public
     async with world.running():
         yield world
 
@@ -69,7 +69,7 @@ async def test_a_log_line_has_a_request_id_and_never_a_token_or_a_query(world: W
     with capture_logs([structlog.contextvars.merge_contextvars]) as lines:
         await world.get("/lease/1/1/1/status?secret=hunter2", token)
         await world.get("/status", "garbage." + token)
-        world.cluster.failing = 0
+        cluster_fails(world.cluster, 0)
         await world.get("/lease/1/1/1/status", token)
     shown = json.dumps(lines)
     assert len(lines) == 4

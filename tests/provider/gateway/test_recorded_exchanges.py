@@ -22,7 +22,7 @@ def difference(file: str, name: str) -> Difference | None:
 
 def prepare(world: World, file: str, row: recorded.Record) -> None:
     """The moment and the settings of a record."""
-    world.clock.time = recorded.moment(row)
+    world.clock.set(recorded.moment(row))
     if file in ("auth", "lease"):
         recorded.fill_cluster(world, addresses=file == "lease" and row["request"]["path"].startswith("/lease"))
     if file == "manifest":

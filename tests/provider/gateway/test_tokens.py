@@ -17,7 +17,7 @@ from provider.gateway.auth.tokens import Tokens, adr36_document, verify_signatur
 from provider.gateway.errors import AuthError
 from tests.data import document, read
 from tests.provider.gateway.accounts import NOW, Account, b64
-from tests.provider.gateway.world import ScriptedChain, ScriptedClock
+from tests.provider.gateway.world import FakeChain, VirtualClock, chain_is_away
 
 SIGNER = "akash1qufa3xzrf34qvwyejkhvnc4psf49fftaw0asmh"
 KEY = bytes.fromhex("03e1fde5cc17f56501ed53d87718df76c135b9a6401dceb53d198111a1eaf85f76")
@@ -25,9 +25,9 @@ ACCEPTED = {3, 9, 14, 16, 26, 29, 30, 31}
 TENANT = Account.named("tenant")
 
 
-def reader(*accounts: Account, now: float = NOW) -> tuple[Tokens, ScriptedChain]:
-    chain, clock = ScriptedChain(), ScriptedClock(now)
-    chain.keys = {account.address: account.public for account in accounts}
+def reader(*accounts: Account, now: float = NOW) -> tuple[Tokens, FakeChain]:
+    chain, clock = FakeChain(), VirtualClock(now)
+    chain.public_keys = {account.address: account.public for account in accounts}
     return Tokens(AccountKeys(chain, clock), clock), chain  # type: ignore[arg-type]
 
 
@@ -69,7 +69,7 @@ async def test_the_published_claim_vectors_are_accepted_or_refused(number: int, 
     claims = {"version": "", "leases": {"access": ""}} | claims
     own = claims.get("iss") in (None, TENANT.address)
     tokens, chain = reader(TENANT)
-    chain.keys[SIGNER] = KEY
+    chain.public_keys[SIGNER] = KEY
     token = TENANT.token(claims, alg=algorithm) if own else case["tokenString"]
     if number in ACCEPTED:
         assert (await tokens.read(token)).version == "v1"
@@ -157,30 +157,32 @@ async def test_a_token_holds_from_nbf_until_just_before_exp(now: float, holds: b
         assert await refusal(tokens, TENANT.token()) == (400, "JWT has invalid claims")
 
 
+@pytest.mark.virtual_time
 async def test_an_account_without_a_key_is_refused_at_once_and_asked_for_again_soon() -> None:
-    clock, chain = ScriptedClock(NOW), ScriptedChain()
+    clock, chain = VirtualClock(NOW), FakeChain()
     tokens = Tokens(AccountKeys(chain, clock), clock)  # type: ignore[arg-type]
     assert await refusal(tokens, TENANT.token()) == (401, "JWT is invalid")
-    chain.keys[TENANT.address] = TENANT.public
+    chain.public_keys[TENANT.address] = TENANT.public
     assert await refusal(tokens, TENANT.token()) == (401, "JWT is invalid")
-    clock.time += 6
+    await clock.advance(6)
     assert (await tokens.read(TENANT.token())).iss == TENANT.address
-    assert chain.key_queries == 2
+    assert chain.calls.count("account_public_key") == 2
 
 
+@pytest.mark.virtual_time
 async def test_a_known_key_is_asked_for_once_a_minute() -> None:
-    clock, chain = ScriptedClock(NOW), ScriptedChain()
-    chain.keys[TENANT.address] = TENANT.public
+    clock, chain = VirtualClock(NOW), FakeChain()
+    chain.public_keys[TENANT.address] = TENANT.public
     keys = AccountKeys(chain, clock)  # type: ignore[arg-type]
     for elapsed, queries in ((0, 1), (59, 1), (2, 2)):
-        clock.time += elapsed
+        await clock.advance(elapsed)
         assert await keys.get(TENANT.address) == TENANT.public
-        assert chain.key_queries == queries
+        assert chain.calls.count("account_public_key") == queries
 
 
 async def test_a_chain_that_does_not_answer_is_not_the_token_s_fault() -> None:
     tokens, chain = reader(TENANT)
-    chain.broken = True
+    chain_is_away(chain)
     assert await refusal(tokens, TENANT.token()) == (500, "unknown error while processing JWT")
     with pytest.raises(ChainError):
         await chain.account_public_key(TENANT.address)

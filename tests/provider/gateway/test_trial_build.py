@@ -20,6 +20,7 @@ from provider.records.manifests import ManifestRecord
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
 from tests.provider.gateway.world import SPECS, new_world
+from tests.world.patience import PATIENCE_S
 from tests.world.specs import scripted_maker
 
 
@@ -77,12 +78,13 @@ async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_
     tmp_path: Path, make: Any, words: str
 ) -> None:
     world = new_world(tmp_path)
-    world.clock.time, world.build = NOW, trial_build(scripted_maker(make))
+    world.build = trial_build(scripted_maker(make))
+    world.clock.set(NOW)
     async with world.running():
         rent(world, body(), lease())
         answer = await world.put_manifest(DSEQ, body(), TENANT.token())
     assert answer.status == 422 and answer.text.startswith("manifest rejected: ") and words in answer.text
-    assert world.cluster.objects == {} and world.bus.published == []
+    assert world.cluster.applied == [] and world.bus.published == []
 
 
 @pytest.mark.parametrize(("count", "beside"), [(10, False), (11, True)])
@@ -94,6 +96,6 @@ async def test_many_services_are_built_beside_the_event_loop(count: int, beside:
         return SPECS.build(inputs)
 
     record = a_record(*(service(f"web{number:02}") for number in range(count)))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert await trial_build(scripted_maker(build))(record) == ""
     assert (threads[0] != threading.get_ident()) is beside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lease.ids import DeploymentId, LeaseId
+from lease.ids import LeaseId
 from lease.resources import Price
 from lease.spec import ClusterFacts
 from provider.errors import ChainError, ClusterError
@@ -20,8 +19,13 @@ from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.lifecycle.spec_maker import SpecMaker
-from provider.protocols.chain import Deployment, Lease, LeaseState
+from provider.protocols.chain import Deployment, LeaseState
 from provider.protocols.cluster import Kind
+from tests.world.bus import FakeBus
+from tests.world.chain import FakeChain
+from tests.world.cluster import FakeCluster
+from tests.world.patience import PATIENCE_S
+from tests.world.virtual import VirtualClock
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 FREE = Price("uact", 1)
@@ -30,117 +34,39 @@ FREE = Price("uact", 1)
 SPECS = SpecMaker(ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)))
 
 
-class ScriptedClock:
-    def __init__(self, now: float = 1_795_820_000.0) -> None:
-        self.time = now
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        await asyncio.sleep(0)
+def rented(chain: FakeChain, deployment: Deployment, *leases: LeaseId, state: LeaseState = LeaseState.ACTIVE) -> None:
+    """The chain has the deployment and its leases."""
+    chain.deployments[deployment.id] = deployment
+    for lease in leases:
+        chain.put_lease(lease, state, price=FREE)
 
 
-class ScriptedChain:
-    """Only what the gateway asks. `broken` makes every query fail."""
+def chain_is_away(chain: FakeChain) -> None:
+    """Every query fails from now on."""
 
-    def __init__(self) -> None:
-        self.keys: dict[str, bytes] = {}
-        self.deployments: dict[DeploymentId, Deployment] = {}
-        self.live: list[Lease] = []
-        self.broken = False
-        self.key_queries = 0
-        self.stall: asyncio.Event | None = None
+    def fail(name: str) -> None:
+        raise ChainError("http://127.0.0.1:26657", "connection refused")
 
-    def add(self, deployment: Deployment, *leases: LeaseId, state: LeaseState = LeaseState.ACTIVE) -> None:
-        self.deployments[deployment.id] = deployment
-        self.live += [Lease(lease, state, FREE, 1) for lease in leases]
-
-    async def account_public_key(self, address: str) -> bytes | None:
-        self.key_queries += 1
-        self._check()
-        return self.keys.get(address)
-
-    async def deployment(self, deployment: DeploymentId) -> Deployment | None:
-        self._check()
-        if self.stall is not None:
-            await self.stall.wait()
-        return self.deployments.get(deployment)
-
-    async def leases(
-        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
-    ) -> Sequence[Lease]:
-        self._check()
-        return [
-            lease
-            for lease in self.live
-            if lease.id.provider == provider and lease.state in states and lease.id.deployment == deployment
-        ]
-
-    def _check(self) -> None:
-        if self.broken:
-            raise ChainError("http://127.0.0.1:26657", "connection refused")
+    chain.before = fail
 
 
-class ScriptedCluster:
-    """Objects by kind, namespace and name; a write that changes nothing keeps the resourceVersion, as the real one."""
+def cluster_fails(cluster: FakeCluster, status: int) -> None:
+    """Every call fails from now on."""
 
-    def __init__(self) -> None:
-        self.objects: dict[tuple[str, str | None, str], dict[str, Any]] = {}
-        self.writes: list[dict[str, Any]] = []
-        self.versions = itertools.count(100)
-        self.failing: int | None = None
+    def fail(operation: str, kind: str, name: str) -> None:
+        raise ClusterError("https://127.0.0.1:6443", "no luck", status=status)
 
-    def put(self, kind: str, name: str, *, namespace: str | None = None, **parts: Any) -> None:
-        metadata = {"name": name, "namespace": namespace, "labels": parts.pop("labels", {"akash.network": "true"})}
-        self.objects[kind, namespace, name] = {"kind": kind, "metadata": metadata, **parts}
-
-    async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
-        self._check()
-        return self.objects.get((kind.kind, namespace, name))
-
-    async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
-        self._check()
-        wanted = (labels or {}).items()
-        return [
-            obj
-            for (stored, space, _), obj in sorted(self.objects.items(), key=str)
-            if stored == kind.kind and namespace in (None, space) and wanted <= obj["metadata"]["labels"].items()
-        ]
-
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
-        self._check()
-        self.writes.append(dict(obj))
-        key = obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        stored = self.objects.get(key)
-        version = stored["metadata"].get("resourceVersion") if stored else None
-        if stored is None or _unversioned(stored) != _unversioned(obj):
-            version = str(next(self.versions))
-        self.objects[key] = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
-        return self.objects[key]
-
-    def _check(self) -> None:
-        if self.failing is not None:
-            raise ClusterError("https://127.0.0.1:6443", "no luck", status=self.failing)
+    cluster.before = fail
 
 
-def _unversioned(obj: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    return {**obj, "metadata": metadata}
-
-
-class ScriptedBus:
-    def __init__(self) -> None:
-        self.published: list[tuple[str, object]] = []
-
-    def publish(self, topic: str, value: object, *, retain: bool = False) -> None:
-        self.published.append((topic, value))
+def place(cluster: FakeCluster, kind: Kind, name: str, *, namespace: str | None = None, **parts: Any) -> None:
+    """An object in the cluster, labelled as the provider labels its own."""
+    metadata = {"name": name, "labels": parts.pop("labels", {"akash.network": "true"})}
+    metadata |= {"namespace": namespace} if namespace else {}
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **parts}
+    cluster.put(obj)
+    if "status" in parts:
+        cluster.put(obj, status=True)
 
 
 @dataclass
@@ -162,10 +88,10 @@ class World:
     """Everything around one gateway; `config` may be changed before `running`."""
 
     config: GatewayConfig
-    clock: ScriptedClock = field(default_factory=ScriptedClock)
-    chain: ScriptedChain = field(default_factory=ScriptedChain)
-    cluster: ScriptedCluster = field(default_factory=ScriptedCluster)
-    bus: ScriptedBus = field(default_factory=ScriptedBus)
+    clock: VirtualClock = field(default_factory=lambda: VirtualClock(1_795_820_000.0))
+    chain: FakeChain = field(default_factory=FakeChain)
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    bus: FakeBus = field(default_factory=FakeBus)
     status: ProviderStatus = field(default_factory=ProviderStatus)
     kube: dict[str, str] = field(default_factory=lambda: {"major": "1", "minor": "36"})
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
@@ -188,9 +114,9 @@ class World:
 
         self.gateway = Gateway(
             self.config,
-            chain=self.chain,  # type: ignore[arg-type]
-            cluster=self.cluster,  # type: ignore[arg-type]
-            bus=self.bus,  # type: ignore[arg-type]
+            chain=self.chain,
+            cluster=self.cluster,
+            bus=self.bus,
             clock=self.clock,
             status=status,
             kube_version=kube_version,
@@ -220,7 +146,7 @@ class World:
         reader, writer = await self.connect()
         try:
             writer.write(data)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 return await reader.read()
         finally:
             writer.close()

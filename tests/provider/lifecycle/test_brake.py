@@ -129,7 +129,7 @@ async def test_a_node_that_calls_everything_closed_removes_only_a_few_leases() -
     for lease in leases:
         await world.run(lease, a_group())
     for lease in leases:
-        world.chain.states[lease] = LeaseState.CLOSED
+        world.chain.put_lease(lease, LeaseState.CLOSED)
     for _ in range(6):
         for lease in leases:
             await world.check(lease)
@@ -152,7 +152,7 @@ async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
     task = asyncio.create_task(world.loop.run())
     await world.after(50)
     for lease in leases:
-        world.chain.states[lease] = LeaseState.CLOSED
+        world.chain.put_lease(lease, LeaseState.CLOSED)
     events = tuple(event_of(LEASE_CLOSED, lease) for lease in leases)
     world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, events))
     for _ in range(400):

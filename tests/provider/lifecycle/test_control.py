@@ -29,7 +29,7 @@ async def _suspect() -> World:
     """A lease that runs and that the node does not know any more."""
     world = World()
     await world.run(L, a_group())
-    del world.chain.states[L]
+    del world.chain.lease_states[L]
     await world.check(L)
     return world
 
@@ -56,7 +56,7 @@ async def test_a_lease_that_runs_is_closed_by_nobodys_word() -> None:
 async def test_a_word_is_void_when_the_chain_calls_the_lease_alive_after_all() -> None:
     world = await _suspect()
     assert world.loop.close(L) == ""
-    world.chain.states[L] = LeaseState.ACTIVE
+    world.chain.put_lease(L, LeaseState.ACTIVE)
     assert (await world.converge(L)).phase is Phase.RUNNING
     world.chain.lies.append(unknown(world.chain.height + 1))
     await world.check(L)
@@ -164,7 +164,7 @@ async def test_the_brake_is_released_by_a_word() -> None:
     leases = [a_lease(dseq) for dseq in range(1, 6)]
     for lease in leases:
         await world.run(lease, a_group())
-        world.chain.states[lease] = LeaseState.CLOSED
+        world.chain.put_lease(lease, LeaseState.CLOSED)
     for lease in leases:
         for _ in range(3):
             await world.check(lease)

@@ -24,7 +24,7 @@ async def running() -> World:
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
     claim = {"name": "web-data-web-0", "namespace": NAME, "labels": {"akash.network": "true"}}
     world.cluster.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim})
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     await world.check(L)
     return world
 
@@ -132,7 +132,7 @@ async def test_an_unreachable_cluster_during_an_end_forgets_nothing() -> None:
 
 async def test_a_lease_that_ended_before_its_manifest_came_gives_back_its_reservation() -> None:
     world = World()
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     assert (await world.converge(L)).phase is Phase.CLOSED
     assert world.released == [L.order] and world.engine.calls == []
 
@@ -143,7 +143,7 @@ async def test_ending_one_lease_touches_no_other() -> None:
     await world.run(other, a_group(hosts=["b.example.com"], ip="purr"))
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
     before = world.leftovers(other)
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     await world.converge(L)
     assert world.leftovers(other) == before and len(world.pools()) == 2
     assert (await world.converge(other)).phase is Phase.RUNNING

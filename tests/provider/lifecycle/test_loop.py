@@ -72,7 +72,7 @@ async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
         await world.send(L, a_group(hosts=["a.example.com"], ip="meow"))
         world.bus.publish(MANIFEST_ACCEPTED, L)
         await until(world, lambda: phase(world) is Phase.RUNNING)
-        world.chain.states[L] = LeaseState.CLOSED
+        world.chain.put_lease(L, LeaseState.CLOSED)
         world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, (event_of(LEASE_CLOSED, L),)))
         await until(world, lambda: phase(world) is None and not world.leftovers(L))
     assert world.pools() == [] and [op for op, _ in world.engine.calls] == [Operation.UP, Operation.DESTROY]
@@ -93,7 +93,7 @@ async def test_everything_is_found_at_start_and_what_ended_meanwhile_is_ended() 
     for lease in (gone, kept):
         await world.run(lease, a_group())
     await world.win(late, a_group())
-    world.chain.states[gone] = LeaseState.CLOSED
+    world.chain.put_lease(gone, LeaseState.CLOSED)
     world.restart()
     async with running(world):
         await until(world, lambda: phase(world, kept) is Phase.RUNNING and phase(world, late) is Phase.RUNNING)
@@ -123,7 +123,7 @@ async def test_pools_that_stayed_when_their_address_was_given_back_go_at_the_nex
         await until(world, lambda: phase(world) is Phase.RUNNING)
         fail_once(world, error)
         if ends:
-            world.chain.states[L] = LeaseState.CLOSED
+            world.chain.put_lease(L, LeaseState.CLOSED)
         else:
             await world.send(L, a_group())
         world.bus.publish(LEASE_CHANGED, L)
@@ -151,7 +151,7 @@ async def test_a_start_leaves_the_pool_of_a_running_lease_whose_claim_was_delete
     world = World()
     await world.run(a_lease(2), a_group(ip="first"))
     spec = await world.run(L, a_group(ip="meow", ip_port=81))
-    world.chain.states[a_lease(2)] = LeaseState.CLOSED
+    world.chain.put_lease(a_lease(2), LeaseState.CLOSED)
     await world.converge(a_lease(2))
     (claim,) = world.cluster.named(PROVIDER_LEASED_IP)
     world.cluster.remove((PROVIDER_LEASED_IP.api_version, PROVIDER_LEASED_IP.kind, "lease", claim))
@@ -179,7 +179,7 @@ async def test_another_providers_lease_is_none_of_our_business() -> None:
         world.bus.publish(LEASE_CHANGED, theirs)
         world.loop.check(theirs)
         await world.after(50)
-    assert world.chain.asked == 0
+    assert world.chain.calls.count("lease") == 0
 
 
 @pytest.mark.parametrize(("kind", "ours"), [(LEASE_CLOSED, True), (LEASE_RECLAIM_STARTED, True), (LEASE_CLOSED, False)])
@@ -188,10 +188,10 @@ async def test_the_chain_is_asked_about_a_lease_of_ours_that_a_block_names(kind:
     lease = L if ours else LeaseId(OTHER, 1, 1, 1, OTHER)
     async with running(world):
         await asyncio.sleep(0.02)
-        assert world.chain.asked == 0
+        assert world.chain.calls.count("lease") == 0
         world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, (event_of(kind, lease),)))
         await asyncio.sleep(0.05)
-        assert bool(world.chain.asked) is ours
+        assert bool(world.chain.calls.count("lease")) is ours
 
 
 async def test_a_stuck_lease_does_not_hold_up_the_others() -> None:
@@ -317,11 +317,11 @@ async def test_a_hostname_moved_away_is_let_go_by_its_old_holder() -> None:
 async def test_a_new_block_is_taken_as_the_chance_to_prove_an_end() -> None:
     world = World()
     await world.run(L, a_group())
-    world.chain.states[L] = LeaseState.CLOSED
-    world.chain.stuck = True
+    world.chain.put_lease(L, LeaseState.CLOSED)
+    world.chain.rises = False
     async with running(world):
         await until(world, lambda: L in world.reconciler.unproven())
-        world.chain.stuck = False
+        world.chain.rises = True
         world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, ()))
         await until(world, lambda: not world.leftovers(L))
 
@@ -332,7 +332,7 @@ async def test_lost_events_are_made_good_by_looking_at_everything() -> None:
     world.restart()
     async with running(world):
         await world.after(20)
-        world.chain.states[L] = LeaseState.ACTIVE
+        world.chain.put_lease(L, LeaseState.ACTIVE)
         for height in range(5):
             world.bus.publish(CHAIN_BLOCK, Block(height, ()))
         await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
@@ -341,7 +341,7 @@ async def test_lost_events_are_made_good_by_looking_at_everything() -> None:
 async def test_leases_are_found_by_whatever_they_left() -> None:
     world = World()
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     traces = [key for key in world.cluster.objects if key[1] in ("Manifest", "Secret", "ProviderHost", "Namespace")]
     for kept in traces:
         left = World()
@@ -354,7 +354,7 @@ async def test_leases_are_found_by_whatever_they_left() -> None:
 
 async def test_a_stack_that_nothing_else_explains_is_looked_up_among_ended_leases_or_reported() -> None:
     world = World()
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     world.engine.state = {namespace_name(L): {}, "somebody-elses": {}}
     found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
     assert found.leases == {L} and found.unknown_stacks == ("somebody-elses",)

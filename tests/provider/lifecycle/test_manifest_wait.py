@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -19,11 +20,12 @@ from provider.lifecycle.lease_memory import Memories
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import Outcome, Phase
-from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
+from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message, TxResult
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.settings import Settings
 from tests.provider.lifecycle.test_remembering import Kept
-from tests.provider.lifecycle.world import ScriptedChain, World, a_group, a_lease, on_chain
+from tests.provider.lifecycle.world import World, a_group, a_lease, lease_chain, on_chain
+from tests.world.chain import FakeChain
 from tests.world.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
@@ -32,11 +34,11 @@ L, OTHER = a_lease(), a_lease(2)
 LIMIT = 300.0
 
 
-class Chain(ScriptedChain):
+class Chain(FakeChain):
     """One that does as it is told; `window`: the notice every lease was promised. `deaf`: no message reaches it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **known: Any) -> None:
+        super().__init__(**known)
         self.window: int | None = None
         self.deadline = 0
         self.deaf = False
@@ -45,10 +47,10 @@ class Chain(ScriptedChain):
         answer = await super().lease(lease)
         return replace(answer, lease=answer.lease and self._told(answer.lease))
 
-    async def broadcast(self, messages: Sequence[Message]) -> None:
+    async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         if self.deaf:
             raise ChainError("http://node", "no answer")
-        await super().broadcast(messages)
+        return await super().broadcast(messages)
 
     def _told(self, lease: Lease) -> Lease:
         reason = CloseReason.MANIFEST_TIMEOUT if lease.state.ended else 0
@@ -61,11 +63,9 @@ class Waiting(World):
     def __init__(self, limit_s: float = LIMIT) -> None:
         self.time = VirtualClock()
         self.store = Kept()
-        self.told = Chain()
-        super().__init__(manifest_timeout_s=limit_s)
+        super().__init__(manifest_timeout_s=limit_s, chain=lease_chain(Chain))
 
     def restart(self) -> None:
-        self.chain = self.told
         super().restart()
         self.parts = replace(self.parts, specs=replace(self.parts.specs, open_updates=True))
         self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.time, directives=self.store)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ async def test_an_operator_reads_when_it_will_be_given_up_and_why_it_was() -> No
     shown = "\n".join(show_lines(world.reconciler.statuses[L], ()))
     assert "has not sent a manifest" in shown and "given up 300 s after it was won" in shown
     await world.after(LIMIT)
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     states = world.bus.subscribe("lease.state")
     async with states as events:
         await world.converge(L)
@@ -158,20 +158,20 @@ async def test_switched_off_nothing_is_counted_written_or_given_up() -> None:
 
 async def test_a_failed_message_is_not_the_last_word() -> None:
     world = await won(Waiting())
-    world.told.deaf = True
+    world.chain.deaf = True
     outcome = await world.after(LIMIT)
     assert outcome.retry and "no answer" in outcome.reason and outcome.phase is Phase.WAITING_FOR_MANIFEST
-    world.told.deaf = False
+    world.chain.deaf = False
     await world.after(1)
     assert world.said == [CLOSE]
 
 
 async def test_a_manifest_that_comes_while_the_chain_is_deaf_is_run() -> None:
     world = await won(Waiting())
-    world.told.deaf = True
+    world.chain.deaf = True
     await world.after(LIMIT)
     await world.send(L, a_group())
-    world.told.deaf = False
+    world.chain.deaf = False
     assert (await world.converge(L)).phase is Phase.RUNNING and world.said == []
 
 
@@ -220,7 +220,7 @@ async def test_a_lease_that_was_won_while_we_were_down_has_all_its_time_from_whe
 
 async def test_a_wait_whose_lease_ended_while_we_were_down_is_forgotten() -> None:
     world = await won(Waiting(), L, OTHER)
-    del world.chain.states[L]
+    del world.chain.lease_states[L]
     await world.restarted()
     task = asyncio.create_task(world.loop.run())
     await world.time.advance(1)
@@ -276,12 +276,12 @@ async def test_a_manifest_that_an_old_list_does_not_show_counts() -> None:
 
 async def test_a_lease_with_a_window_is_given_notice_and_closed_when_it_is_over() -> None:
     world = Waiting()
-    world.told.window = 3600 * 10**9
+    world.chain.window = 3600 * 10**9
     await won(world)
     await world.after(LIMIT)
     assert world.said == [NOTICE]
-    world.chain.states[L] = LeaseState.RECLAIMING
-    world.told.deadline = int(world.time.now()) + 3600
+    world.chain.put_lease(L, LeaseState.RECLAIMING)
+    world.chain.deadline = int(world.time.now()) + 3600
     outcome = await world.after(3600)
     assert world.said == [NOTICE] and "after its notice" in outcome.reason
     await world.after(1)
@@ -290,11 +290,11 @@ async def test_a_lease_with_a_window_is_given_notice_and_closed_when_it_is_over(
 
 async def test_a_lease_whose_notice_runs_and_that_gets_its_manifest_is_served_and_not_closed() -> None:
     world = Waiting()
-    world.told.window = 3600 * 10**9
+    world.chain.window = 3600 * 10**9
     await won(world)
     await world.after(LIMIT)
-    world.chain.states[L] = LeaseState.RECLAIMING
-    world.told.deadline = int(world.time.now()) + 3600
+    world.chain.put_lease(L, LeaseState.RECLAIMING)
+    world.chain.deadline = int(world.time.now()) + 3600
     await world.send(L, a_group())
     await world.converge(L)
     await world.after(4000)
@@ -305,7 +305,7 @@ async def test_one_that_ended_while_it_was_to_be_given_up_is_asked_nothing() -> 
     world = await won(Waiting())
     alive = LeaseAnswer(on_chain(L, LeaseState.ACTIVE), world.chain.height + 1, "akashnet-2")
     world.chain.lies.append(alive)
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     await world.after(LIMIT)
     assert world.said == []
 

@@ -132,7 +132,7 @@ async def test_one_that_looks_closed_is_ended_at_once_before_the_proof(state: Le
     world, lease = Opening(), a_lease()
     await world.win(lease)
     await world.check(lease)
-    world.chain.states[lease] = state
+    world.chain.put_lease(lease, state)
 
     await world.check(lease)
 

@@ -66,7 +66,7 @@ async def _braking() -> Restarting:
     world = Restarting(Kept())
     for lease in LEASES:
         await world.run(lease, a_group())
-        world.chain.states[lease] = LeaseState.CLOSED
+        world.chain.put_lease(lease, LeaseState.CLOSED)
     for lease in LEASES:
         for _ in range(3):
             await world.check(lease)

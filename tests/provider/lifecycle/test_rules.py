@@ -91,7 +91,7 @@ async def test_rule_2_a_closed_lease_leaves_nothing_behind() -> None:
     world = World()
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
     assert world.leftovers(L) and world.pools()
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     assert (await world.converge(L)).phase is Phase.CLOSED
     assert world.leftovers(L) == [] and world.pools() == []
     assert world.released == [L.order]
@@ -101,7 +101,7 @@ async def test_rule_2_holds_after_the_stack_state_was_lost() -> None:
     world = World()
     await world.run(L, a_group(hosts=["a.example.com"], ip="meow"))
     world.engine.lose_state()
-    world.chain.states[L] = LeaseState.INSUFFICIENT_FUNDS
+    world.chain.put_lease(L, LeaseState.INSUFFICIENT_FUNDS)
     assert (await world.converge(L)).phase is Phase.CLOSED
     assert world.leftovers(L) == [] and world.pools() == []
 
@@ -199,7 +199,7 @@ async def test_rule_6_a_namespace_that_does_not_go_names_what_holds_it() -> None
     world = World()
     await world.run(L, a_group())
     world.cluster.stuck[namespace_name(L)] = "Some content in the namespace has finalizers remaining: x.io/y in 1 pvc"
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     for _ in range(5):
         outcome = await world.check(L)
         world.cluster.settle()

@@ -71,7 +71,7 @@ async def test_a_changed_setting_is_applied_to_what_runs() -> None:
 async def test_an_update_is_applied_while_the_lease_is_active_or_reclaiming(state: LeaseState) -> None:
     world = World()
     await world.run(L, a_group("nginx:1"))
-    world.chain.states[L] = state
+    world.chain.put_lease(L, state)
     await world.send(L, a_group("nginx:2"))
     await world.converge(L)
     assert world.image(L) == "nginx:2"
@@ -230,7 +230,7 @@ async def test_another_owners_hostname_blocks_a_lease_and_the_running_version_st
     outcome = await world.check(L)
     assert outcome.phase is Phase.BLOCKED and 'host "a.example.com" in use' in outcome.reason
     assert world.applied(L).spec is not None
-    world.chain.states[theirs] = LeaseState.CLOSED
+    world.chain.put_lease(theirs, LeaseState.CLOSED)
     await world.converge(theirs)
     await world.converge(L)
     assert world.image(L) == "nginx:2"
@@ -242,7 +242,7 @@ async def test_a_withheld_hostname_does_not_come_back_by_itself_but_with_the_nex
     await world.run(first, a_group(hosts=["a.example.com"]))
     spec = await world.run(second, a_group(hosts=["a.example.com", "b.example.com"]))
     assert [host.hostname for host in spec.hostnames] == ["b.example.com"]
-    world.chain.states[first] = LeaseState.CLOSED
+    world.chain.put_lease(first, LeaseState.CLOSED)
     await world.converge(first)
     world.restart()
     await world.converge(second)
@@ -257,10 +257,10 @@ async def test_two_leases_of_one_owner_share_the_address_of_one_endpoint() -> No
     one = await world.run(a_lease(1), a_group(ip="meow", ip_port=80))
     two = await world.run(a_lease(2), a_group(ip="meow", ip_port=81))
     assert one.leased_ips[0].address == two.leased_ips[0].address == "203.0.113.1"
-    world.chain.states[a_lease(1)] = LeaseState.CLOSED
+    world.chain.put_lease(a_lease(1), LeaseState.CLOSED)
     await world.converge(a_lease(1))
     assert len(world.pools()) == 2
-    world.chain.states[a_lease(2)] = LeaseState.CLOSED
+    world.chain.put_lease(a_lease(2), LeaseState.CLOSED)
     await world.converge(a_lease(2))
     assert world.pools() == []
 
@@ -270,7 +270,7 @@ async def test_an_address_whose_record_was_lost_is_found_again_in_its_pool() -> 
     other = a_lease(2, owner=OTHER)
     await world.run(other, a_group(ip="purr"))
     before = await world.run(L, a_group(ip="meow"))
-    world.chain.states[other] = LeaseState.CLOSED
+    world.chain.put_lease(other, LeaseState.CLOSED)
     await world.converge(other)
     for key in [key for key in world.cluster.objects if key[1] == "ProviderLeasedIP"]:
         world.cluster.remove(key)
@@ -293,7 +293,7 @@ async def test_two_owners_get_two_addresses_and_a_third_waits_until_one_is_free(
     assert {first.leased_ips[0].address, second.leased_ips[0].address} == {"203.0.113.1", "203.0.113.2"}
     await world.win(owners[2], a_group(ip="meow"))
     assert (await world.check(owners[2])).phase is Phase.BLOCKED
-    world.chain.states[owners[0]] = LeaseState.CLOSED
+    world.chain.put_lease(owners[0], LeaseState.CLOSED)
     await world.converge(owners[0])
     await world.converge(owners[2])
     assert world.applied(owners[2]).spec.leased_ips[0].address == "203.0.113.1"  # type: ignore[union-attr]

@@ -74,7 +74,8 @@ class Simulation:
 
     async def win(self) -> None:
         lease = self.random.choice(LEASES)
-        self.world.chain.states.setdefault(lease, LeaseState.ACTIVE)
+        if lease not in self.world.chain.lease_states:
+            self.world.chain.put_lease(lease, LeaseState.ACTIVE)
 
     async def send(self) -> None:
         """The gateway accepts manifests of leases that are alive."""
@@ -93,9 +94,8 @@ class Simulation:
 
     async def close(self) -> None:
         if self.alive and self.random.random() < 0.5:
-            self.world.chain.states[self.random.choice(sorted(self.alive))] = self.random.choice(
-                [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS]
-            )
+            ends = [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS]
+            self.world.chain.put_lease(self.random.choice(sorted(self.alive)), self.random.choice(ends))
 
     async def crash(self) -> None:
         """Die at a random call of the next look."""
@@ -156,7 +156,7 @@ class Simulation:
 
     @property
     def alive(self) -> set[LeaseId]:
-        return {lease for lease, state in self.world.chain.states.items() if not state.ended}
+        return {lease for lease, found in self.world.chain.lease_states.items() if not found.state.ended}
 
     def check(self) -> None:
         """What must hold at every moment."""

@@ -28,7 +28,7 @@ async def _many(count: int, *, resync_s: float = 300) -> World:
         await one.run(a_lease(dseq), a_group())
         world.cluster.objects |= one.cluster.objects
         world.engine.state |= one.engine.state
-        world.chain.states |= one.chain.states
+        world.chain.lease_states |= one.chain.lease_states
     return world
 
 
@@ -55,7 +55,7 @@ async def test_a_start_with_500_unchanged_leases_runs_no_process_and_lists_each_
     assert world.engine.calls == []
     assert asked["get"] == asked["apply"] == asked["delete"] == 0, asked
     assert asked["list"] <= _LISTS + 14, asked  # the watches begin with one each
-    assert world.chain.asked <= MANY, "each lease was looked at once"
+    assert world.chain.calls.count("lease") <= MANY, "each lease was looked at once"
 
 
 async def test_what_changed_while_we_were_down_is_found_by_the_same_lists() -> None:

@@ -78,7 +78,7 @@ async def update_failed() -> World:
 
 async def closing() -> World:
     world = await running()
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     await world.check(L)
     return world
 

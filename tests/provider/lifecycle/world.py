@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from lease.build import SpecSettings
-from lease.ids import DeploymentId, LeaseId, OrderId, namespace_name
+from lease.ids import LeaseId, OrderId, namespace_name
 from lease.manifest import Expose, Group, Params, Service, StorageMount
 from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
@@ -22,7 +22,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.lifecycle.state import Outcome, Phase
-from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message
+from provider.protocols.chain import Lease, LeaseAnswer, LeaseState
 from provider.protocols.clock import Clock
 from provider.protocols.cluster import (
     IP_ADDRESS_POOL,
@@ -36,6 +36,7 @@ from provider.protocols.cluster import (
 from provider.records.applied import Applied, applied_name, read_applied
 from provider.records.manifests import ManifestRecord, manifest_object, write_manifest
 from provider.units import parse_address_range
+from tests.world.chain import FakeChain
 from tests.world.cluster import FakeCluster
 from tests.world.engine import FakeEngine
 from tests.world.specs import ScriptedMaker
@@ -79,41 +80,15 @@ def a_group(
     return Group("west", (service,))
 
 
-class ScriptedChain:
-    """The two questions the lease loop asks. Every answer is one height later unless `stuck`; `lies` come first."""
-
-    def __init__(self) -> None:
-        self.states: dict[LeaseId, LeaseState] = {}
-        self.height = 10
-        self.stuck = False
-        self.lies: list[LeaseAnswer | Exception] = []
-        self.asked = 0
-        self.sent: list[Message] = []
-
-    async def broadcast(self, messages: Sequence[Message]) -> None:
-        self.sent += messages
-
-    async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        self.asked += 1
-        if self.lies:
-            lie = self.lies.pop(0)
-            if isinstance(lie, Exception):
-                raise lie
-            return lie
-        self.height += not self.stuck
-        state = self.states.get(lease)
-        return LeaseAnswer(None if state is None else on_chain(lease, state), self.height, "akashnet-2")
-
-    async def leases(
-        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
-    ) -> Sequence[Lease]:
-        if self.lies and isinstance(self.lies[0], Exception):
-            raise self.lies.pop(0)  # type: ignore[misc]
-        return [on_chain(lease, state) for lease, state in self.states.items() if state in states]
-
-
 def on_chain(lease: LeaseId, state: LeaseState) -> Lease:
     return Lease(lease, state, Price("uakt", Decimal(1)), created_at=1)
+
+
+def lease_chain(make: type[FakeChain] = FakeChain) -> FakeChain:
+    """A chain for the lease loop: each answer is of one height more, and what is sent changes nothing."""
+    chain = make(chain_id="akashnet-2", height=10)
+    chain.rises, chain.executes = True, False
+    return chain
 
 
 class World:
@@ -122,11 +97,16 @@ class World:
     facts = ClusterFacts(network_policies=False)
 
     def __init__(
-        self, *, ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",), clock: Clock | None = None, **config: Any
+        self,
+        *,
+        ip_ranges: Sequence[str] = ("203.0.113.1-203.0.113.2",),
+        clock: Clock | None = None,
+        chain: FakeChain | None = None,
+        **config: Any,
     ) -> None:
         self.cluster = FakeCluster()
         self.engine = FakeEngine(self.cluster)
-        self.chain = ScriptedChain()
+        self.chain = chain or lease_chain()
         self.clock = clock or VirtualClock()
         self.bus = MemoryBus()
         self.released: list[OrderId] = []
@@ -164,7 +144,7 @@ class World:
         self.cluster.put(manifest_object(ManifestRecord(lease, group, {}), namespace="lease"))
 
     async def win(self, lease: LeaseId, group: Group | None = None) -> None:
-        self.chain.states[lease] = LeaseState.ACTIVE
+        self.chain.put_lease(lease, LeaseState.ACTIVE)
         if group is not None:
             await self.send(lease, group)
 

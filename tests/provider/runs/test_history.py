@@ -79,7 +79,7 @@ async def test_a_life_is_told_with_the_reason_of_each_run(recorded: Recorded) ->
     assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
     world.engine.cluster.remove(next(key for key in world.engine.cluster.objects if key[1] == "Deployment"))
     await world.converge(L)
-    world.chain.states[L] = LeaseState.CLOSED
+    world.chain.put_lease(L, LeaseState.CLOSED)
     await world.converge(L)
     up, refresh = Operation.UP, Operation.REFRESH
     assert await recorded.told() == [

@@ -38,7 +38,7 @@ class Kept(World):
         return spec
 
     async def close(self, lease: LeaseId, *, looks: int = 8) -> Phase:
-        self.chain.states[lease] = LeaseState.CLOSED
+        self.chain.put_lease(lease, LeaseState.CLOSED)
         for _ in range(looks):
             phase = (await self.check(lease)).phase
             self.cluster.settle()

@@ -67,7 +67,7 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
             world.loop.check(first)
             await until(lambda: runs(world, first) and storage.of(first), lambda: f"{dict(world.loop.statuses)}")
             data = storage.of(first)
-            world.chain.states[first] = LeaseState.CLOSED
+            world.chain.put_lease(first, LeaseState.CLOSED)
             world.loop.check(first)
             await until(lambda: phase(world, first) is Phase.QUARANTINED, told(world, storage, data))
             assert storage.phase(data) == "Released Retain"
@@ -85,7 +85,7 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
             marks = (storage.volume(data) or {})["metadata"]
             assert not marks.get("labels")
             assert not any("quarantine" in key for key in marks.get("annotations", {}))
-            world.chain.states[second] = LeaseState.CLOSED
+            world.chain.put_lease(second, LeaseState.CLOSED)
             world.loop.check(second)
             await until(lambda: phase(world, second) is Phase.QUARANTINED, told(world, storage, data))
 
@@ -106,7 +106,7 @@ async def test_data_survives_its_lease_is_restored_swapped_in_and_deleted_when_i
             assert storage.of(third) == data
 
             await until(lambda: storage.phase(data) == "Bound Delete", told(world, storage, data))
-            world.chain.states[third] = LeaseState.CLOSED
+            world.chain.put_lease(third, LeaseState.CLOSED)
             world.loop.check(third)
             await until(lambda: phase(world, third) is Phase.QUARANTINED, told(world, storage, data))
             devnet_cluster.kubectl("label", "pv", data, "--overwrite", past)

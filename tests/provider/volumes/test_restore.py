@@ -28,7 +28,7 @@ CLAIM = "web-data-web-0"
 
 async def won(world: Kept, lease: LeaseId = N) -> None:
     """Another lease, whose tenant has not sent its manifest yet."""
-    world.chain.states[lease] = LeaseState.ACTIVE
+    world.chain.put_lease(lease, LeaseState.ACTIVE)
     assert (await world.check(lease)).phase is Phase.WAITING_FOR_MANIFEST
 
 
