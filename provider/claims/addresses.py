@@ -1,4 +1,6 @@
-"""Which address a sharing key gets (docs/architecture.md §5): from the operator's ranges, never one in use."""
+"""The choice of the address for a sharing key (docs/architecture.md §5): from the operator's ranges, never one
+in use.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ __all__ = ["AddressesExhaustedError", "choose_address", "pool_addresses"]
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _SEARCHED = 65536
-"""Candidates looked at in one range: an IPv6 range is never walked to its end."""
+"""The most candidates that are tried in one range: an IPv6 range is too large to try all."""
 
 
 class AddressesExhaustedError(ProviderError):
-    """Every address of `ip-ranges` is taken; the lease waits for one, the others go on."""
+    """Every address of `ip-ranges` is taken. The lease waits for one, other leases go on."""
 
 
 def choose_address(
@@ -33,12 +35,12 @@ def choose_address(
         if found is not None:
             return str(found)
     size = sum(item.size for item in ranges)
-    said = ", ".join(f"{item.first}-{item.last}" for item in ranges) or "not set"
-    raise AddressesExhaustedError(f"no free address for {key}: ip-ranges ({said}) has {size}, all in use; widen it")
+    shown = ", ".join(f"{item.first}-{item.last}" for item in ranges) or "not set"
+    raise AddressesExhaustedError(f"no free address for {key}: ip-ranges ({shown}) has {size}, all in use; widen it")
 
 
 def pool_addresses(pools: Iterable[Mapping[str, Any]]) -> tuple[AddressRange, ...]:
-    """Every range an IPAddressPool of the cluster holds, ours or not; a text that MetalLB refuses holds nothing."""
+    """Every range of every IPAddressPool in the cluster, whoever made it; a text that MetalLB refuses is no range."""
     texts = (str(text) for pool in pools for text in (pool.get("spec") or {}).get("addresses") or ())
     return tuple(found for text in texts if (found := _range(text)) is not None)
 

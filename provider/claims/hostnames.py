@@ -1,7 +1,8 @@
-"""Who may use a hostname (kubernetes-objects.md §6). The ProviderHost objects are the claims; nothing else remembers.
+"""The decision which lease may use a hostname (kubernetes-objects.md §6). The ProviderHost objects are the claims.
 
-Deciding is pure. One lease of an owner keeps a name until it lets it go or it is moved: another lease of the same owner
-gets it *withheld*; another owner is refused. The oseq and the provider do not count: a re-won order keeps its names.
+The decision is pure. A lease keeps a hostname until it gives it back or the hostname is moved. Meanwhile the hostname
+is *withheld* from other leases of the same owner and refused to other owners. The oseq and the provider do not count:
+an order that is won again keeps its hostnames.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class HostnameClaim:
 
 
 def host_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, HostnameClaim]:
-    """The table of claims; an object without a whole lease claims nothing (the Go provider skips it too)."""
+    """The claims by hostname; an object without a complete lease id claims nothing (the Go provider skips it too)."""
     claims = {}
     for obj in objects:
         spec, lease = obj.get("spec") or {}, lease_of(obj)
@@ -73,21 +74,27 @@ def check_hostnames(
 def withheld_from(
     lease: LeaseId, hostnames: Iterable[str], *, claims: Mapping[str, HostnameClaim], blocked: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Names another deployment or group of the same owner keeps. Raises as `check_hostnames`, claiming nothing."""
+    """The hostnames that another deployment or group of the same owner keeps. Claims nothing. Raises as
+    `check_hostnames`.
+    """
     wanted = [hostname.lower() for hostname in hostnames]
     check_hostnames(wanted, lease.owner, claims=claims, blocked=blocked)
     return frozenset(host for host in wanted if host in claims and claims[host].holder != lease.group)
 
 
 def check_transfer(hostnames: Iterable[str], lease: LeaseId, *, claims: Mapping[str, HostnameClaim]) -> None:
-    """Whether names may move to `lease`: unclaimed ones may. Raises `HostnameRefusedError` for another owner's."""
+    """Check that hostnames may move to `lease`: unclaimed ones may. Raises `HostnameRefusedError` for a hostname of
+    another owner.
+    """
     for hostname in map(str.lower, hostnames):
         if (claim := claims.get(hostname)) is not None and claim.lease.owner != lease.owner:
             raise HostnameRefusedError(f'host "{hostname}" in use')
 
 
 def host_object(lease: LeaseId, host: HostnameSpec, *, namespace: str) -> dict[str, Any]:
-    """The ProviderHost to apply; dseq is an integer here. No timestamp: the same claim again changes nothing."""
+    """The ProviderHost to apply; dseq is an integer here. It has no timestamp, so the same claim again changes
+    nothing.
+    """
     return {
         "apiVersion": PROVIDER_HOST.api_version,
         "kind": PROVIDER_HOST.kind,
@@ -106,7 +113,9 @@ def host_object(lease: LeaseId, host: HostnameSpec, *, namespace: str) -> dict[s
 
 
 def _blocked(hostname: str, blocked: Sequence[str]) -> str:
-    """A plain entry is that name; one that starts with a dot is the bare domain and everything under it."""
+    """Why `hostname` is blocked, empty when it is not. A plain entry blocks that hostname; an entry with a leading dot
+    blocks the bare domain and everything under it.
+    """
     for entry in map(str.lower, blocked):
         if entry.startswith(".") and (hostname == entry[1:] or hostname.endswith(entry)):
             return f'domain "{hostname}" is blocked by this provider'

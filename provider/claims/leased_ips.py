@@ -42,7 +42,9 @@ class AddressClaim:
 
 
 def wanted_addresses(lease: LeaseId, group: Group) -> tuple[AddressClaim, ...]:
-    """What a manifest asks for: one claim for every global expose that names an endpoint, the first of each name."""
+    """The claims that a manifest asks for: one for every global expose that names an endpoint, the first of
+    each name.
+    """
     claims = [
         AddressClaim(
             lease=lease,
@@ -63,7 +65,9 @@ def wanted_addresses(lease: LeaseId, group: Group) -> tuple[AddressClaim, ...]:
 
 
 def address_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, AddressClaim]:
-    """Stored claims by name; an object that cannot be read claims nothing, a status that is no address is none."""
+    """Stored claims by name. An object that cannot be read claims nothing; a status without an address counts
+    as none.
+    """
     claims = {}
     for obj in objects:
         claim = _claim(obj)

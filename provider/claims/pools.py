@@ -1,4 +1,4 @@
-"""Address pools nobody claims any more (docs/architecture.md §5): stacks only forget them, this removes them."""
+"""The removal of address pools that no lease claims any more (docs/architecture.md §5): stacks only forget them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POOL = "metallb.io/address-pool"
 
 
 async def list_pools(cluster: Cluster, *, namespace: str, kind: Kind = IP_ADDRESS_POOL) -> list[dict[str, Any]]:
-    """Every pool (or advertisement) of MetalLB's namespace, anybody's. A cluster without MetalLB has none."""
+    """Every pool (or advertisement) in MetalLB's namespace, whoever made it. A cluster without MetalLB has none."""
     try:
         return await cluster.list(kind, namespace=namespace)
     except ClusterError as error:
@@ -28,30 +28,30 @@ async def list_pools(cluster: Cluster, *, namespace: str, kind: Kind = IP_ADDRES
 
 
 async def remove_unused_pools(cluster: Cluster, *, claims_namespace: str, metallb_namespace: str) -> tuple[str, ...]:
-    """Delete our pools and advertisements whose key no ProviderLeasedIP carries; gives their names.
+    """Delete this provider's pools and advertisements whose key no ProviderLeasedIP has. Returns their names.
 
     Pools are listed before claims: a claim is written before its pool is made, so a pool seen here whose claim is not
-    in the later list has none. Only the very version that was seen is deleted; a changed one waits for the next time,
-    and nothing at all is removed while a claim cannot be read. One that a Service is on stays: a claim that somebody
-    deleted is written again with the address of its pool, and another provider's claims are not in our list.
+    in the later list has none. Only the version that was seen is deleted; a changed pool waits for the next time, and
+    no pool is removed while a claim cannot be read. A pool that a Service uses stays: a claim that somebody deleted is
+    written again with the address of its pool, and the claims of another provider are not in the list.
     """
     removed: list[str] = []
     for kind in (L2_ADVERTISEMENT, IP_ADDRESS_POOL):
-        ours = [obj for obj in await list_pools(cluster, namespace=metallb_namespace, kind=kind) if _is_ours(obj)]
+        managed = [obj for obj in await list_pools(cluster, namespace=metallb_namespace, kind=kind) if _is_managed(obj)]
         removed += [
             obj["metadata"]["name"]
-            for obj in await _unused(cluster, ours, claims_namespace)
+            for obj in await _unused(cluster, managed, claims_namespace)
             if await _delete(cluster, kind, obj, metallb_namespace)
         ]
     return tuple(removed)
 
 
-async def _unused(cluster: Cluster, ours: list[dict[str, Any]], claims_namespace: str) -> list[dict[str, Any]]:
-    """Asks no more than it needs to know that all are used."""
-    if not ours:
+async def _unused(cluster: Cluster, managed: list[dict[str, Any]], claims_namespace: str) -> list[dict[str, Any]]:
+    """Those of `managed` that nothing uses. Makes no further request when all are claimed."""
+    if not managed:
         return []
     claimed = {_pool_of(claim) for claim in await cluster.list(PROVIDER_LEASED_IP, namespace=claims_namespace)}
-    left = [obj for obj in ours if obj["metadata"]["name"] not in claimed]
+    left = [obj for obj in managed if obj["metadata"]["name"] not in claimed]
     if "" in claimed or not left:
         return []
     services = await cluster.list(SERVICE, labels=_ON_ADDRESSES)
@@ -64,7 +64,7 @@ def _pool_of(claim: dict[str, Any]) -> str:
     return pool_name(str(key)) if key else ""
 
 
-def _is_ours(obj: dict[str, Any]) -> bool:
+def _is_managed(obj: dict[str, Any]) -> bool:
     meta = obj["metadata"]
     return bool(meta["name"] == f"ip-{(meta.get('labels') or {}).get(SHARING_KEY_HASH)}")
 

@@ -39,7 +39,7 @@ _Objects: TypeAlias = list[dict[str, Any]]
 
 @dataclass(slots=True)
 class _Seen:
-    """What a watch has told its reader, so that a re-list can say what went meanwhile."""
+    """What a watch has reported to its reader, so that a new list can report what was deleted meanwhile."""
 
     version: str = ""
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Seen:
         return event
 
     def relisted(self, objects: list[dict[str, Any]]) -> list[WatchEvent]:
-        """DELETED for what went, then ADDED for what is there."""
+        """DELETED for each object that is gone, then ADDED for each that exists."""
         there = {_uid(obj) for obj in objects}
         gone = [WatchEvent("DELETED", obj) for key, obj in self.objects.items() if key not in there]
         return [self.note(event) for event in [*gone, *(WatchEvent("ADDED", obj) for obj in objects)]]
@@ -128,7 +128,7 @@ class KubeCluster:
         labels: Mapping[str, str] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
-        """What is there, then every change. An expired version re-lists; a lost connection resumes where it was.
+        """Each object that exists, then every change. An expired version lists again; a lost connection resumes.
         `known`: see `protocols.Cluster`.
         """
         seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
@@ -190,7 +190,7 @@ class KubeCluster:
             finally:
                 await response.aclose()
         except httpx.HTTPError as error:
-            raise ClusterError(self.address, _word(error)) from error
+            raise ClusterError(self.address, _error_text(error)) from error
 
     def _event(self, line: str) -> WatchEvent:
         document = self._decoded(line)
@@ -216,7 +216,7 @@ class KubeCluster:
         except TimeoutError as error:
             raise ClusterError(self.address, f"{method} {path}: no answer in {self._timeout:g} s") from error
         except httpx.HTTPError as error:
-            raise ClusterError(self.address, f"{method} {path}: {_word(error)}") from error
+            raise ClusterError(self.address, f"{method} {path}: {_error_text(error)}") from error
         if response.is_error:
             raise self._refused(response.status_code, response.content)
         return self._decoded(response.content)
@@ -261,14 +261,14 @@ def _client(config: SingleConfig, timeout: float) -> httpx.AsyncClient:
 
 
 def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
-    """Relative, so that a server address with a path of its own (a proxy's) keeps it."""
+    """A relative path: a server address with a path of its own (behind a proxy) keeps that path."""
     base = f"apis/{kind.api_version}" if "/" in kind.api_version else f"api/{kind.api_version}"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{base}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    """JSON that is YAML too, as which an apply is read: no pairs of surrogates, no bare control characters."""
+    """JSON that is also YAML, as an apply is read: no pairs of surrogates, no bare control characters."""
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     return _BARE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
@@ -278,7 +278,7 @@ def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _slim(obj: dict[str, Any]) -> dict[str, Any]:
-    """Without managedFields: half of an object's bytes, and nobody here reads them."""
+    """`obj` without managedFields, which are half of its bytes and are not used."""
     if isinstance(meta := obj.get("metadata"), dict):
         meta.pop("managedFields", None)
     return obj
@@ -293,6 +293,6 @@ def _uid(obj: Mapping[str, Any]) -> str:
     return str(meta.get("uid") or f"{meta.get('namespace', '')}/{meta.get('name', '')}")
 
 
-def _word(error: Exception) -> str:
-    """httpx leaves the text of some errors empty; their type then is all there is to say."""
+def _error_text(error: Exception) -> str:
+    """The error as a text. httpx leaves the text of some errors empty; then the type alone names them."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

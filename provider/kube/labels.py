@@ -1,4 +1,4 @@
-"""Labels that join an object to its lease, and the way back (kubernetes-objects.md §1.2, operators.md §1.2)."""
+"""The labels that name the lease of an object, and their reading (kubernetes-objects.md §1.2, operators.md §1.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lease.ids import LeaseId, namespace_name
 __all__ = ["MANAGED", "lease_of", "managed_labels", "record_labels"]
 
 MANAGED = {AKASH: "true"}
-"""Selects everything of ours, of every lease."""
+"""Selects all objects of the provider, of every lease."""
 _NUMBERS = ("dseq", "gseq", "oseq")
 
 

@@ -1,4 +1,4 @@
-"""What the lease loop is told once, at start."""
+"""The configuration of the lease loop, read once at the start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class LifecycleConfig:
     """`records`: namespace of Manifests, claims and applied Secrets. Times in seconds.
 
     `preview_updates`: run a preview before every update of a running lease, for the record. `chain_id` empty: that of
-    the first answer. `resync_s`: how often everything is looked at without an event. `repair_drift`: put right what was
-    changed by hand, else only say so. `gateway_api`: HTTPRoutes exist in this cluster. `unstable_after_s`: how long a
-    tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md §4.4).
-    `manifest_timeout_s`: how long a lease may wait for its first manifest before it is given up, 0 for no limit.
+    the first answer. `resync_s`: how often every lease is checked without an event. `repair_drift`: undo what was
+    changed by hand, else only report it. `gateway_api`: HTTPRoutes exist in this cluster. `unstable_after_s`: how long
+    a tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md
+    §4.4). `manifest_timeout_s`: how long a lease may wait for its first manifest before it is given up, 0 for no limit.
     `brake_leases` and `brake_percent`: how many may be removed within `brake_window_s` without an event of the chain.
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all.
     """

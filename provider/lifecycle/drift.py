@@ -1,9 +1,8 @@
-"""Has something changed a lease's objects behind its stack's back? (docs/architecture.md §2, the lease loop)
+"""Drift: changes of a lease's objects that its stack did not make (docs/architecture.md §2, the lease loop).
 
-A watch says that an object of a lease changed in more than its status; then the lease's objects are read and compared
-with what its applied version says. Only what we say ourselves counts: defaults of the API server, fields of controllers
-and whatever somebody added beside ours are no drift. Pods are not looked at: a node's maintenance moves them, and that
-is none.
+A watch reports that an object of a lease changed in more than its status; then the lease's objects are read and
+compared with the applied version. Only the fields that the stack sets count: defaults of the API server, fields of
+controllers and fields that somebody added are no drift. Pods are not compared: the maintenance of a node moves them.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ ROLE = Kind(_RBAC, "Role", "roles")
 ROLE_BINDING = Kind(_RBAC, "RoleBinding", "rolebindings")
 
 ALWAYS_WATCHED = (SERVICE, SECRET, NETWORK_POLICY, INGRESS, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
-"""Beside Namespace, Deployment and StatefulSet, which are watched for their own sake. HTTP_ROUTE exists only where the
-Gateway API is installed."""
+"""Watched beside Namespace, Deployment and StatefulSet. HTTP_ROUTE exists only where the Gateway API is installed."""
 
 _KINDS = {
     kind.kind: kind
@@ -134,18 +132,20 @@ async def find_drift(cluster: Cluster, spec: LeaseSpec) -> tuple[str, ...]:
     for kind, namespace in sorted({(obj["kind"], obj["metadata"].get("namespace", "")) for obj in wanted}):
         names = {obj["metadata"]["name"] for obj in wanted if obj["kind"] == kind}
         live |= {(kind, obj["metadata"]["name"]): obj for obj in await _read(cluster, _KINDS[kind], namespace, names)}
-    return tuple(text for obj in wanted if (text := _told(obj, live.get((obj["kind"], obj["metadata"]["name"])))))
+    return tuple(text for obj in wanted if (text := _difference(obj, live.get((obj["kind"], obj["metadata"]["name"])))))
 
 
 async def _read(cluster: Cluster, kind: Kind, namespace: str, names: Iterable[str]) -> list[Object]:
-    """All of a namespace of ours in one request; in MetalLB's, which is everybody's, only what is named."""
+    """Read a lease's namespace in one request. In MetalLB's namespace, which everybody shares, read only the named
+    objects.
+    """
     if kind in (NAMESPACE, IP_ADDRESS_POOL, L2_ADVERTISEMENT):
         read = [await cluster.get(kind, name, namespace=namespace or None) for name in sorted(names)]
         return [obj for obj in read if obj is not None]
     return await cluster.list(kind, namespace=namespace)
 
 
-def _told(wanted: Object, live: Object | None) -> str:
+def _difference(wanted: Object, live: Object | None) -> str:
     name = f"{wanted['kind']} {wanted['metadata']['name']}"
     if live is None:
         return f"{name} is missing"
@@ -157,7 +157,7 @@ def _told(wanted: Object, live: Object | None) -> str:
 
 
 def differences(wanted: Any, live: Any, path: str = "") -> Iterable[str]:
-    """Paths at which `live` does not say what `wanted` says. What only `live` says is not ours."""
+    """Paths at which `live` differs from `wanted`. What only `live` has is no difference."""
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         for key, value in wanted.items():
             yield from differences(value, live.get(key), f"{path}.{key}" if path else str(key))
@@ -168,11 +168,11 @@ def differences(wanted: Any, live: Any, path: str = "") -> Iterable[str]:
 
 
 def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
-    """Items with names of their own are found by them and may have company; any other list is one value."""
-    ours, theirs = named(wanted), named(live)
-    if ours is not None and theirs is not None:
-        for name, item in ours.items():
-            yield from differences(item, theirs.get(name), f"{path}[{name}]")
+    """Items with names are compared by name, and `live` may have more of them; any other list is one value."""
+    own, other_items = named(wanted), named(live)
+    if own is not None and other_items is not None:
+        for name, item in own.items():
+            yield from differences(item, other_items.get(name), f"{path}[{name}]")
     elif len(wanted) != len(live):
         yield path
     else:
@@ -181,7 +181,7 @@ def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
 
 
 def named(items: list[Any]) -> dict[str, Any] | None:
-    """Items by their names, None when one has none or two share one."""
+    """Items by their names; None when an item has no name or two items share one."""
     named = {item["name"]: item for item in items if isinstance(item, Mapping) and isinstance(item.get("name"), str)}
     return named if len(named) == len(items) else None
 
@@ -204,8 +204,8 @@ def _object_key(obj: Mapping[str, Any]) -> str:
 
 
 def _digest(obj: Mapping[str, Any]) -> bytes:
-    """Of what a human or a program may have changed; an update of the status alone gives the same."""
+    """A digest of what a person or a program may have changed; an update of the status alone does not change it."""
     meta = obj.get("metadata") or {}
-    said = {key: value for key, value in obj.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    content = {key: value for key, value in obj.items() if key not in ("status", "metadata", "apiVersion", "kind")}
     named = [meta.get("labels"), meta.get("annotations")]
-    return hashlib.blake2b(json.dumps([said, named], sort_keys=True).encode(), digest_size=12).digest()
+    return hashlib.blake2b(json.dumps([content, named], sort_keys=True).encode(), digest_size=12).digest()

@@ -1,7 +1,8 @@
-"""Hostnames and addresses of a lease, taken before its stack runs and given back after (docs/architecture.md §5).
+"""The claims of a lease on hostnames and addresses: taken before its stack runs, given back after it
+(docs/architecture.md §5).
 
-The claims are objects in the cluster. All decisions about them pass through one lock: two leases never choose the same
-address, and a name is never given to two.
+Claims are objects in the cluster. One lock guards all decisions about them: two leases never choose the same address,
+and a hostname is never given to two leases.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ __all__ = ["ClaimedSpec", "LeaseClaims"]
 
 @dataclass(frozen=True, slots=True)
 class ClaimedSpec:
-    """A spec whose every hostname and address is ours; `withheld` names stay with another lease of the owner."""
+    """A spec of which every hostname and address is claimed for its lease. `withheld`: hostnames that stay with another
+    lease of the owner.
+    """
 
     spec: LeaseSpec
     withheld: frozenset[str] = frozenset()
@@ -65,12 +68,12 @@ class LeaseClaims:
             return ClaimedSpec(spec, withheld)
 
     async def match(self, spec: LeaseSpec) -> bool:
-        """Whether the lease holds exactly the claims of `spec`: then nothing was moved, lost or left over."""
+        """Whether the lease holds exactly the claims of `spec`: no claim was moved, lost or left over."""
         hosts, addresses = await self._held(spec.lease)
         return set(hosts) == _hosts(spec) and addresses == _addresses(spec)
 
     async def keep_only(self, spec: LeaseSpec) -> None:
-        """Give back what a completely applied `spec` does not use any more, and pools that nobody uses then."""
+        """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then."""
         hosts, addresses = await self._held(spec.lease)
         await self._release(PROVIDER_HOST, set(hosts) - _hosts(spec))
         await self._release(PROVIDER_LEASED_IP, set(addresses) - set(_addresses(spec)))
@@ -78,12 +81,13 @@ class LeaseClaims:
             await self.remove_unused_pools()
 
     async def release_all(self, lease: LeaseId) -> None:
-        """Give back everything of a lease that ends."""
+        """Give back all claims of a lease that ends."""
         hosts, addresses = await self._held(lease)
         await self._release(PROVIDER_HOST, hosts)
         await self._release(PROVIDER_LEASED_IP, addresses)
 
     async def remove_unused_pools(self) -> tuple[str, ...]:
+        """Delete the pools that no claim uses. Returns their names."""
         async with self._one_at_a_time:
             config = self._config
             return await remove_unused_pools(
@@ -106,7 +110,9 @@ class LeaseClaims:
         return taken | (sticky & {host.lower() for host in wanted} - mine)
 
     async def _addresses(self, lease: LeaseId, group: Group) -> list[AddressClaim]:
-        """What is wanted, each with its address; an endpoint that another lease holds is that lease's claim."""
+        """The wanted claims with their addresses. An endpoint that another lease holds appears as that lease's
+        claim.
+        """
         wanted = wanted_addresses(lease, group)
         if not wanted:
             return []
@@ -124,13 +130,15 @@ class LeaseClaims:
         return choose_address(key, ranges=self._config.ip_ranges, taken=known.values(), pools=pools)
 
     async def _write_address(self, claim: AddressClaim) -> None:
-        """Spec, then status: a claim whose status was lost keeps its key, and its pool keeps its address."""
+        """Write the spec, then the status: a claim whose status was lost keeps its key, and its pool keeps its
+        address.
+        """
         namespace = self._config.records
         await self._cluster.apply(leased_ip_object(claim, namespace=namespace))
         await self._cluster.apply(leased_ip_object(claim, namespace=namespace, status=True), status=True)
 
     async def _held(self, lease: LeaseId) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Names of the lease's ProviderHosts; its ProviderLeasedIPs by name with their addresses."""
+        """The names of the lease's ProviderHosts, and the addresses of its ProviderLeasedIPs by name."""
         labels, namespace = managed_labels(lease), self._config.records
         hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
         addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)

@@ -1,4 +1,4 @@
-"""What reconciling works with, put together once."""
+"""The parts that a check of a lease works with, put together once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Parts"]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing. `tell` shows what
-    a look is doing while it still goes on.
+    """`release` gives a reservation back to the ledger; releasing what is not reserved does nothing. `show` publishes
+    what a check does while it goes on.
     """
 
     cluster: Cluster
@@ -32,6 +32,6 @@ class Parts:
     show: Callable[[LeaseId, Outcome], None] = field(default=lambda lease, outcome: None)
 
     def report(self, lease: LeaseId, result: StackResult) -> StackResult:
-        """Publish what the engine did, then hand it on."""
+        """Publish the engine's result and return it."""
         self.bus.publish(STACK_RESULT, StackReport(lease, result))
         return result

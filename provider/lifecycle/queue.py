@@ -1,4 +1,4 @@
-"""Which lease is looked at next: each at most once in the queue and never twice at a time."""
+"""The queue of checks: a lease is in it at most once and is never checked twice at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LeaseQueue"]
 
 
 class LeaseQueue:
-    """Leases by when they are due (`Clock.monotonic`). Asking again for one that waits only brings it forward."""
+    """Leases by when they are due (`Clock.monotonic`). Adding a lease that waits only brings its check forward."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,18 +25,20 @@ class LeaseQueue:
 
     @property
     def busy(self) -> frozenset[LeaseId]:
-        """Those that are being looked at."""
+        """Leases that are being checked."""
         return frozenset(self._busy)
 
     def add(self, lease: LeaseId, *, after: float = 0.0) -> None:
-        """Due in `after` seconds, or earlier if it already is. While it is being looked at, it is due once more."""
+        """Make the lease due in `after` seconds, or earlier if it already is. A lease that is being checked is checked
+        once more.
+        """
         due = self._clock.monotonic() + after
         if due < self._due.get(lease, float("inf")):
             self._due[lease] = due
             self._changed.set()
 
     def drop(self, lease: LeaseId) -> None:
-        """It has ended: nothing that was noticed about it matters any more."""
+        """Drop the check of a lease that has ended."""
         self._due.pop(lease, None)
 
     def done(self, lease: LeaseId) -> None:
@@ -44,7 +46,9 @@ class LeaseQueue:
         self._changed.set()
 
     async def take(self) -> LeaseId:
-        """The lease that has been due longest; it stays out of the queue's hands until `done`."""
+        """Wait for the lease that has been due longest and return it. The queue does not return it again before
+        `done`.
+        """
         while True:
             self._changed.clear()
             lease, wait = self._next()

@@ -1,5 +1,7 @@
-"""Which leases are there to be looked at? Everything the chain calls alive, and everything of ours that the cluster or
-the engine still holds: so what a lost event left behind is found, and what ended while we were down is ended.
+"""The search for all leases to check: those that the chain calls alive, and those of which the cluster or the engine
+still holds something.
+
+So objects that remain after a lost event are found, and leases that ended while the provider was down are ended.
 """
 
 from __future__ import annotations
@@ -32,20 +34,20 @@ _ENDED = (LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS)
 
 @dataclass(slots=True)
 class FoundLeases:
-    """`problems`: sources that could not be read; what they would have named is looked at next time.
+    """`problems`: sources that could not be read; the leases that only they name are found next time.
 
-    `unknown_stacks`: stacks of no lease of this provider that anybody knows. They are reported, never touched.
+    `unknown_stacks`: stacks of no known lease of this provider. They are reported and never changed.
     """
 
     leases: set[LeaseId] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     unknown_stacks: tuple[str, ...] = ()
     only_volumes: int = 0
-    """How many of `leases` have nothing but volumes in quarantine."""
+    """The number of `leases` of which only volumes in quarantine are left."""
 
 
 async def find_leases(chain: Chain, cluster: Cluster, engine: StackEngine, *, config: LifecycleConfig) -> FoundLeases:
-    """Ask every source; one that fails costs only what it alone knows."""
+    """Ask every source. A source that fails costs only the leases that it alone knows."""
     found = FoundLeases()
     await _add(found, _on_chain(chain, config.provider, _ALIVE))
     for kind, namespace, labels in (
@@ -83,9 +85,9 @@ async def _in_cluster(
 
 
 async def _from_stacks(found: FoundLeases, chain: Chain, engine: StackEngine, provider: str) -> None:
-    """A stack's name is a hash: only a lease that is known from elsewhere can be recognised in it.
+    """A stack's name is a hash: only a lease that is known from another source can be recognised in it.
 
-    The chain's ended leases are asked for only when a stack is left over that nothing else explains.
+    The chain's ended leases are listed only when a stack remains that no other source explains.
     """
     try:
         left = set(await engine.stacks()) - {namespace_name(lease) for lease in found.leases}

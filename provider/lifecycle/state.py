@@ -1,4 +1,4 @@
-"""What an operator can read about a lease: one phase, one reason, since when (docs/architecture.md §2, rule 6)."""
+"""The status of a lease for operators: one phase, one reason, since when (docs/architecture.md §2, rule 6)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STACK_RESULT = "stack.result"
 
 
 class Phase(StrEnum):
-    """Where a lease is. The reason beside it says what it waits for or what went wrong."""
+    """The state of a lease. The reason beside it says what the lease waits for or what went wrong."""
 
     UNKNOWN = "unknown"
-    """The chain or the cluster could not be asked, or says what proves nothing: nothing is changed."""
+    """The chain or the cluster could not be asked, or its answer proves nothing: nothing is changed."""
     WAITING_FOR_MANIFEST = "waiting for manifest"
     BLOCKED = "blocked"
-    """A hostname, an address, a namespace or the manifest itself stands in the way of the newest version."""
+    """The newest version cannot be applied because of a hostname, an address, a namespace or the manifest itself."""
     APPLYING = "applying"
     RUNNING = "running"
     DEGRADED = "degraded"
@@ -32,16 +32,16 @@ class Phase(StrEnum):
     UPDATE_FAILED = "update failed (running the previous version)"
     CLOSING = "closing"
     QUARANTINED = "quarantined"
-    """It has ended, and of what it had its volumes alone are kept for a while."""
+    """The lease has ended, and only its volumes are kept for a time."""
     CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one look at a lease came to. `again_in`: seconds until it wants another look by itself, None for no need.
+    """The result of one check of a lease. `again_in`: seconds until the next check, None for no check without an event.
 
-    `retry` asks for another look after a growing pause instead: the trouble is ours, not the tenant's. `of_the_tenant`:
-    it does not run, everything could be seen, and all of it is the application's own doing.
+    `retry` asks for another check after a growing pause instead: the provider is at fault, not the tenant.
+    `of_the_tenant`: the application does not run, everything could be seen, and the application alone is the cause.
     """
 
     phase: Phase
@@ -53,7 +53,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
-    """`since`: Unix seconds of the last change; `attempts`: looks in a row that ended in trouble of ours."""
+    """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's
+    fault.
+    """
 
     lease: LeaseId
     phase: Phase

@@ -1,4 +1,4 @@
-"""What the cluster holds of one lease: its records and its namespace. Reading only."""
+"""Reads what the cluster stores of one lease: its records and its namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NamespaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredLease:
-    """`held_by`: why the namespace does not go, in the API server's words."""
+    """`held_by`: why the namespace is still terminating, as the API server says it."""
 
     manifest: ManifestRecord | None
     applied: Applied
@@ -31,7 +31,9 @@ class StoredLease:
 
 
 async def read_stored_lease(cluster: Cluster, lease: LeaseId, *, records: str) -> StoredLease:
-    """`records`: their namespace. Raises `ClusterError`, or `BadRecordError` for a record that cannot be read."""
+    """What is stored of the lease. `records`: the namespace of records. Raises `ClusterError`, or `BadRecordError` for
+    a record that cannot be read.
+    """
     name = namespace_name(lease)
     manifest = await cluster.get(MANIFEST, name, namespace=records)
     applied = await cluster.get(SECRET, applied_name(lease), namespace=records)
@@ -41,11 +43,12 @@ async def read_stored_lease(cluster: Cluster, lease: LeaseId, *, records: str) -
 
 
 async def read_namespace(cluster: Cluster, name: str) -> tuple[NamespaceState, str]:
+    """The state of the namespace, and what keeps a terminating one. Raises `ClusterError`."""
     obj = await cluster.get(NAMESPACE, name)
     if obj is None:
         return NamespaceState.ABSENT, ""
     status = obj.get("status") or {}
     if not obj["metadata"].get("deletionTimestamp") and status.get("phase") != "Terminating":
         return NamespaceState.ACTIVE, ""
-    told = (item.get("message", "") for item in status.get("conditions") or () if item.get("status") == "True")
-    return NamespaceState.TERMINATING, "; ".join(filter(None, told))
+    messages = (item.get("message", "") for item in status.get("conditions") or () if item.get("status") == "True")
+    return NamespaceState.TERMINATING, "; ".join(filter(None, messages))

@@ -1,7 +1,7 @@
-"""The Secret `applied-<namespace>`: what was last applied in full, what was tried since (docs/architecture.md §4).
+"""The Secret `applied-<namespace>`: the version last applied in full, and the attempt since (docs/architecture.md §4).
 
-With the Manifest object it is enough to rebuild everything after the loss of the local disk. It is written before and
-after every update, so that a crash at any line leaves a record that says whether the stack is what `spec` says.
+This Secret and the Manifest object are enough to rebuild everything after the loss of the local disk. The Secret is
+written before and after every update, so after a crash at any line it shows whether the stack is what `spec` says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ APPLIED_LABEL = {"akash.network/record": "applied"}
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An update that was begun. `error` empty: it did not come to an end. `restored`: the previous version is back."""
+    """An update that was begun. `error` empty: the update has not ended. `restored`: the previous version runs
+    again.
+    """
 
     spec_hash: str
     error: str = ""
@@ -40,8 +42,8 @@ class Attempt:
 class Applied:
     """`spec` None: no version was ever complete. `manifest_hash` and `withheld` belong to `spec`.
 
-    Withheld hostnames stay withheld until the tenant sends another manifest: a name that was moved away does not come
-    back by itself when its new holder ends. `anew`: an operator wants every pod made by today's builder.
+    Withheld hostnames stay withheld until the tenant sends another manifest: a hostname that was moved away does not
+    come back by itself when its new holder ends. `anew`: an operator asked for every pod to be made by this builder.
     """
 
     spec: LeaseSpec | None = None
@@ -81,7 +83,9 @@ def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[
 
 
 def read_applied(obj: Mapping[str, Any] | None) -> Applied:
-    """Raises `BadRecordError`: guessing here could roll every pod of a running lease."""
+    """The record in the Secret, empty for None. Raises `BadRecordError`: a guess could roll every pod of a running
+    lease.
+    """
     if obj is None:
         return Applied()
     data = obj.get("data") or {}

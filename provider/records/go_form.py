@@ -1,7 +1,7 @@
 """The Go provider's form of a lease id and a manifest group in `akash.network/v2beta2` (kubernetes-objects.md §2.11).
 
-Numbers are texts where Go writes texts; empty lists and null levels are left out as Go leaves them out; a service's
-scheduler_params hold what the reservation chose for it.
+Numbers are texts where Go writes texts; empty lists and null levels are left out as in Go; the scheduler_params of a
+service hold the GPU that the reservation chose for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RUNTIME = {"nvidia": "nvidia"}
 
 
 def encode_lease_id(lease: LeaseId) -> dict[str, Any]:
-    """dseq is a text here (and an integer in ProviderHost)."""
+    """The lease id; dseq is a text here (and an integer in ProviderHost)."""
     return {
         "owner": lease.owner,
         "dseq": str(lease.dseq),
@@ -32,7 +32,7 @@ def encode_lease_id(lease: LeaseId) -> dict[str, Any]:
 
 
 def decode_lease_id(data: Mapping[str, Any]) -> LeaseId:
-    """Raises KeyError, TypeError or ValueError for what is not a lease id."""
+    """The lease id in `data`. Raises KeyError, TypeError or ValueError when there is none."""
     owner, provider = str(data["owner"]), str(data["provider"])
     if not owner or not provider or "/" in owner + provider:
         raise ValueError(f"owner {owner!r} and provider {provider!r} must be addresses")
@@ -40,7 +40,7 @@ def decode_lease_id(data: Mapping[str, Any]) -> LeaseId:
 
 
 def encode_group(group: Group, placements: Mapping[int, GpuPlacement | None]) -> dict[str, Any]:
-    """Services keep their order; those that share a resource id share their placement."""
+    """The group; services keep their order, and services that share a resource id share their placement."""
     services = [_encode_service(service, placements.get(service.resources.id)) for service in group.services or ()]
     return {"name": group.name, "services": services}
 
@@ -222,7 +222,7 @@ def _decode_attributes(data: Mapping[str, Any]) -> tuple[Attribute, ...]:
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
-    """A list of texts; what Go left out because it was empty comes back as null."""
+    """A list of texts; a list that Go left out because it was empty is None."""
     return tuple(str(item) for item in value) if value else None
 
 

@@ -1,7 +1,8 @@
 """The Manifest object: the newest accepted manifest of one lease, in the Go provider's form (go_form).
 
-That form loses endpoints, null against empty, and newer fields. The exact group is kept beside it in an annotation, and
-counts only while it says the same as the form: whoever writes the form alone (the Go provider, a human) is believed.
+That form loses endpoints, the difference between null and empty, and newer fields. The exact group is kept beside it in
+an annotation, which counts only while it agrees with the form: an edit of the form alone (by the Go provider or a
+person) wins.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LARGEST_GROUP = 4 * 1024 * 1024
 
 
 class BadRecordError(ProviderError):
-    """A stored object cannot be read; its lease waits, every other lease goes on."""
+    """A stored object cannot be read. Its lease waits, every other lease goes on."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name} cannot be read: {problem}; correct or delete the object")
@@ -51,7 +52,7 @@ class ManifestRecord:
     resource_version: str = ""
 
     def content_hash(self) -> str:
-        """Hex SHA-256 of what the tenant said and what was reserved: rewriting the same gives the same."""
+        """Hex SHA-256 of the tenant's group and the reserved GPUs: the same content gives the same hash."""
         placed = sorted((key, value.model_dump_json()) for key, value in self.placements.items() if value)
         return hashlib.sha256(canonical_manifest((self.group,)) + json.dumps(placed).encode()).hexdigest()
 
@@ -73,7 +74,7 @@ def manifest_object(record: ManifestRecord, *, namespace: str) -> dict[str, Any]
 
 
 def read_manifest(obj: Mapping[str, Any]) -> ManifestRecord:
-    """The record in a stored object, ours or the Go provider's. Raises `BadRecordError`."""
+    """The record in an object that this provider or the Go provider stored. Raises `BadRecordError`."""
     meta = obj.get("metadata") or {}
     try:
         lease = decode_lease_id(obj["spec"]["lease_id"])
@@ -89,7 +90,7 @@ def read_manifest(obj: Mapping[str, Any]) -> ManifestRecord:
 
 
 async def write_manifest(cluster: Cluster, record: ManifestRecord, *, namespace: str) -> ManifestRecord:
-    """Store `record` as the newest accepted manifest; the answer carries the resourceVersion it was stored with."""
+    """Store `record` as the newest accepted manifest. Returns it with the resourceVersion of the stored object."""
     return read_manifest(await cluster.apply(manifest_object(record, namespace=namespace)))
 
 
@@ -98,7 +99,7 @@ def _packed(group: Group) -> str:
 
 
 def _unpacked(text: object) -> Group | None:
-    """None when there is nothing usable: the Go form is the fallback, so nothing is raised."""
+    """The group in the annotation; None when it is not usable, because the Go form is the fallback."""
     if not isinstance(text, str):
         return None
     try:

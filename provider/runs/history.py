@@ -1,8 +1,8 @@
-"""Every run of the engine is written down: what asked for it, what it did, how long, how it ended.
+"""The record of every run of the engine: its reason, what it did, how long it took and how it ended.
 
-`RecordedEngine` stands around the real engine and has its very methods, so who applies leases knows nothing of it. What
-asked for a run follows from what is known: whether a version was ever complete, whether the spec is that version, what
-the newest manifest is and how the run before ended.
+`RecordedEngine` wraps the real engine and has the same methods, so the lease loop does not know of it. The reason of a
+run is derived: from whether a version was ever complete, whether the spec is that version, what the newest manifest is
+and how the run before ended.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ from stacks.common import Operation, Priority, StackResult, mask, mask_result
 __all__ = ["History", "RecordedEngine"]
 
 _STORE_S = 5.0
-"""A database that takes longer is treated as one that does not answer: a lease does not wait for its history."""
+"""A database that takes longer counts as one that does not answer: a lease does not wait for its history."""
 _log = structlog.get_logger("lessor")
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Where runs are kept: the newest `keep_runs` of a lease, all of it until `keep_ended` seconds after its end."""
+    """The store of runs. It keeps the newest `keep_runs` of a lease, and all of it until `keep_ended` seconds after the
+    end of the lease.
+    """
 
     database: Database
     ring: KeyRing
@@ -55,8 +57,8 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the lease loop last made a spec from, and the spec; `previous` is the last complete version, as the cluster
-    knows it.
+    """The inputs from which the lease loop last made a spec, and the spec. `previous`: the last complete version, as
+    the cluster stores it.
     """
 
     record: ManifestRecord
@@ -69,7 +71,7 @@ class _Seen:
 
 
 class RecordedEngine:
-    """`protocols.StackEngine` around another one. A store that cannot be written is loud and changes no operation."""
+    """`protocols.StackEngine` around another one. A store that cannot be written is logged and changes no operation."""
 
     def __init__(self, engine: StackEngine, history: History) -> None:
         self._engine = engine
@@ -78,7 +80,9 @@ class RecordedEngine:
         self._writing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Before any run: what a daemon that ended in the middle left as running is interrupted; old history goes."""
+        """Prepare the store before any run: mark runs interrupted that an ended daemon left as running, and delete old
+        history.
+        """
         history = self._history
         try:
             async with asyncio.timeout(_STORE_S):
@@ -88,11 +92,11 @@ class RecordedEngine:
             _unwritable(error)
 
     def note_spec(self, inputs: SpecInputs, spec: LeaseSpec) -> None:
-        """`SpecMaker.note`: what the lease loop has just made `spec` from."""
+        """Remember the inputs of a spec; this is `SpecMaker.note`."""
         self._seen[spec.namespace] = _Seen(inputs.record, inputs.previous, spec)
 
     def mask(self, lease: LeaseId, text: str) -> str:
-        """`text` without what the lease's tenant keeps secret: an API server may quote it outside of runs too."""
+        """`text` without the secrets of the lease's tenant: an API server may quote them outside of runs too."""
         seen = self._seen.get(namespace_name(lease))
         for spec in seen.specs if seen and text else ():
             text = mask(text, spec)
@@ -105,14 +109,14 @@ class RecordedEngine:
         return await self._applied(Operation.UP, spec, self._engine.up(spec, priority=priority))
 
     async def open(self, opening: LeaseSpec) -> bool:
-        """No run yet: what comes of it is written down with the `up` that uses it."""
+        """Open an update. This is no run yet: its result is recorded with the `up` that uses it."""
         return await self._engine.open(opening)
 
     async def give_up(self, stack: str) -> None:
         await self._engine.give_up(stack)
 
     def gave_up(self, result: StackResult, why: str) -> None:
-        """An update that was opened for a won lease and that no `up` has used; written down beside what goes on."""
+        """Record an update that was opened for a won lease and that no `up` has used; other operations do not wait."""
         ended = self._history.clock.now()
         run = self._run(Operation.UP, result.stack, reason=RunReason.OPENED)
         outcome = RunOutcome.GIVEN_UP if why else RunOutcome.FAILED
@@ -158,7 +162,9 @@ class RecordedEngine:
         return await self._recorded(run, spec, work)
 
     async def _recorded(self, run: StoredRun, spec: LeaseSpec | None, work: Awaitable[StackResult]) -> StackResult:
-        """The beginning is written while the engine works already; a run that is cut off stays as begun."""
+        """Do `work` and record it. The beginning is written while the engine works; a run that is cut off stays as
+        begun.
+        """
         beginning = asyncio.create_task(self._begin(run, spec))
         try:
             result = await work
@@ -182,7 +188,9 @@ class RecordedEngine:
             return run
 
     async def _explained(self, run: StoredRun, spec: LeaseSpec) -> StoredRun:
-        """Why this spec is applied now, and the hash of the manifest that it was made from."""
+        """`run` with the reason why this spec is applied now, and the hash of the manifest that the spec was
+        made from.
+        """
         database, seen = self._history.database, self._seen.get(run.stack)
         before = await last_run(database, run.stack)
         known = await manifest_of(database, run.stack, run.spec_hash)
@@ -195,11 +203,11 @@ class RecordedEngine:
         if run.spec_hash == complete:
             return replace(run, reason=_again(run, before), manifest_hash=known)
         same = await manifest_of(database, run.stack, complete) == newest
-        reason = _ours(spec, seen.previous) if same else RunReason.MANIFEST_UPDATE
+        reason = _own_reason(spec, seen.previous) if same else RunReason.MANIFEST_UPDATE
         return replace(run, reason=reason, manifest_hash=newest)
 
     async def _end(self, run: StoredRun, spec: LeaseSpec | None, result: StackResult) -> StackResult:
-        """The masked result, written down."""
+        """Write down the end of `run` and return the masked result."""
         history, stack = self._history, run.stack
         masked = mask_result(result, await self._specs(stack, spec))
         ended = replace(
@@ -222,28 +230,26 @@ class RecordedEngine:
         return masked
 
     async def _specs(self, stack: str, spec: LeaseSpec | None) -> list[LeaseSpec]:
-        """Every version whose secrets an error or a change may quote."""
+        """Every version whose secrets an error or a change may quote, the newest first."""
         seen = self._seen.get(stack)
-        own = [*((spec,) if spec else ()), *(seen.specs if seen else ())]
+        recent = [*((spec,) if spec else ()), *(seen.specs if seen else ())]
         try:
             async with asyncio.timeout(_STORE_S):
-                return [*own, *await versions_of(self._history.database, self._history.ring, stack)]
+                return [*recent, *await versions_of(self._history.database, self._history.ring, stack)]
         except (StoreError, TimeoutError) as error:
             _log.error("store.unreadable", problem=str(error) or type(error).__name__)
-            return own
+            return recent
 
 
-def _ours(spec: LeaseSpec, complete: LeaseSpec) -> RunReason:
-    """The same manifest makes another version: why?"""
+def _own_reason(spec: LeaseSpec, complete: LeaseSpec) -> RunReason:
+    """Why the same manifest makes another version."""
     if complete.builder_version != spec.builder_version:
         return RunReason.UPGRADE
     return RunReason.RECREATE if complete.kept != spec.kept else RunReason.SETTINGS_CHANGE
 
 
 def _again(run: StoredRun, before: StoredRun | None) -> RunReason:
-    """The complete version is applied again: after another one failed it is the way back, else what is lost comes
-    back.
-    """
+    """Why the complete version is applied again: a rollback after another version failed, else the repair of drift."""
     if before is None or before.outcome is RunOutcome.DONE or before.reason is RunReason.OPERATOR:
         return RunReason.DRIFT_REPAIR
     return before.reason if before.spec_hash == run.spec_hash else RunReason.ROLLBACK

@@ -1,7 +1,7 @@
-"""Every operation of the engine on every lease: what was asked and why, what it did, how it ended.
+"""The log of the engine's operations on leases: what was done and why, what changed, how it ended.
 
-A row is written when the operation begins and again when it ends, so what a crash cut off is seen to be cut off. The
-result is sealed with the operator's key; sums, outcome and the (masked) error can be read without it.
+A row is written when the operation begins and again when it ends, so an operation that a crash cut off is recognised.
+The result is sealed with the operator's key; sums, outcome and the (masked) error can be read without the key.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 _MAX_CHANGES = 500
-"""A lease of fifty services changes fewer; more would only fill the disk."""
+"""A lease of fifty services has fewer changes; more would only fill the disk."""
 _RESULT = TypeAdapter(StackResult)
 
 
 class RunReason(StrEnum):
-    """What asked for it."""
+    """Why a run was made."""
 
     FIRST_DEPLOYMENT = "first deployment"
     MANIFEST_UPDATE = "manifest update"
@@ -48,15 +48,15 @@ class RunReason(StrEnum):
     UPGRADE = "upgrade"
     """Another Lessor made what runs."""
     RECREATE = "recreate"
-    """An operator wants what another Lessor made to be made anew."""
+    """An operator asked for what another Lessor made to be made anew."""
     DRIFT_REPAIR = "drift repair"
     ROLLBACK = "rollback"
     OPENED = "before the manifest"
-    """A lease was won, and the engine began with what needs no manifest; written down only when no run used it."""
+    """A lease was won, and the engine began with what needs no manifest; recorded only when no run used it."""
     CLOSE = "close"
     OPERATOR = "operator"
     NOT_KEPT = "not kept"
-    """Of rows from before the reason was written down, and where the store could not be asked."""
+    """In rows from before the reason was recorded, and when the store could not be read."""
 
 
 class RunOutcome(StrEnum):
@@ -64,16 +64,18 @@ class RunOutcome(StrEnum):
     DONE = "done"
     FAILED = "failed"
     GIVEN_UP = "given up"
-    """It waited for a manifest, and `cause` says why it waits no more: no failure, and what it made is used later."""
+    """The run waited for a manifest; `cause` says why it waits no more. It is no failure: what it made is used
+    later.
+    """
     INTERRUPTED = "interrupted"
-    """The daemon ended in the middle: what the operation did is seen by the next one."""
+    """The daemon ended in the middle: the next operation finds out what this one did."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """Times in Unix seconds, `ended_at` None while it runs or when nobody saw its end.
+    """Times in Unix seconds; `ended_at` is None while the run goes on or when its end was not recorded.
 
-    `cause` is a `FailureCause`, why it was given up, or empty. `result` is what the engine gave, masked and without
+    `cause` is a `FailureCause`, why the run was given up, or empty. `result` is the engine's result, masked and without
     outputs; None while there is none, or without its key.
     """
 
@@ -93,14 +95,14 @@ class StoredRun:
 
 
 async def begin_run(database: Database, run: StoredRun) -> int:
-    """Write down that it begins; the number is for `end_run`."""
+    """Record the beginning of a run. Returns its number for `end_run`."""
     async with database.writing() as connection:
         done = await connection.execute(insert(runs).values(_row(run) | {"key_id": "", "result": b""}))
         return int((done.inserted_primary_key or (0,))[0])
 
 
 async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
-    """Write down how it ended; a run whose beginning could not be written (`id` 0) becomes a row now."""
+    """Record the end of a run. A run whose beginning could not be written (`id` 0) becomes a row now."""
     row = _row(run) | {"key_id": "", "result": b""}
     if run.result is not None:
         kept = replace(run.result, changes=run.result.changes[:_MAX_CHANGES], outputs={})
@@ -113,7 +115,9 @@ async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
 
 
 async def interrupt_runs(database: Database) -> int:
-    """At the start nothing runs: rows that say so belong to a daemon that ended in the middle. Returns how many."""
+    """Mark the runs interrupted that a daemon left as running when it ended. Returns their number. Call it at the
+    start, when nothing runs.
+    """
     running = update(runs).where(runs.c.outcome == RunOutcome.RUNNING.value)
     async with database.writing() as connection:
         done = await connection.execute(running.values(outcome=RunOutcome.INTERRUPTED.value))
@@ -121,7 +125,7 @@ async def interrupt_runs(database: Database) -> int:
 
 
 async def keep_newest_runs(database: Database, stack: str, *, keep: int) -> None:
-    """Forget all but the newest `keep` runs of a stack."""
+    """Delete all but the newest `keep` runs of a stack."""
     async with database.writing() as connection:
         query = select(runs.c.id).where(runs.c.stack == stack).order_by(runs.c.id.desc()).offset(keep).limit(1)
         oldest = (await connection.execute(query)).scalar_one_or_none()

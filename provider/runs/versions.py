@@ -1,6 +1,6 @@
-"""The LeaseSpecs that were tried, sealed: what errors and changes are masked with, and what a version's manifest was.
+"""The LeaseSpecs that were tried, sealed: errors and changes are masked with them, and they name their manifest.
 
-They hold what tenants keep secret, so a lease that is closed leaves none.
+They hold secrets of tenants, so all of them are deleted when the lease is closed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from provider.store.tables import versions
 __all__ = ["forget_versions", "manifest_of", "save_version", "versions_of"]
 
 _KEPT = 5
-"""A stack's versions: an error may quote the one before, hardly an older one."""
+"""Versions that are kept of a stack: an error may quote the version before, hardly an older one."""
 
 
 async def save_version(database: Database, ring: KeyRing, spec: LeaseSpec, *, manifest_hash: str, now: float) -> None:
-    """Keep it, or note that it was seen again; the oldest go."""
+    """Store the version, or note that it was seen again; the oldest ones are deleted."""
     stack, spec_hash = spec.namespace, spec.content_hash()
     own = (versions.c.stack == stack, versions.c.spec_hash == spec_hash)
     async with database.writing() as connection:
@@ -46,7 +46,7 @@ async def manifest_of(database: Database, stack: str, spec_hash: str) -> str:
 
 
 async def versions_of(database: Database, ring: KeyRing, stack: str) -> Sequence[LeaseSpec]:
-    """The newest first; one that cannot be decrypted or read is left out."""
+    """The stored versions, newest first, without those that cannot be decrypted or read."""
     query = select(versions.c.body).where(versions.c.stack == stack).order_by(versions.c.seen_at.desc())
     async with database.reading() as connection:
         bodies = (await connection.execute(query)).scalars().all()

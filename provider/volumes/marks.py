@@ -1,9 +1,10 @@
-"""What a PersistentVolume in quarantine carries, and how it is changed (pure).
+"""The marks on a PersistentVolume in quarantine, and how they are changed (pure).
 
-The marks on the volume are all there is to know: a lost disk, a restart and another provider process read them again.
-Labels: the lease whose data it holds, and until when, in UTC. Annotations: the reclaim policy it had, the claim it was
-bound to, what that claim asked for, and the lease it is being restored into. Every function here returns the whole
-object as it was read with something changed; written with its resourceVersion it changes only that very version.
+The marks hold everything: after the loss of a disk or a restart, and by another process, they are read again. Labels:
+the lease whose data the volume holds, and until when, in UTC. Annotations: the reclaim policy before, the claim to
+which the volume was bound, what that claim asked for, and the lease into which the volume is restored. Every function
+here returns the whole object as it was read, with a change; written with its resourceVersion it changes only that very
+version.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from provider.units import parse_quantity
 __all__ = ["UNTIL", "KeptVolume", "claimed_from", "expired", "held", "let_go", "read_kept", "rebound", "utc"]
 
 UNTIL = "akash.network/quarantine.until"
-"""Label; `20261128T064431Z`. Its being there is what makes a volume quarantined."""
+"""Label; `20261128T064431Z`. A volume is in quarantine while it has this label."""
 _POLICY = "akash.network/quarantine.policy"
 _CLAIM = "akash.network/quarantine.claim"
 _ASKED = "akash.network/quarantine.asked"
@@ -34,10 +35,11 @@ _RETAIN, _DELETE = "Retain", "Delete"
 
 @dataclass(frozen=True, slots=True)
 class KeptVolume:
-    """`lease`: whose data it is. `until`: Unix seconds, infinite when the label cannot be read: nothing is deleted on a
-    guess. `claim`: name it was bound by. `asked_bytes`: what that claim asked for, 0 when unknown; `size_bytes`: what
-    the volume has. `into`: the lease it is being restored into. `bound`: a claim has it. `going`: its time was over,
-    the storage is to delete it. `message`: what the storage says about that.
+    """`lease`: the lease whose data the volume holds. `until`: Unix seconds, infinite when the label cannot be read:
+    nothing is deleted on a guess. `claim`: the name of the claim to which it was bound. `asked_bytes`: what that claim
+    asked for, 0 when unknown; `size_bytes`: what the volume has. `into`: the lease it is being restored into. `bound`:
+    a claim has it. `going`: its time is over, the storage is to delete it. `message`: what the storage reports about
+    the deletion.
     """
 
     name: str
@@ -56,7 +58,7 @@ class KeptVolume:
 
 
 def read_kept(obj: Mapping[str, Any]) -> KeptVolume | None:
-    """None for a volume that is not in quarantine, or whose labels name no lease. Raises what malformed objects raise:
+    """The marks of a volume; None when it is not in quarantine or its labels name no lease. A malformed object raises
     KeyError, TypeError, ValueError, AttributeError.
     """
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
@@ -84,12 +86,12 @@ def read_kept(obj: Mapping[str, Any]) -> KeptVolume | None:
 
 
 def claimed_from(obj: Mapping[str, Any], namespace: str) -> bool:
-    """Whether the volume is, or is to be, the one of a claim in this namespace."""
+    """Whether the volume is bound to a claim in this namespace, or reserved for one."""
     return ((obj.get("spec") or {}).get("claimRef") or {}).get("namespace") == namespace
 
 
 def held(obj: Mapping[str, Any], lease: LeaseId, *, until: float, asked_bytes: int = 0) -> dict[str, Any]:
-    """It stays until `until` (Unix seconds), whatever becomes of its claim."""
+    """`obj` kept until `until` (Unix seconds), whatever becomes of its claim."""
     kept = _copy(obj)
     spec, notes = kept["spec"], kept["metadata"]["annotations"]
     kept["metadata"]["labels"] |= managed_labels(lease) | {UNTIL: utc(until)}
@@ -104,13 +106,13 @@ def held(obj: Mapping[str, Any], lease: LeaseId, *, until: float, asked_bytes: i
 
 
 def rebound(obj: Mapping[str, Any], into: LeaseId, *, namespace: str, claim: str, until: float) -> dict[str, Any]:
-    """It waits for the claim of that name and for no other; nothing is bound to it meanwhile. `until` is how long it
-    waits at most.
+    """`obj` reserved for the claim of that name and for no other; no claim is bound to it meanwhile. It waits until
+    `until` at most.
     """
     kept = _copy(obj)
     kept["metadata"]["labels"][UNTIL] = utc(until)
     kept["metadata"]["annotations"][_INTO] = str(into)
-    # empty, not absent: others own these fields too, and leaving them out would leave them as they are
+    # empty, not absent: other managers own these fields too, and without them here they would stay as they are
     empty = {"uid": "", "resourceVersion": ""}
     kept["spec"]["claimRef"] = {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim, **empty,
@@ -120,8 +122,8 @@ def rebound(obj: Mapping[str, Any], into: LeaseId, *, namespace: str, claim: str
 
 
 def expired(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Its time is over: the policy that it had, and the claim that is gone, so that the cluster calls it released and
-    its storage deletes it. The labels stay until it is gone. A volume whose policy never was Delete is left alone, as
+    """`obj` when its time is over: with the policy and the claim that it had, so that the cluster calls it released and
+    its storage deletes it. The labels stay until then. A volume whose policy never was Delete is released unchanged, as
     it would have been without quarantine.
     """
     kept = _copy(obj)
@@ -137,7 +139,7 @@ def expired(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def let_go(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """A volume like any other: the policy that it had, and no mark."""
+    """`obj` out of quarantine: with the policy that it had, and without marks."""
     free = _copy(obj)
     meta, lease = free["metadata"], lease_of(obj)
     free["spec"]["persistentVolumeReclaimPolicy"] = meta["annotations"].get(_POLICY, _DELETE)
@@ -149,7 +151,7 @@ def let_go(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def utc(seconds: float) -> str:
-    """As a label: a value has no colons. Rounded up, so that nothing expires a moment early."""
+    """A time as the value of a label, which has no colons. Rounded up, so that nothing expires a moment early."""
     return datetime.fromtimestamp(math.ceil(seconds), UTC).strftime(_FORMAT)
 
 

@@ -1,7 +1,8 @@
-"""Volumes of leases that have ended, kept until their time is over (docs/architecture.md §2 rule 2 holds then, §10).
+"""The quarantine: volumes of leases that have ended, kept until their time is over (docs/architecture.md §2 rule 2,
+§10).
 
-What is done is read from the volumes themselves and done again after a crash at any line: nothing is remembered that a
-restart would miss. A volume is deleted by its storage only, when it is released and its policy is Delete again.
+Each step follows from the volumes themselves and is done again after a crash at any line: a restart loses nothing. Only
+its storage deletes a volume, when the volume is released and its policy is Delete again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["Quarantine", "Step", "next_step"]
 _AGAIN_S = 10.0
 _LONGEST_S = 3600.0
 _SURE_S = 60.0
-"""A clock that jumps ahead for a moment deletes nothing: the time must stay over for so long."""
+"""The time must stay over for so long: a clock that jumps ahead for a moment deletes nothing."""
 _log = structlog.get_logger(__name__)
 
 
@@ -40,7 +41,7 @@ class Step(StrEnum):
 
 
 def next_step(volume: KeptVolume, *, now: float) -> Step:
-    """What is to be done with it at `now` (Unix seconds). A claim that has it keeps it, whatever the time."""
+    """The step that is due for the volume at `now` (Unix seconds). A claim keeps its volume, whatever the time."""
     if volume.bound and volume.into is not None:
         return Step.LET_GO
     if now < volume.until or volume.going:
@@ -50,7 +51,7 @@ def next_step(volume: KeptVolume, *, now: float) -> Step:
 
 @dataclass(slots=True)
 class _Known:
-    """`over_since`: monotonic seconds at which its time was first seen to be over."""
+    """`over_since`: monotonic seconds at which the time of the volume was first seen to be over."""
 
     volume: KeptVolume
     over_since: float | None = None
@@ -58,8 +59,8 @@ class _Known:
 
 
 class Quarantine:
-    """Of one provider: others may share the cluster. `duration_s` 0: no volume is kept from now on; what is kept keeps
-    its time.
+    """The quarantine of one provider; others may share the cluster. `duration_s` 0: no further volume is kept, and kept
+    volumes keep their time.
     """
 
     def __init__(self, cluster: Cluster, clock: Clock, *, provider: str, duration_s: float = 0.0) -> None:
@@ -73,17 +74,17 @@ class Quarantine:
 
     @property
     def volumes(self) -> tuple[KeptVolume, ...]:
-        """All of them, as far as the watch has told."""
+        """All volumes in quarantine that the watch has reported, by name."""
         return tuple(sorted((known.volume for known in self._known.values()), key=lambda volume: volume.name))
 
     def problem(self, volume: KeptVolume) -> str:
-        """What was in the way of its next step, empty when nothing is."""
+        """Why the volume's next step failed, empty when it did not."""
         known = self._known.get(volume.name)
         return known.problem if known else ""
 
     async def keep(self, lease: LeaseId) -> None:
-        """Before the lease's namespace goes: nothing that a claim in it holds is deleted with it. Raises
-        `ClusterError`, and then the namespace must stay.
+        """Mark the volumes of the lease's claims, so that they outlive its namespace. Raises `ClusterError`; then the
+        namespace must stay.
         """
         if not self.duration_s:
             return
@@ -96,18 +97,18 @@ class Quarantine:
             await self.write(held(obj, lease, until=until, asked_bytes=size))
 
     async def of(self, lease: LeaseId) -> tuple[KeptVolume, ...]:
-        """As `left`, without a request when the watch has told of none. Raises `ClusterError`."""
+        """As `left`, without a request when the watch has reported no volume. Raises `ClusterError`."""
         if self._listed and all(known.volume.lease != lease for known in self._known.values()):
             return ()
         return await self.left(lease)
 
     async def left(self, lease: LeaseId) -> tuple[KeptVolume, ...]:
-        """As the API server says now. Raises `ClusterError`."""
+        """The lease's volumes in quarantine, as the API server has them now. Raises `ClusterError`."""
         found = await self._cluster.list(PERSISTENT_VOLUME, labels=managed_labels(lease))
         volumes = tuple(volume for obj in found if (volume := _read(obj)) is not None)
         for name in {known.volume.name for known in self._known.values() if known.volume.lease == lease}:
             if name not in {volume.name for volume in volumes}:
-                self._known.pop(name)  # it went while no watch was there to tell
+                self._known.pop(name)  # it was deleted while no watch was open
         return volumes
 
     async def write(self, obj: dict[str, Any]) -> None:
@@ -115,23 +116,25 @@ class Quarantine:
         await self._cluster.apply(obj)
 
     async def run(self, check: Callable[[LeaseId], None]) -> None:
-        """Watch and do what is due, for ever. `look` is told whose volumes moved."""
+        """Watch the volumes and do the steps that are due, until cancelled. Calls `check` for a lease whose volumes
+        change.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(check))
-            group.create_task(self._tend())
+            group.create_task(self._do_steps())
 
     async def _watch(self, check: Callable[[LeaseId], None]) -> None:
         while True:
             try:
                 found = await self._begin()
                 async for event in self._cluster.watch(PERSISTENT_VOLUME, labels=MANAGED, known=found):
-                    self._heard(event.object, gone=event.type == "DELETED", check=check)
+                    self._note(event.object, gone=event.type == "DELETED", check=check)
             except ClusterError as error:
                 _log.warning("volumes.unreadable", problem=str(error))
             await self._clock.sleep(_AGAIN_S)
 
     async def _begin(self) -> list[dict[str, Any]]:
-        """The first picture, in one piece: a lease that has nothing kept is known to have nothing."""
+        """List all volumes at once, so that a lease without kept volumes is known to have none."""
         found = await self._cluster.list(PERSISTENT_VOLUME, labels=MANAGED)
         volumes = [volume for obj in found if (volume := self._own(obj)) is not None]
         self._known = {volume.name: _Known(volume) for volume in volumes}
@@ -139,7 +142,7 @@ class Quarantine:
         self._changed.set()
         return found
 
-    def _heard(self, obj: dict[str, Any], *, gone: bool, check: Callable[[LeaseId], None]) -> None:
+    def _note(self, obj: dict[str, Any], *, gone: bool, check: Callable[[LeaseId], None]) -> None:
         name = obj["metadata"]["name"]
         before = self._known.pop(name, None)
         volume = None if gone else self._own(obj)
@@ -154,7 +157,7 @@ class Quarantine:
         volume = _read(obj)
         return volume if volume is not None and volume.lease.provider == self._provider else None
 
-    async def _tend(self) -> None:
+    async def _do_steps(self) -> None:
         while True:
             self._changed.clear()
             for known in list(self._known.values()):
@@ -180,7 +183,7 @@ class Quarantine:
         return known.over_since is not None and self._clock.monotonic() - known.over_since >= _SURE_S
 
     async def _do(self, volume: KeptVolume, step: Step) -> None:
-        """Read again first: an operator may have restored it a moment ago."""
+        """Read the volume again, then do the step: an operator may have restored the volume a moment ago."""
         obj = await self._cluster.get(PERSISTENT_VOLUME, volume.name)
         newest = _read(obj) if obj is not None else None
         if obj is None or newest is None or next_step(newest, now=self._clock.now()) is not step:
@@ -189,7 +192,7 @@ class Quarantine:
         _log.info("volumes.step", volume=volume.name, lease=str(volume.lease), step=step.value)
 
     async def _rest(self) -> None:
-        """Until something moved or is due. Without a volume that is kept there is nothing to wait for but news."""
+        """Wait until a volume changes or a step is due. Without volumes no step can become due."""
         await wait_for_event(self._changed, clock=self._clock, seconds=self._pause() if self._known else None)
 
     def _pause(self) -> float:
@@ -199,7 +202,7 @@ class Quarantine:
         return min(max(min(waiting, default=math.inf) - self._clock.now(), 1.0), _LONGEST_S)
 
     async def _asked(self, namespace: str) -> dict[str, int]:
-        """What each claim asked for in bytes, by its volume's name: a storage may give more."""
+        """The bytes that each claim asked for, by the name of its volume; a storage may give more."""
         claims = await self._cluster.list(PERSISTENT_VOLUME_CLAIM, namespace=namespace)
         return {
             str((claim.get("spec") or {}).get("volumeName", "")): asked for claim in claims if (asked := _size(claim))
@@ -207,7 +210,7 @@ class Quarantine:
 
 
 def _to_keep(obj: dict[str, Any], lease: LeaseId, namespace: str) -> bool:
-    """Whatever a claim of this namespace holds or held, or what was to be restored into it."""
+    """Whether a claim of this namespace holds or held the volume, or the volume was to be restored into it."""
     known, reference = _read(obj), (obj.get("spec") or {}).get("claimRef") or {}
     if not claimed_from(obj, namespace) or obj["metadata"].get("deletionTimestamp"):
         return False
@@ -217,7 +220,7 @@ def _to_keep(obj: dict[str, Any], lease: LeaseId, namespace: str) -> bool:
 
 
 def _read(obj: dict[str, Any]) -> KeptVolume | None:
-    """One that cannot be read is left alone: it is neither deleted nor in anybody's way."""
+    """The kept volume in `obj`. A volume that cannot be read is ignored: it is not deleted and prevents nothing."""
     try:
         return read_kept(obj)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

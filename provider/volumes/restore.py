@@ -1,7 +1,7 @@
-"""Giving a volume in quarantine to another lease: it waits for that lease's claim, by name, before the claim is made.
+"""The restore of a volume in quarantine into another lease: the volume waits for the claim of that lease, by name.
 
-Nothing is deleted for it, ever. What cannot be given is refused with the way out, and then nothing is changed at all; a
-crash between two volumes is put right by saying it again.
+A restore never deletes a volume. A restore that is not possible is refused with the remedy, and nothing is changed.
+After a crash between two volumes the same request completes the restore.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from provider.volumes.texts import amount, when
 __all__ = ["NotRestored", "RestoreRequest", "claims_of", "restore"]
 
 _LEAST_S = 86400.0
-"""How long a volume waits for its claim at least, when what was left of its time is less."""
+"""The least time for which a volume waits for its claim, when less was left of its own time."""
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 class NotRestored(ProviderError):
-    """It was not done, and why; nothing was changed."""
+    """The restore was refused; the text says why. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreRequest:
-    """`only`: names of claims or volumes, empty for all of the lease. `force_owner`: the data may go to another tenant.
-    `swap`: a claim that has another volume by now gives that one up, which then is in quarantine itself.
+    """An operator's request to give the volumes of `lease` to `into`.
+
+    `only`: names of claims or volumes, empty for all of the lease. `force_owner`: the data may go to another tenant.
+    `swap`: a claim that has another volume by now gives that volume up, which then is in quarantine itself.
     """
 
     lease: LeaseId
@@ -49,8 +51,8 @@ class RestoreRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """`volume` as it was read and is to be bound. `anew`: claim and pod are made anew; `taken`: the volume it
-    has now, to be put aside. `asked_bytes`: what the claim asks for.
+    """`volume` as it was read and is to be bound. `anew`: claim and pod are made anew. `taken`: the volume that the
+    claim has now and that goes into quarantine. `asked_bytes`: what the claim asks for.
     """
 
     kept: KeptVolume
@@ -62,7 +64,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Asks:
-    """What a claim asks for; `storage_class` empty for the cluster's default."""
+    """The request of a claim; `storage_class` empty for the cluster's default."""
 
     size_bytes: int
     storage_class: str
@@ -75,7 +77,7 @@ def claims_of(spec: LeaseSpec) -> dict[str, dict[str, Any]]:
         try:
             templates = claim_templates(service)
         except BuildError:
-            continue  # refused before anything is built: no claim is made
+            continue  # such a spec is refused before anything is built: no claim is made
         for template in templates:
             for ordinal in range(service.count):
                 found[f"{template['metadata']['name']}-{service.name}-{ordinal}"] = template["spec"]
@@ -90,11 +92,11 @@ async def restore(
     quarantine: Quarantine,
     clock: Clock,
 ) -> str:
-    """What was done, in a line. `wanted`: the claims of `wish.into` (see `claims_of`), None while its manifest is not
-    known. Raises `NotRestored` and `ClusterError`.
+    """Give the volumes away. Returns what was done, in one line. `wanted`: the claims of `request.into` (see
+    `claims_of`), None while its manifest is not known. Raises `NotRestored` and `ClusterError`.
     """
     if request.lease.provider != request.into.provider:
-        raise NotRestored(f"{request.lease} is another provider's lease: its volumes are not ours to give")
+        raise NotRestored(f"{request.lease} is another provider's lease: this provider cannot give its volumes away")
     if request.lease.owner != request.into.owner and not request.force_owner:
         raise NotRestored(
             f"{request.into} is another tenant's, and the data is {request.lease.owner}'s: --force-owner gives it away"
@@ -149,7 +151,7 @@ async def _plan(
 
 
 async def _readable(cluster: Cluster, kept: KeptVolume) -> dict[str, Any]:
-    """The volume, if it can be given away at all."""
+    """The volume, read again. Raises `NotRestored` when it cannot be given away."""
     volume = await cluster.get(PERSISTENT_VOLUME, kept.name)
     newest = read_kept(volume) if volume is not None else None
     if volume is None or newest is None:
@@ -162,8 +164,8 @@ async def _readable(cluster: Cluster, kept: KeptVolume) -> dict[str, Any]:
 
 
 async def _fits(cluster: Cluster, kept: KeptVolume, spec: Mapping[str, Any]) -> int:
-    """The bytes asked for. Class and size must be those that were rented; that a storage gave more than was asked for
-    is no difference.
+    """The bytes that the claim asks for. Class and size must be those that were rented; a storage may have given more
+    than was asked for. Raises `NotRestored`.
     """
     asks = await _asks(cluster, spec)
     sizes = {kept.size_bytes, kept.asked_bytes or kept.size_bytes}
@@ -198,7 +200,7 @@ async def _default_class(cluster: Cluster) -> str:
 async def _give(
     cluster: Cluster, request: RestoreRequest, plan: _Plan, *, quarantine: Quarantine, until: float
 ) -> None:
-    """What the claim has now is safe before anything of it is touched."""
+    """Carry out one plan. The volume that the claim has now is in quarantine before the claim is touched."""
     space, name = namespace_name(request.into), plan.kept.claim
     if plan.taken is not None:
         await quarantine.write(held(plan.taken, request.into, until=until, asked_bytes=plan.asked_bytes))
@@ -208,7 +210,9 @@ async def _give(
 
 
 async def _free_claim(cluster: Cluster, namespace: str, name: str) -> None:
-    """The claim goes when no pod uses it any more, and its StatefulSet makes both anew."""
+    """Delete the claim and its pods. The claim goes when no pod uses it any more, and its StatefulSet makes
+    both anew.
+    """
     await cluster.delete(PERSISTENT_VOLUME_CLAIM, name, namespace=namespace)
     for pod in await cluster.list(POD, namespace=namespace):
         volumes = (pod.get("spec") or {}).get("volumes") or ()

@@ -15,7 +15,7 @@ _GIB = 2**30
 
 
 def kept_text(volumes: Sequence[KeptVolume], *, problem: Callable[[KeptVolume], str]) -> str:
-    """All of one lease in a line; what stands in the way of one is said of it."""
+    """The volumes of one lease in a line, each with its problem if it has one."""
     size = sum(volume.size_bytes for volume in volumes)
     noun = "volume" if len(volumes) == 1 else "volumes"
     each = "; ".join(f"{volume.claim} {volume_state(volume, problem(volume))}" for volume in volumes)
@@ -33,7 +33,9 @@ def volume_state(volume: KeptVolume, problem: str = "") -> str:
 
 
 def volume_document(volume: KeptVolume, problem: str = "") -> dict[str, Any]:
-    """For programs; `until` null: its label cannot be read, and it is kept until an operator puts that right."""
+    """A JSON document for programs. `until` null: the label cannot be read, and the volume is kept until an operator
+    corrects it.
+    """
     return {
         "volume": volume.name,
         "lease": str(volume.lease),
@@ -52,5 +54,5 @@ def amount(size_bytes: int) -> str:
 
 def when(seconds: float) -> str:
     if math.isinf(seconds):
-        return "its label is put right"
+        return "its label is corrected"
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""The end of a lease: the proof that it ended, the brake on many removals, and the removal itself."""
+"""The end of a lease: its proof, the brake on many removals, the request to the chain, and the removal itself."""

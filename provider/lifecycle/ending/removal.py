@@ -1,6 +1,7 @@
-"""A lease that is proven to have ended leaves nothing behind (docs/architecture.md §2 rule 2, §5 order of an end).
+"""The removal of everything of a lease that is proven to have ended (docs/architecture.md §2 rule 2, §5 order of an
+end).
 
-Every step may be repeated; the Manifest goes last, because it is what a restart finds an unfinished end by.
+Every step may be repeated. The Manifest goes last: a restart finds an unfinished end by it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _KEPT_S = 600.0
 
 
 async def end(parts: Parts, lease: LeaseId, quarantine: Quarantine) -> Outcome:
-    """Do what of the end can be done now. The caller has the proof.
+    """Do the steps of the end that can be done now. The caller has the proof.
 
     Volumes to be kept are marked before the stack goes, because the namespace goes with it; a volume that cannot be
     marked keeps both.
@@ -42,7 +43,9 @@ async def end(parts: Parts, lease: LeaseId, quarantine: Quarantine) -> Outcome:
 
 
 async def only_volumes(parts: Parts, lease: LeaseId, quarantine: Quarantine, *, kept_before: bool) -> Outcome | None:
-    """What a lease has come to whose volumes are kept, or were when last looked at; None when more is left of it."""
+    """The outcome for a lease of which only kept volumes are left, or were at the last check; None when more is
+    left.
+    """
     volumes = await quarantine.of(lease)
     if not volumes and not kept_before:
         return None
@@ -54,14 +57,14 @@ async def only_volumes(parts: Parts, lease: LeaseId, quarantine: Quarantine, *, 
 
 
 def _ended(volumes: tuple[KeptVolume, ...], quarantine: Quarantine) -> Outcome:
-    """The volumes are tended to elsewhere, and every change of one that is heard of asks for another look."""
+    """The quarantine takes care of the volumes, and each change of one that a watch reports asks for another check."""
     if not volumes:
         return Outcome(Phase.CLOSED)
     return Outcome(Phase.QUARANTINED, kept_text(volumes, problem=quarantine.problem), again_in=_KEPT_S)
 
 
 async def _destroy_stack(parts: Parts, lease: LeaseId) -> str:
-    """The error, empty when there is no stack (any more)."""
+    """Destroy the stack. Returns the error, empty when there is no stack any more."""
     name = namespace_name(lease)
     if name not in await parts.engine.stacks():
         return ""
@@ -70,7 +73,7 @@ async def _destroy_stack(parts: Parts, lease: LeaseId) -> str:
 
 
 async def _remove_namespace(parts: Parts, lease: LeaseId) -> str:
-    """What is waited for, empty when the namespace answers 404.
+    """Delete the namespace. Returns what is waited for, empty when the API server answers 404.
 
     A stack whose state was lost destroys nothing, so the namespace is deleted by name. Claims of volumes are made by
     controllers and are in no stack; without them a namespace takes 15 s to go instead of 5 (toolchain.md §2).

@@ -1,4 +1,4 @@
-"""Why does a pod not run? Read from its own conditions and container states, told in one line (pure)."""
+"""The trouble of a pod that does not run, in one line, from its conditions and container states (pure)."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class PodTrouble:
 
     @property
     def broken(self) -> bool:
-        """Whether its container does not run at all, so that nothing is lost with it."""
+        """Whether its container does not run at all, so that deleting the pod loses nothing."""
         return self.kind in _BROKEN
 
     @property
     def of_the_tenant(self) -> bool:
-        """Whether it is the application's own doing: no node, no capacity, no network of ours has a part in it."""
+        """Whether the application alone is the cause: no node, no capacity and no network of the provider."""
         if self.kind is Trouble.IMAGE:
             return not any(word in self.text.lower() for word in _OF_A_NETWORK)
         return self.kind in _OF_THE_TENANT
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
-    """What keeps this pod from being ready, None for one that is (or has ended well)."""
+    """What keeps this pod from being ready; None for a pod that is ready or has ended well."""
     name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
     conditions = {item.get("type"): item for item in status.get("conditions") or ()}
     if conditions.get("Ready", {}).get("status") == "True" and not pod["metadata"].get("deletionTimestamp"):
@@ -89,7 +89,7 @@ def _of_pod(
 
 
 def _of_scheduler(message: str) -> str:
-    """Without what it says about preemption: no lease may push another out."""
+    """The scheduler's message without its part about preemption: no lease may evict another."""
     return message.partition(" preemption:")[0].strip()
 
 
@@ -124,7 +124,7 @@ def _of_end(ended: Mapping[str, Any], otherwise: Trouble, restarts: int) -> tupl
 
 
 def first(troubles: Iterable[PodTrouble], *, most: int = 3) -> str:
-    """The worst of several in one line."""
+    """The first `most` of several troubles in one line."""
     listed = list(troubles)
     more = f"; {len(listed) - most} more pods likewise" if len(listed) > most else ""
     return "; ".join(trouble.text for trouble in listed[:most]) + more

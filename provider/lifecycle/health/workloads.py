@@ -1,6 +1,6 @@
-"""Do the workloads of a lease run, and if not, why: in words for the operator and the tenant.
+"""The health of a lease's workloads: whether they run, and if not why, in a text for operator and tenant.
 
-Reading only. What is not ready right after a change is an update that waits for something; later it is degraded.
+A workload that is not ready right after a change is an update that waits for something; later it is degraded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _UNEXPLAINED = frozenset({Trouble.CREATING})
 @dataclass(frozen=True, slots=True)
 class Health:
     """`missing`: workloads of the spec that do not exist. `waiting`: a text for each service whose pods are still those
-    of an older version; `unready`: one for each other with too few ready replicas. `of_the_tenant`: all of it is the
-    applications' own doing, and we saw it. `stuck`: pods that a StatefulSet waits for in vain, see `_stuck`.
+    of an older version; `unready`: one for each other with too few ready replicas. `of_the_tenant`: the
+    applications alone are the cause, and their pods were seen. `stuck`: pods for which a StatefulSet waits in vain, see
+    `_stuck`.
     """
 
     missing: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
     if not shorts:
         return Health(missing)
     troubles = await _troubles(cluster, spec, shorts)
-    texts = [(short.rolling, _told(short, troubles[short.service.name])) for short in shorts]
+    texts = [(short.rolling, _text(short, troubles[short.service.name])) for short in shorts]
     return Health(
         missing,
         tuple(text for rolling, text in texts if rolling),
@@ -71,8 +72,8 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
 
 
 def _stuck(short: _Short, troubles: Iterable[PodTrouble]) -> list[str]:
-    """Broken pods of an older template. A StatefulSet waits until such a pod is ready before it makes it anew, which
-    never happens: a bad image would stay although the tenant has sent a good one.
+    """Broken pods of an older template. A StatefulSet replaces such a pod only when it is ready, which never happens: a
+    bad image would stay although the tenant has sent a good one.
     """
     newest = (short.workload.get("status") or {}).get("updateRevision")
     if not short.service.persistent or not newest:
@@ -81,7 +82,7 @@ def _stuck(short: _Short, troubles: Iterable[PodTrouble]) -> list[str]:
 
 
 async def _workloads(cluster: Cluster, spec: LeaseSpec) -> dict[str, dict[str, Any]]:
-    """By service name; only kinds that the spec has are asked for."""
+    """The workloads by service name; only kinds that the spec has are listed."""
     found = {}
     for persistent in sorted({service.persistent for service in spec.services}):
         kind = STATEFUL_SET if persistent else DEPLOYMENT
@@ -93,8 +94,8 @@ async def _workloads(cluster: Cluster, spec: LeaseSpec) -> dict[str, dict[str, A
 
 
 def _short(service: ServiceSpec, workload: Mapping[str, Any]) -> _Short | None:
-    """None when enough replicas are ready. While the controller has not seen the newest generation, it speaks of the
-    old one, and nothing counts as ready.
+    """The service when too few replicas are ready, else None. While the controller has not seen the newest generation,
+    its status is that of the old one, and no replica counts as ready.
     """
     status, generation = workload.get("status") or {}, int(workload["metadata"].get("generation") or 0)
     seen = int(status.get("observedGeneration") or 0) >= generation
@@ -106,7 +107,7 @@ def _short(service: ServiceSpec, workload: Mapping[str, Any]) -> _Short | None:
     return _Short(service, workload, ready, updated, rolling)
 
 
-def _told(short: _Short, troubles: Sequence[PodTrouble]) -> str:
+def _text(short: _Short, troubles: Sequence[PodTrouble]) -> str:
     count, name = short.service.count, short.service.name
     if short.rolling:
         head = f"service {name}: {short.updated} of {count} pods updated"
@@ -117,10 +118,12 @@ def _told(short: _Short, troubles: Sequence[PodTrouble]) -> str:
 
 
 def _of_workload(workload: Mapping[str, Any]) -> str:
-    """What the controller says when it cannot even make the pods: a quota, a webhook."""
+    """The controller's message when it cannot make the pods: a quota or a webhook refuses them."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
-    told = (c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True")
-    return " ".join(next(filter(None, told), "").split())[:240]
+    messages = (
+        c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"
+    )
+    return " ".join(next(filter(None, messages), "").split())[:240]
 
 
 def _of_the_tenant(troubles: Sequence[PodTrouble]) -> bool:
@@ -128,7 +131,7 @@ def _of_the_tenant(troubles: Sequence[PodTrouble]) -> bool:
 
 
 async def _troubles(cluster: Cluster, spec: LeaseSpec, shorts: Iterable[_Short]) -> Mapping[str, list[PodTrouble]]:
-    """Of each short service, by its name; what a pod itself does not say is looked for in its events."""
+    """The troubles of each short service by its name. The events of a pod explain what its status does not."""
     found: dict[str, list[PodTrouble]] = {short.service.name: [] for short in shorts}
     for pod in await cluster.list(POD, namespace=spec.namespace, labels=MANAGED):
         service = (pod["metadata"].get("labels") or {}).get(MANIFEST_SERVICE, "")
@@ -142,11 +145,11 @@ async def _troubles(cluster: Cluster, spec: LeaseSpec, shorts: Iterable[_Short])
 
 
 def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The last warning about each pod, by the pod's name."""
-    told = sorted(
+    """The last warning about each pod by the pod's name."""
+    warnings = sorted(
         (event for event in events if event.get("type") == "Warning"), key=lambda event: str(event.get("lastTimestamp"))
     )
-    named = ((event.get("involvedObject") or {}, event) for event in told)
+    named = ((event.get("involvedObject") or {}, event) for event in warnings)
     return {
         str(about.get("name")): f"{event.get('reason', '')}: {event.get('message', '')}"
         for about, event in named

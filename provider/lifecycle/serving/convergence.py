@@ -1,4 +1,5 @@
-"""A lease that the chain calls alive: bring its stack to the newest version that applies, and look at its health.
+"""The service of a lease that the chain calls alive: its stack is brought to the newest version that applies, and its
+health is checked.
 
 Nothing here deletes a lease.
 """
@@ -30,7 +31,9 @@ _TERMINATING_S = 2.0
 
 
 async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
-    """One look at a living lease, doing the one next thing. Raises what stands in the way of reading or claiming."""
+    """Do the one next step for a living lease. Raises what prevents reading or claiming: `ClusterError`,
+    `BadRecordError`, `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`.
+    """
     seen = await read_stored_lease(parts.cluster, lease, records=parts.config.records)
     if seen.manifest is None:
         return Outcome(Phase.WAITING_FOR_MANIFEST, "the tenant has not sent a manifest that was accepted")
@@ -48,21 +51,21 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
 
 
 async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> None:
-    """An operator's word: try the refused version again although nothing changed."""
+    """Try the refused version again although nothing changed, at an operator's request. Raises `ClusterError`."""
     if applied.attempt is not None and applied.attempt.error:
         again = replace(applied, attempt=replace(applied.attempt, error="", restored=False))
         await cluster.apply(applied_object(lease, again, namespace=records))
 
 
 async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> bool:
-    """An operator's word: whatever other code made is made anew, pods too. False when nothing was ever applied."""
+    """Make anew what another builder made, pods too, at an operator's request. False when nothing was ever applied."""
     if applied.spec is not None:
         await cluster.apply(applied_object(lease, replace(applied, anew=True), namespace=records))
     return applied.spec is not None
 
 
 async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> ClaimedSpec:
-    """The newest version with its claims; if nothing changed, that is found without claiming."""
+    """The newest version with its claims. When nothing changed, no claim is written."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
     if unchanged and applied.spec is not None and await _still(parts, record, applied, applied.spec):
@@ -77,12 +80,14 @@ async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> Cl
 
 
 def _unrecorded(seen: StoredLease) -> bool:
-    """Whether what runs there, if anything does, was made by nobody knows whom."""
+    """Whether something may run there without a record of who made it."""
     return seen.applied == Applied() and seen.namespace is NamespaceState.ACTIVE
 
 
 async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: LeaseSpec) -> bool:
-    """Whether the same manifest still makes the applied spec (settings may differ now) and its claims are all held."""
+    """Whether the same manifest still makes the applied spec (settings may have changed) and all its claims are
+    held.
+    """
     addresses = {leased.sharing_key: leased.address for leased in spec.leased_ips}
     try:
         made = parts.specs.make(SpecInputs(record, spec, applied.withheld, addresses))

@@ -1,7 +1,7 @@
-"""May the newest version be applied at all? Asked before the engine runs (docs/architecture.md §2, rule 5).
+"""The judgement whether the newest version may be applied, before the engine runs (docs/architecture.md §2, rule 5).
 
-First the policies (the engine asks them again, it is the last guard), then what would change: a version that would take
-a tenant's data is refused while the one before goes on running.
+First the policies (the engine asks them again as the last guard), then what would change: a version that would delete a
+tenant's data is refused while the version before goes on running.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["objection"]
 
 
 async def objection(view: LeaseView, spec: LeaseSpec) -> str:
-    """Why `spec` may not be applied over what runs, in the tenant's words; empty when it may. Raises `ClusterError`."""
+    """Why `spec` may not be applied over what runs, in terms of the tenant's manifest; empty when it may be. Raises
+    `ClusterError`.
+    """
     try:
         wanted = lease_objects(spec)
     except BuildError as error:
@@ -39,20 +41,20 @@ async def objection(view: LeaseView, spec: LeaseSpec) -> str:
 
 
 async def _present(view: LeaseView, wanted: Iterable[Object]) -> list[Object]:
-    """What the last complete version made. When no record says so, what holds volumes is read from the cluster."""
+    """The objects of the last complete version. Without a record, the StatefulSets are read from the cluster."""
     applied = view.applied
     if applied.spec is not None and not outdated(applied.spec):
         try:
             return list(lease_objects(applied.spec))
         except BuildError:
-            pass  # settings differ: it took what this one refuses
+            pass  # settings differ: they allowed what is refused now
     elif (applied.spec is None and applied.attempt is not None) or view.namespace is not NamespaceState.ACTIVE:
         return []
     return await _holding_volumes(view.parts.cluster, view.newest.spec.namespace, wanted)
 
 
 async def _holding_volumes(cluster: Cluster, namespace: str, wanted: Iterable[Object]) -> list[Object]:
-    """Live StatefulSets with their own claim templates; all else is taken to be as wanted."""
+    """Live StatefulSets with their own claim templates; everything else is taken as wanted."""
     made = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == STATEFUL_SET.kind}
     live = await cluster.list(STATEFUL_SET, namespace=namespace, labels=MANAGED)
     return [_with_claims(made.get(obj["metadata"]["name"]), obj) for obj in live]

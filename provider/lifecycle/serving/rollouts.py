@@ -1,4 +1,6 @@
-"""What another builder made and goes on running as it was: which services would be rolled, and for what (pure)."""
+"""Rollouts that wait: services that another builder made, that run as they were, and that this builder would roll
+(pure).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _DEFAULTED: Mapping[str, Any] = {
     "terminationMessagePolicy": "File",
     "timeoutSeconds": 1,
 }
-"""What an API server adds to a pod template that says nothing of it."""
+"""Defaults that an API server adds to a pod template."""
 _MIRRORED = "serviceAccount"
 """An older name of serviceAccountName, which every API server fills in."""
 
@@ -36,11 +38,11 @@ _MIRRORED = "serviceAccount"
 def pending(spec: LeaseSpec) -> tuple[str, ...]:
     """A text for each service that would be rolled, with the paths (never the values, which may be secret)."""
     plain = spec.model_copy(update={"kept": ()})
-    told = (_told(plain, service, spec.kept) for service in spec.services)
-    return tuple(text for text in told if text)
+    texts = (_rollout(plain, service, spec.kept) for service in spec.services)
+    return tuple(text for text in texts if text)
 
 
-def _told(plain: LeaseSpec, service: ServiceSpec, kept: Iterable[KeptWorkload]) -> str:
+def _rollout(plain: LeaseSpec, service: ServiceSpec, kept: Iterable[KeptWorkload]) -> str:
     fields = next((item.fields for item in kept if item.service == service.name), None)
     if fields is None:
         return ""
@@ -59,7 +61,7 @@ def _paths(wanted: Any, found: Any, name: str) -> Iterable[str]:
 
 
 def _going(wanted: Any, found: Any, path: str) -> Iterable[str]:
-    """What only the older template says. Lists of other lengths and values that differ are told already."""
+    """Paths that only the older template has. `differences` reports lists of other lengths and values that differ."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         for key, value in found.items():
             if key in wanted:
@@ -71,13 +73,13 @@ def _going(wanted: Any, found: Any, path: str) -> Iterable[str]:
 
 
 def _items_going(wanted: list[Any], found: list[Any], path: str) -> Iterable[str]:
-    ours, theirs = named(wanted), named(found)
-    if ours is not None and theirs is not None:
-        for name, item in theirs.items():
-            if name in ours:
-                yield from _going(ours[name], item, f"{path}[{name}]")
+    new, old = named(wanted), named(found)
+    if new is not None and old is not None:
+        for name, item in old.items():
+            if name in new:
+                yield from _going(new[name], item, f"{path}[{name}]")
             else:
                 yield f"{path}[{name}]"
         return
-    for index, (ours_, theirs_) in enumerate(zip(wanted, found, strict=False)):
-        yield from _going(ours_, theirs_, f"{path}[{index}]")
+    for index, (new_item, old_item) in enumerate(zip(wanted, found, strict=False)):
+        yield from _going(new_item, old_item, f"{path}[{index}]")

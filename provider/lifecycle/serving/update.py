@@ -1,8 +1,8 @@
-"""Run the engine once for a living lease, and write down before and after what the stack is then.
+"""One run of the engine for a living lease, with the record of what the stack is before and after it.
 
 A version that may not be applied, or that the cluster refuses, is given up for the last complete one until the tenant
-sends another; trouble of ours is tried again. The record is written first, so a crash anywhere leaves "not known to be
-complete", and the next look applies again.
+sends another. A failure that is the provider's fault is tried again. The record is written first, so a crash anywhere
+leaves "not known to be complete", and the next check applies again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _UNREADY_S = 15.0
 
 
 async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outcome:
-    """Make the stack `spec`. `repair` says why it must look at the cluster first: it believes in what is gone."""
+    """Make the stack `spec`. `repair`: why the engine must refresh its state from the cluster first, which it believes
+    to hold what is gone; empty for no refresh.
+    """
     if outdated(spec) and view.known:
         spec = await as_found(view.parts.cluster, spec)
     if reason := await _objection(view, spec):
         return await _refuse(view, spec, reason, untouched=view.known)
-    if recalled := await _recall(view, spec):
-        return recalled
+    if adopting := await _adopt_before(view, spec):
+        return adopting
     begun = view.applied.spec is not None or view.applied.attempt is not None
     await _begin(view, spec)
     view.parts.show(view.lease, Outcome(Phase.APPLYING, _doing(view, repair)))
@@ -45,7 +47,9 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
 
 
 async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
-    """Only a version that is new to this lease is asked about: what was applied before may always be restored."""
+    """Why `spec` may not be applied. Only a version that is new to this lease is judged: what was applied before may
+    always be restored.
+    """
     if view.applied.spec is not None and same(spec, view.applied.spec):
         return ""
     return mask(await objection(view, spec), spec)
@@ -83,23 +87,26 @@ def provider_fault(result: StackResult) -> bool:
 
 
 async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:
-    """Give this version up until the tenant sends another. `untouched`: what runs is still the one before, entirely."""
+    """Give this version up until the tenant sends another. `untouched`: what runs is still entirely the version
+    before.
+    """
     await view.write(replace(view.applied, attempt=Attempt(spec.content_hash(), reason, restored=untouched)))
     return Outcome(Phase.FAILED if view.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
 
 
-async def _recall(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
-    """Let a stack whose state is lost take over what the last complete version made: nothing else would remove it.
+async def _adopt_before(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
+    """Let a stack whose state is lost adopt what the last complete version made: nothing else would remove it. Returns
+    the outcome when that failed through the provider's fault.
 
-    The attempt says so meanwhile: a stack that exists after a kill may have taken over only a part.
+    The attempt names that version meanwhile: a stack that exists after a kill may have adopted only a part.
     """
     before, attempt = view.applied.spec, view.applied.attempt
     if before is None or same(spec, before) or view.namespace is not NamespaceState.ACTIVE:
         return None
-    recalling = Attempt(before.content_hash())
-    if attempt != recalling and spec.namespace in await view.parts.engine.stacks():
+    adopted = Attempt(before.content_hash())
+    if attempt != adopted and spec.namespace in await view.parts.engine.stacks():
         return None
-    await view.write(replace(view.applied, attempt=recalling))
+    await view.write(replace(view.applied, attempt=adopted))
     before = await as_found(view.parts.cluster, before) if outdated(before) else before
     result = view.parts.report(view.lease, await view.parts.engine.up(before))
     if not result.ok and provider_fault(result):
@@ -108,14 +115,14 @@ async def _recall(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
 
 
 async def _refresh(view: LeaseView, spec: LeaseSpec) -> StackResult | None:
-    """None when there is no stack: its state is lost, and `up` adopts what runs."""
+    """Refresh the stack. None when there is no stack: its state is lost, and `up` adopts what runs."""
     if spec.namespace not in await view.parts.engine.stacks():
         return None
     return view.parts.report(view.lease, await view.parts.engine.refresh(spec.namespace))
 
 
 async def _begin(view: LeaseView, spec: LeaseSpec) -> None:
-    """Write down that the stack is about to differ from the record. A refusal being undone stays written down."""
+    """Record that the stack is about to differ from the record. The refusal that is being undone stays recorded."""
     attempt = Attempt(view.newest.spec.content_hash(), view.refused) if view.refused else Attempt(spec.content_hash())
     if view.applied.attempt != attempt:
         await view.write(replace(view.applied, attempt=attempt))

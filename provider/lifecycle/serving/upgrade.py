@@ -1,9 +1,10 @@
-"""What runs was built by other code: a Lessor before this one, or nobody knows who when the record of it is lost.
+"""The upgrade of what another builder made: an older Lessor, or an unknown builder when the record is lost.
 
-All that replaces no pod is brought up to date at once. What would (the pod template, and fields for which a workload is
-made anew) stays as it was found until the tenant's next manifest, or until an operator says recreate. As found means
-read from the cluster: the older builder is not here to be asked. What holds volumes is never made anew, so what a
-StatefulSet cannot change stays for good, the order of its claims too: listed otherwise they are still the same volumes.
+Everything that replaces no pod is brought up to date at once. What would replace one (the pod template, and fields for
+which a workload is made anew) stays as it was found until the tenant's next manifest, or until an operator asks for
+recreate. "As found" means read from the cluster: the older builder is not available. A workload with volumes is never
+made anew, so what a StatefulSet cannot change stays for good, the order of its claims too: in another order they are
+still the same volumes.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from provider.protocols.cluster import DEPLOYMENT, STATEFUL_SET
 __all__ = ["FIXED", "as_found", "carried", "outdated"]
 
 FIXED = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates", "revisionHistoryLimit")
-"""Beside the template: a workload in which one of these changes is deleted and made again."""
+"""Fields beside the template: a workload in which one of these changes is deleted and made again."""
 _DEFAULTS = {"podManagementPolicy": "OrderedReady", "serviceName": ""}
-"""What an API server shows where nothing was said."""
+"""What an API server shows for fields that were not set."""
 _Workloads = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def outdated(spec: LeaseSpec) -> bool:
-    """Whether another builder made what runs; what this one would make of `spec` says nothing about it."""
+    """Whether another builder made what runs: then the objects that this builder makes of `spec` are not what runs."""
     return spec.builder_version != BUILDER_VERSION
 
 
@@ -43,8 +44,8 @@ async def as_found(cluster: Cluster, spec: LeaseSpec) -> LeaseSpec:
 
 
 async def carried(cluster: Cluster, newest: LeaseSpec, *, applied: LeaseSpec | None, again: bool) -> LeaseSpec:
-    """`newest` with what may not change because Lessor did. `again`: the tenant asks for nothing new (with nothing
-    `applied`: perhaps, what runs can tell), so no pod is replaced. Raises `ClusterError`.
+    """`newest` with the fields that an upgrade of Lessor may not change. `again`: the tenant asks for nothing new, so
+    no pod is replaced; with nothing `applied` this is a guess that what runs confirms. Raises `ClusterError`.
     """
     if applied is not None and not outdated(applied):
         return newest.model_copy(update={"kept": applied.kept}) if again else _never_made_anew(newest, applied)
@@ -61,10 +62,11 @@ async def carried(cluster: Cluster, newest: LeaseSpec, *, applied: LeaseSpec | N
 
 
 def _made_from(spec: LeaseSpec, live: _Workloads) -> _Workloads:
-    """What of that which runs was made from the manifest of `spec`, as far as it says so itself; nobody kept a record.
+    """The running workloads that were made from the manifest of `spec`, as far as their labels show it without a
+    record.
 
-    One workload with the manifest's version says that this manifest was applied, perhaps not to its end. One with an
-    older version beside it is either a service that did not change, or one that the update had not come to: then it
+    A workload with the manifest's version shows that this manifest was applied, perhaps not completely. A workload with
+    an older version beside it is either a service that did not change, or one that the update had not reached: then it
     runs something else, and that must not stay.
     """
     versions = {service.resource_version for service in spec.services}
@@ -86,8 +88,8 @@ def _runs(service: ServiceSpec, live: Mapping[str, Any]) -> bool:
     """Whether it runs this service's image and command: every builder has written these the same."""
     for container in live["spec"]["template"]["spec"]["containers"]:
         if container["name"] == service.name:
-            said = (container.get(part) or [] for part in ("command", "args"))
-            return [container["image"], *said] == [service.image, list(service.command), list(service.args)]
+            commands = (container.get(part) or [] for part in ("command", "args"))
+            return [container["image"], *commands] == [service.image, list(service.command), list(service.args)]
     return False
 
 
@@ -118,7 +120,9 @@ def _kept(spec: LeaseSpec, service: ServiceSpec, live: Mapping[str, Any]) -> Kep
 
 
 def _never_made_anew(newest: LeaseSpec, applied: LeaseSpec) -> LeaseSpec:
-    """What holds volumes keeps what no update can change, as the last complete version has it."""
+    """`newest` in which workloads with volumes keep the fields that no update can change, as in the last complete
+    version.
+    """
     before = {service.name: service for service in applied.services if service.persistent}
     try:
         live = {("StatefulSet", name): workload_object(applied, service) for name, service in before.items()}
@@ -135,9 +139,9 @@ def _fixed_parts(newest: LeaseSpec, live: _Workloads) -> Iterable[KeptWorkload]:
 
 
 def _fixed(spec: LeaseSpec, service: ServiceSpec, live: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the workload that runs, each of which differs from today's and would make it anew.
+    """Fields of the running workload that differ from those of this builder and for which it would be made anew.
 
-    Other volumes are no matter of how they are written down: those are the tenant's change, and refused elsewhere.
+    Other volumes are not a difference between builders: they are the tenant's change, which `objections` refuses.
     """
     try:
         wanted = workload_object(spec.model_copy(update={"kept": ()}), service)["spec"]
@@ -152,13 +156,13 @@ def _fixed(spec: LeaseSpec, service: ServiceSpec, live: Mapping[str, Any]) -> di
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """As it was sent, without what an API server adds."""
+    """The claim as it was sent, without what an API server adds."""
     return {"metadata": _labelled(claim["metadata"]), "spec": claim["spec"]}
 
 
 def _same_volumes(wanted: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> bool:
-    ours, theirs = ({claim["metadata"]["name"]: claim["spec"] for claim in claims} for claims in (wanted, found))
-    return ours.keys() == theirs.keys() and not any(True for _ in differences(ours, theirs))
+    new, old = ({claim["metadata"]["name"]: claim["spec"] for claim in claims} for claims in (wanted, found))
+    return new.keys() == old.keys() and not any(True for _ in differences(new, old))
 
 
 def _keeping(service: ServiceSpec, fields: Mapping[str, Any]) -> KeptWorkload:
@@ -166,5 +170,5 @@ def _keeping(service: ServiceSpec, fields: Mapping[str, Any]) -> KeptWorkload:
 
 
 def _labelled(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the empty time that an API server shows in a template."""
+    """`meta` without the empty time that an API server shows in a template."""
     return {key: value for key, value in meta.items() if value is not None}

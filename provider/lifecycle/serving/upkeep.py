@@ -55,7 +55,7 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
         return await update(view, spec, repair=f"{', '.join(health.missing)} missing")
     for pod in health.stuck:
         await view.parts.cluster.delete(POD, pod, namespace=spec.namespace)
-    return _told(view, health, mask("; ".join((*drift, *strays)), spec))
+    return _outcome(view, health, mask("; ".join((*drift, *strays)), spec))
 
 
 async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
@@ -76,8 +76,8 @@ async def _repair(view: LeaseView, spec: LeaseSpec, drift: tuple[str, ...]) -> O
 
 
 async def _drift(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
-    """Compared only when a watch says that something changed, and once after a start. What another builder made cannot
-    be compared with what this one would make.
+    """A text for each object that differs. Objects are compared only when a watch reports a change, and once after a
+    start. What another builder made cannot be compared with what this builder would make.
     """
     drift = view.drift
     if outdated(spec):
@@ -94,7 +94,7 @@ async def _drift(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
     return found
 
 
-def _told(view: LeaseView, health: Health, drift: str) -> Outcome:
+def _outcome(view: LeaseView, health: Health, drift: str) -> Outcome:
     left = f"not as applied: {drift}" if drift else ""
     waiting, unready = ("; ".join(texts) for texts in (health.waiting, health.unready))
     missing = f"missing: {', '.join(health.missing)}" if health.missing else ""

@@ -1,4 +1,4 @@
-"""One look at a living lease: what there is, the newest version with its claims, and what should run now."""
+"""A living lease as one check sees it: the records, the newest version with its claims, and what should run now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LeaseView", "same"]
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """`applied` is the record as it was read; writing it does not change the look."""
+    """`applied` is the record as it was read; writing the record does not change the view."""
 
     parts: Parts
     lease: LeaseId
@@ -37,7 +37,9 @@ class LeaseView:
         return attempt.error if attempt.spec_hash in {newest.content_hash(), self._before(newest)} else ""
 
     def _before(self, newest: LeaseSpec) -> str:
-        """Its hash for the builder that made what runs: what that one was refused stays refused after an upgrade."""
+        """The hash of `newest` for the builder that made what runs: a refused version stays refused after an
+        upgrade.
+        """
         spec = self.applied.spec
         version = spec.builder_version if spec is not None else newest.builder_version
         return newest.model_copy(update={"builder_version": version}).content_hash()
@@ -49,7 +51,7 @@ class LeaseView:
 
     @property
     def known(self) -> bool:
-        """Whether the stack is known to be exactly the last complete version, nothing begun since."""
+        """Whether the stack is known to be exactly the last complete version, with no attempt since."""
         attempt = self.applied.attempt
         return self.applied.spec is not None and (attempt is None or attempt.restored)
 

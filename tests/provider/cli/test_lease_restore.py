@@ -128,7 +128,7 @@ def test_volumes_are_listed_as_a_table_and_as_json(provider: Operated, lessor: C
     assert "no volume is in quarantine" in lessor("volumes").output
     provider.quarantined = [
         {"volume": "pv-1", "lease": str(ENDED), "claim": "web-data-web-0", "storage_class": "beta2",
-         "size_bytes": 2**30, "until": None, "into": None, "state": "kept until its label is put right\x1b[2J"},
+         "size_bytes": 2**30, "until": None, "into": None, "state": "kept until its label is corrected\x1b[2J"},
     ]  # fmt: skip
     text = lessor("volumes").output
     assert all(word in text for word in ("CLAIM", "web-data-web-0", "beta2", "1 GiB", "kept until"))

@@ -204,7 +204,7 @@ async def test_a_label_nobody_can_read_deletes_nothing_and_is_listed() -> None:
     async with world.tended() as clock:
         await world.later(clock, 2 * DAY)
         assert world.storage.deleted == []
-        assert "until its label is put right" in (await world.check(L)).reason
+        assert "until its label is corrected" in (await world.check(L)).reason
 
 
 async def test_a_volume_whose_class_retains_is_left_as_it_would_have_been() -> None:
