@@ -40,8 +40,8 @@ HELD_ELSEWHERE: dict[int, tuple[str, ...]] = {
         f"{STATUS}::test_a_service_status_lists_the_hostnames_of_that_service_only",
     ),
     25: (f"{STATUS}::test_ports_are_forwarded_when_a_global_port_is_not_80_as_stored", WHOLE_PATH),
-    26: (f"{STATUS}::test_a_lease_nobody_sent_a_manifest_for_is_not_found_in_three_ways",),
-    31: (EXCHANGES, f"{STATUS}::test_a_lease_nobody_sent_a_manifest_for_is_not_found_in_three_ways"),
+    26: (f"{STATUS}::test_a_lease_without_a_manifest_is_not_found_in_three_ways",),
+    31: (EXCHANGES, f"{STATUS}::test_a_lease_without_a_manifest_is_not_found_in_three_ways"),
     32: (
         "provider/kube/test_bad_servers.py::test_a_dead_port_is_named",
         "provider/lifecycle/test_troubles.py::test_our_trouble",

@@ -121,7 +121,7 @@ class Direct:
 
 @asynccontextmanager
 async def ticking(chain: SimulatedNode, *, every: float = 0.5) -> AsyncIterator[None]:
-    """Blocks by themselves."""
+    """A chain that produces blocks by itself."""
 
     async def tick() -> None:
         while True:
@@ -144,7 +144,7 @@ def sender(node: DirectNode, *, index: int = PROVIDER, journal: Journal | None =
 
 @asynccontextmanager
 async def direct(*dseqs: int, groups: int = 1, journal: Journal | None = None, **policy: Any) -> AsyncIterator[Direct]:
-    """Our provider is registered and the deployments have open orders."""
+    """A chain with the provider registered and an open order per deployment."""
     node = DirectNode(SimulatedNode(_genesis()))
     await node.chain.produce()
     us, tenant = sender(node, journal=journal, **policy), sender(node, index=TENANT)

@@ -1,4 +1,6 @@
-"""A TCP proxy before a node: it can go half open (connections stay, nothing passes), refuse, and speak TLS."""
+"""A TCP proxy before a node: it can go half open (connections stay, nothing passes), refuse connections,
+and use TLS.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def freeze(self) -> None:
-        """Half open: the other side hears neither data nor an end."""
+        """Half open: the other side receives neither data nor an end."""
         for gate in self._gates:
             gate.clear()
 
@@ -66,7 +68,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy_before(target: str, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[str, Proxy]]:
-    """Its address, and the proxy."""
+    """The address of the proxy, and the proxy."""
     proxy = Proxy(target)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, ssl=tls)
     try:

@@ -1,4 +1,4 @@
-"""Exported keys: both derivations, and files that are none."""
+"""Exported keys: both derivations, and files that are not exported keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HbP+c6JmeJy9JXe2rbbF1QtCX1gLqGcDQPBXiCtFvP7/8wTZtVOPj8vREzhZ9ElO
 =f3l4
 -----END TENDERMINT PRIVATE KEY-----
 """
-"""What the Cosmos SDK's own tests import with the passphrase 123456789."""
+"""The key that the Cosmos SDK's own tests import with the passphrase 123456789."""
 INSIDE = "2485e33678db4175dc0ecef2d6e1fc493d4a0d7f7ce83324b6ed70afe77f3485"
 SALT = bytes(range(16))
 
@@ -70,7 +70,7 @@ GOOD = argon2(AMINO, "x")
         ("x" * 10**6, "x", "must start with"),
     ],
 )
-def test_what_cannot_be_opened_is_told_without_a_secret(text: str, passphrase: str, why: str) -> None:
+def test_the_error_for_an_unreadable_key_contains_no_secret(text: str, passphrase: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as error:
         unarmored_key(text, passphrase)
     assert INSIDE not in str(error.value)

@@ -1,4 +1,4 @@
-"""What a block's own events say is handed on like what its transactions say; nothing unreadable stops the follower."""
+"""A block's own events are delivered like those of its transactions; nothing unreadable stops the follower."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ async def followed(results: dict[str, dict[str, Any]], count: int) -> list[Block
         return [await anext(blocks) for _ in range(count)]
 
 
-async def test_a_lease_that_the_block_itself_closed_is_heard_of() -> None:
-    """No transaction says so: the chain's own doing at the end of a block (field problem F1)."""
+async def test_a_lease_that_the_block_itself_closed_is_reported() -> None:
+    """No transaction closed it: the chain did at the end of a block (field problem F1)."""
     blocks = await followed({"5": {"txs_results": None, "finalize_block_events": [closed()]}}, 1)
     (event,) = blocks[0].events
     assert (event.type, events.lease_id(event)) == (events.LEASE_CLOSED, LEASE)
@@ -48,14 +48,14 @@ async def test_a_lease_that_the_block_itself_closed_is_heard_of() -> None:
     assert "mode" not in event.fields
 
 
-async def test_a_block_that_no_node_tells_readably_becomes_a_gap_and_the_next_ones_follow() -> None:
-    """Standing at it for ever would be worse: who hears of a gap reads the state."""
+async def test_a_block_that_no_node_gives_readably_becomes_a_gap_and_the_next_ones_follow() -> None:
+    """Waiting for it for ever would be worse: after a gap, subscribers read the state."""
     blocks = await followed({"6": {"txs_results": None, "finalize_block_events": [closed("{")]}}, 3)
     assert [(block.height, block.missed_from) for block in blocks] == [(5, 0), (6, 6), (7, 0)]
     assert blocks[1].events == ()
 
 
-async def test_the_simulated_chain_says_of_its_blocks_what_a_real_node_says(node: SimulatedChain) -> None:
+async def test_the_simulated_chain_reports_the_same_block_events_as_a_real_node(node: SimulatedChain) -> None:
     """Epochs and the state of burning and minting, at the first block (recordings/chain README §15)."""
     async with (
         client(node.rpc_address, poll_interval=0.01) as chain,

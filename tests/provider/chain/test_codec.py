@@ -1,4 +1,4 @@
-"""The wire's traps (chain.md §2), and events that no honest node sends."""
+"""Decimals and resource values on the wire (chain.md §2), and events that no honest node sends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_decimal_is_a_whole_number_of_its_eighteenth_place(amount: str, wire: 
 
 
 @pytest.mark.parametrize("text", ["23.0", "1e5", "٣", " 1", "--1", "-", "0x10", "1" * 101])
-def test_what_is_no_wire_decimal_is_refused(text: str) -> None:
+def test_an_invalid_wire_decimal_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="wire"):
         codec.dec_from_wire(text)
 
@@ -48,7 +48,7 @@ def test_a_resource_value_is_ascii_digits() -> None:
 
 
 @pytest.mark.parametrize("value", [b"-1", b"1.0", b"\xff", b"1" * 81, b" 1"])
-def test_a_resource_value_that_is_no_number_is_refused(value: bytes) -> None:
+def test_a_resource_value_that_is_not_a_number_is_refused(value: bytes) -> None:
     message = resources_pb.Resources(id=1, cpu=resources_pb.CPU(units=resources_pb.ResourceValue(val=value)))
     with pytest.raises(ValueError, match="whole number"):
         codec.resources_from_pb(message)
@@ -83,7 +83,7 @@ def test_a_bid_message_carries_price_deposit_and_offer() -> None:
         {"id": {"owner": "a", "dseq": "1", "gseq": True, "oseq": 1}},
     ],
 )
-def test_an_event_without_a_sensible_id_has_none(fields: dict[str, object]) -> None:
+def test_an_event_with_a_malformed_id_has_no_id(fields: dict[str, object]) -> None:
     event = Event(events.ORDER_CREATED, fields)
     assert events.order_id(event) is None
     assert events.lease_id(event) is None
@@ -138,8 +138,8 @@ def test_index_and_mode_are_not_fields() -> None:
     assert events.block_from_answer(5, text).events == (Event("akash.x", {"id": {"owner": "a"}, "empty": None}),)
 
 
-def test_an_event_of_another_module_is_not_looked_into() -> None:
-    """It may be what it likes, as long as the answer is JSON."""
+def test_an_event_of_another_module_is_not_decoded() -> None:
+    """Its attributes may have any form, as long as the answer is JSON."""
     found = [event("x", 7, kind="tx"), {"type": "transfer", "attributes": "none"}, event(kind="akash.y")]
     text = answer({"height": "5", "txs_results": [{"code": 0, "events": found}], "validator_updates": [[]]})
     assert events.block_from_answer(5, text).events == (Event("akash.y", {}),)

@@ -99,7 +99,7 @@ async def test_a_bid_becomes_a_lease_and_the_lease_ends_as_the_chain_says(node: 
 
 
 async def test_twenty_bids_at_once_share_a_few_blocks(node: SimulatedChain) -> None:
-    """Consecutive sequences in flight: nobody waits for another's block."""
+    """Transactions with consecutive sequences are pending together: none waits for the block of another."""
     dseqs = range(1, 21)
     async with client(node.rpc_address, index=PROVIDER) as us, client(node.rpc_address, index=TENANT) as tenant:
         await register(us)
@@ -110,7 +110,7 @@ async def test_twenty_bids_at_once_share_a_few_blocks(node: SimulatedChain) -> N
         assert len({result.height for result in results}) < 10
 
 
-async def test_a_refusal_in_simulation_costs_nothing_and_tells_the_chains_words(node: SimulatedChain) -> None:
+async def test_a_refusal_in_simulation_costs_nothing_and_carries_the_chains_text(node: SimulatedChain) -> None:
     async with client(node.rpc_address, index=PROVIDER) as us:
         with pytest.raises(TxRefused, match="order not found") as refusal:
             await us.broadcast([bid_on(99)])
@@ -140,7 +140,7 @@ async def test_a_sequence_that_another_used_is_repaired_once(node: SimulatedChai
                 await chain.broadcast([messages.update_provider(US, host_uri=uri, attributes=ATTRIBUTES)])
 
 
-async def test_an_account_that_does_not_exist_is_told_what_it_lacks(node: SimulatedChain) -> None:
+async def test_the_error_for_a_missing_account_names_what_it_lacks(node: SimulatedChain) -> None:
     async with client(node.rpc_address, index=400) as nobody:
         with pytest.raises(ChainError, match="does not exist; send it some uakt"):
             await nobody.broadcast([bid_on(7)])
@@ -189,7 +189,7 @@ async def test_without_a_key_nothing_can_be_signed(node: SimulatedChain) -> None
 
 
 @pytest.mark.parametrize("auditor", ["3", "", "akash1auditor", "../../etc", "é" * 200])
-async def test_what_is_no_address_has_audited_nothing(node: SimulatedChain, auditor: str) -> None:
+async def test_a_text_that_is_not_an_address_has_audited_nothing(node: SimulatedChain, auditor: str) -> None:
     async with client(node.rpc_address, index=PROVIDER) as us:
         await register(us)
         assert await us.audited_attributes(provider=US, auditor=auditor) == ()

@@ -33,7 +33,7 @@ def grant(limit: int) -> MsgGrantAllowance:
     return MsgGrantAllowance(granter=GRANTER, grantee=US, allowance=packed)
 
 
-async def test_a_granter_pays_our_fees(node: SimulatedChain) -> None:
+async def test_a_granter_pays_the_providers_fees(node: SimulatedChain) -> None:
     async with (
         client(node.rpc_address, index=GRANTER_INDEX) as granter,
         client(node.rpc_address, index=PROVIDER, fee_granter=GRANTER) as us,
@@ -46,9 +46,7 @@ async def test_a_granter_pays_our_fees(node: SimulatedChain) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 10])
-async def test_without_a_grant_that_is_large_enough_the_chain_s_words_are_told(
-    node: SimulatedChain, limit: int
-) -> None:
+async def test_the_error_for_a_missing_or_small_grant_has_the_chains_text(node: SimulatedChain, limit: int) -> None:
     async with (
         client(node.rpc_address, index=GRANTER_INDEX) as granter,
         client(node.rpc_address, index=PROVIDER, fee_granter=GRANTER) as us,

@@ -37,7 +37,7 @@ async def following(chain: CometChain, after: int) -> AsyncIterator[Block]:
             yield block
 
 
-async def test_every_block_comes_once_and_in_order_from_where_we_stopped(node: SimulatedChain) -> None:
+async def test_every_block_comes_once_and_in_order_after_the_last_known_height(node: SimulatedChain) -> None:
     await node.produce(20)
     async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:
         assert heights(await take(blocks, 25)) == list(range(6, 31))
@@ -52,7 +52,7 @@ async def test_a_websocket_that_is_cut_again_and_again_costs_no_block(node: Simu
         assert heights(seen) == list(range(2, 17))
 
 
-async def test_the_websocket_wakes_us_long_before_the_poll() -> None:
+async def test_the_websocket_delivers_a_block_long_before_the_poll() -> None:
     async with (
         SimulatedChain.start(block_seconds=None) as node,
         client(node.rpc_address, poll_interval=30) as chain,
@@ -84,7 +84,7 @@ async def test_a_node_that_cuts_connections_is_asked_until_it_answers(node: Simu
         assert heights(await waiting) == list(range(4, 9))
 
 
-async def test_pruned_heights_are_told_as_a_gap_and_the_rest_follows(node: SimulatedChain) -> None:
+async def test_pruned_heights_are_reported_as_a_gap_and_the_rest_follows(node: SimulatedChain) -> None:
     await node.produce(30)
     node.prune(20)
     async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:
@@ -115,7 +115,7 @@ async def test_a_height_whose_results_the_node_discarded_is_a_gap_of_one(node: S
     ],
     ids=lambda bad: repr(bad)[:30],
 )
-async def test_an_answer_that_is_none_is_asked_again_not_skipped(bad: object) -> None:
+async def test_an_unusable_answer_is_requested_again_not_skipped(bad: object) -> None:
     tries = 0
 
     def answer(method: str, params: dict[str, object]) -> object:
@@ -133,7 +133,7 @@ async def test_an_answer_that_is_none_is_asked_again_not_skipped(bad: object) ->
         assert heights(await take(blocks, 2)) == [5, 6]
 
 
-async def test_a_node_that_fell_back_below_our_height_gives_nothing_until_it_is_past_it() -> None:
+async def test_a_node_below_the_last_height_yields_nothing_until_it_is_past_it() -> None:
     heads = iter([status(3)] * 5 + [status(11)] * 100)
 
     def answer(method: str, params: dict[str, object]) -> object:
@@ -148,7 +148,7 @@ async def test_a_node_that_fell_back_below_our_height_gives_nothing_until_it_is_
 
 
 @pytest.mark.virtual_time
-async def test_the_pump_hands_every_block_on_and_keeps_the_height() -> None:
+async def test_the_pump_publishes_every_block_and_keeps_the_height() -> None:
     chain, bus, clock = FakeChain(), FakeBus(), VirtualClock()
     database = MemoryDatabase()
     for _ in range(2):  # the second time it goes on where the first stopped

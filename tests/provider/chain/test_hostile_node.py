@@ -1,4 +1,6 @@
-"""Nodes that lose, refuse, lie or fall silent, accounts that cannot pay: nothing is sent twice, all is told."""
+"""Nodes that lose, refuse, lie or fall silent, accounts that cannot pay: nothing is sent twice, and every fault is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ async def many_blocks(world: Direct, count: int) -> None:
 
 
 def loses(world: Direct) -> list[bytes]:
-    """From now on what the node takes is in no block; gives what it lost."""
+    """Make the node lose every transaction that it accepts; returns the lost ones."""
     lost: list[bytes] = []
 
     def take_away(method: str, answer: Any) -> Any:
@@ -73,7 +75,7 @@ def loses(world: Direct) -> list[bytes]:
     return lost
 
 
-async def test_a_node_that_takes_and_never_includes_costs_no_second_bid() -> None:
+async def test_a_node_that_accepts_and_never_includes_causes_no_second_bid() -> None:
     async with direct(1, 2, timeout_s=40, timeout_blocks=5) as world:
         lost = loses(world)
         with pytest.raises(ChainError, match=r"accepted but is in no block after 40 s.*nothing in it is sent again"):
@@ -108,7 +110,7 @@ async def test_a_node_that_lost_its_mempool_is_given_the_same_bytes_again() -> N
         assert raw in block.txs
 
 
-async def test_an_answer_that_got_lost_is_no_second_transaction() -> None:
+async def test_a_lost_answer_causes_no_second_transaction() -> None:
     async with direct(1, 2) as world, ticking(world.chain):
         failures = iter([True])
 
@@ -200,7 +202,7 @@ async def test_a_mempool_that_stays_full_means_that_nothing_was_sent() -> None:
 
 
 async def test_a_sequence_that_was_used_up_inside_the_block_means_another_try() -> None:
-    """Another sender with our key was faster, and the node that checked ours did not know of him yet."""
+    """Another sender with the same key was faster, and the node that checked the transaction did not know it yet."""
     async with direct(1, 2) as world:
         other = sender(world.node)
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
@@ -226,7 +228,7 @@ async def test_out_of_gas_in_its_block_is_tried_once_with_more() -> None:
         assert world.count("MsgCreateBid", code=11) == 2
 
 
-async def test_a_price_below_the_nodes_is_told_with_the_setting() -> None:
+async def test_the_error_for_a_price_below_the_nodes_names_the_setting() -> None:
     async with direct(1) as world:
         poor = sender(world.node, fees=priced("0.001"))
         with pytest.raises(CannotPay, match=r"asks more than AP_GAS_PRICES=0\.001uakt.*insufficient fee"):
@@ -234,7 +236,7 @@ async def test_a_price_below_the_nodes_is_told_with_the_setting() -> None:
         await poor.close()
 
 
-async def test_an_account_that_cannot_pay_is_told_its_balance_and_the_remedy() -> None:
+async def test_the_error_for_an_account_that_cannot_pay_has_its_balance_and_the_remedy() -> None:
     async with direct(1) as world, ticking(world.chain):
         expensive = sender(world.node, fees=priced("1000000000"))
         with pytest.raises(CannotPay, match=rf"account {US} has \d+uakt and cannot pay the fee; send it uakt"):
@@ -246,7 +248,7 @@ async def test_an_account_that_cannot_pay_is_told_its_balance_and_the_remedy() -
             await world.us.broadcast([bid])
 
 
-async def test_a_granter_is_named_in_the_transaction_and_a_missing_grant_is_told() -> None:
+async def test_a_granter_is_named_in_the_transaction_and_a_missing_grant_is_reported() -> None:
     async with direct(1) as world:
         granter = signing_key(BROKE).address
         granted = sender(world.node, granter=granter)
@@ -275,7 +277,7 @@ async def test_a_budget_holds_back_bids_first_closes_last_and_survives_a_restart
         await unlimited.close()
 
 
-async def test_a_budget_lets_as_many_pass_as_it_has_room_for() -> None:
+async def test_a_budget_lets_as_many_pass_as_it_can_pay() -> None:
     async with direct(*range(1, 21)) as world, ticking(world.chain):
         await world.us.broadcast([bid_on(1)])
         tight = sender(world.node, fee_budget=40_000, journal=MemoryJournal())
@@ -382,7 +384,7 @@ async def test_garbage_about_a_block_proves_nothing(found: Any) -> None:
         assert isinstance(await world.us.broadcast([bid_on(1)]), TxResult)
 
 
-async def test_a_lease_of_ours_ends_with_its_reason_and_reclaims() -> None:
+async def test_the_provider_ends_a_lease_with_a_reason_and_reclaims_one() -> None:
     lease = LeaseId(bid_id(1).owner, 1, 1, 1, US)
     assert messages.start_reclaim(lease).id.provider == US
     async with direct(1) as world, ticking(world.chain):

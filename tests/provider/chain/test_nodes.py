@@ -1,4 +1,4 @@
-"""Several addresses: the follower goes on at the next block whatever one of them does, and never back."""
+"""Several addresses: whatever one node does, the follower continues at the next block and never goes back."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_whatever_is_wrong_with_one_node_the_next_block_comes_from_another
     assert [(block.height, block.missed_from) for block in found] == [(height, 0) for height in range(1001, 1006)]
 
 
-async def test_a_node_that_nobody_listens_at_costs_no_second() -> None:
+async def test_an_address_without_a_listener_costs_less_than_a_second() -> None:
     async with scripted_node(good()) as well, client(f"{unused_address()},{well}", rpc_timeout=5) as chain:
         async with asyncio.timeout(1):
             assert (await chain.head()).height == 1010
@@ -120,7 +120,7 @@ async def test_a_node_that_nobody_listens_at_costs_no_second() -> None:
     assert (second.used, second.height, second.problem) == (True, 1010, "")
 
 
-async def test_a_node_that_dies_while_it_is_followed_is_left_at_the_same_height() -> None:
+async def test_a_node_that_dies_while_it_is_followed_is_replaced_at_the_same_height() -> None:
     heads = {"one": 1005, "two": 1005}
 
     def one(method: str, params: dict[str, Any]) -> Any:
@@ -143,8 +143,8 @@ async def test_a_node_that_dies_while_it_is_followed_is_left_at_the_same_height(
     assert [block.height for block in before + after] == list(range(1001, 1009))
 
 
-async def test_a_node_that_stands_still_is_left_for_one_that_goes_on() -> None:
-    """Silence is no error: only another node can tell that the chain goes on."""
+async def test_a_node_that_stands_still_is_replaced_by_one_that_goes_on() -> None:
+    """Silence is not an error: only another node shows that the chain goes on."""
     async with (
         scripted_node(good(1005)) as still,
         scripted_node(good(1009)) as well,
@@ -156,7 +156,7 @@ async def test_a_node_that_stands_still_is_left_for_one_that_goes_on() -> None:
         assert chain.address == well
 
 
-async def test_when_all_are_behind_nothing_is_told_until_one_has_passed_our_height() -> None:
+async def test_while_all_nodes_are_behind_no_block_comes_until_one_passes_the_last_height() -> None:
     heights = iter([990] * 6 + [1003] * 1000)
     async with (
         scripted_node(lambda m, p: good(next(heights) if m == "status" else 1003)(m, p)) as one,
@@ -167,8 +167,8 @@ async def test_when_all_are_behind_nothing_is_told_until_one_has_passed_our_heig
         assert [block.height for block in await take(blocks, 3)] == [1001, 1002, 1003]
 
 
-async def test_an_answer_of_a_node_far_behind_is_no_answer() -> None:
-    """After a failover, or behind a balancer: "no such order" of yesterday is not "no such order"."""
+async def test_an_answer_of_a_node_far_behind_is_refused() -> None:
+    """After a failover, or behind a load balancer, "no such order" in an old state proves nothing."""
     async with scripted_node(good(1010)) as well, client(well, poll_interval=0.02) as chain:
         async with following(chain, 1000) as blocks:
             await take(blocks, 10)
@@ -178,7 +178,7 @@ async def test_an_answer_of_a_node_far_behind_is_no_answer() -> None:
             await chain.open_orders()
 
 
-async def test_when_every_node_serves_another_chain_it_is_said_so_at_once() -> None:
+async def test_an_error_comes_at_once_when_every_node_serves_another_chain() -> None:
     async with (
         scripted_node(good(network="a")) as one,
         scripted_node(good(network="b")) as two,
@@ -190,7 +190,7 @@ async def test_when_every_node_serves_another_chain_it_is_said_so_at_once() -> N
             await chain.lease(order(7).bid_by("akash1p"))
 
 
-async def test_a_node_of_another_chain_is_no_reason_to_stop_while_ours_is_only_away() -> None:
+async def test_a_node_of_another_chain_does_not_stop_the_provider_while_the_right_one_is_unreachable() -> None:
     async with (
         scripted_node(good(network="other")) as wrong,
         client(f"{wrong},{unused_address()}", chain_id="local") as chain,
@@ -201,7 +201,7 @@ async def test_a_node_of_another_chain_is_no_reason_to_stop_while_ours_is_only_a
 
 
 async def test_a_lease_and_the_proof_of_where_it_was_read_come_from_one_node() -> None:
-    """The first node's status with the second node's answer would be the proof of nobody."""
+    """The status of one node with the answer of another would prove nothing."""
     asked: list[str] = []
 
     def one(method: str, params: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What a real node said is read as it was meant (recordings/chain)."""
+"""The recorded answers of a real node are read correctly (recordings/chain)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def entries(recorded: Recorded, path: str) -> list[dict[str, Any]]:
     return [entry for entry in recorded("queries.jsonl") if entry["path"] == path and "request" in entry]
 
 
-def test_every_recorded_order_and_its_group_survives_the_way_through_our_data(recorded: Recorded) -> None:
+def test_every_recorded_order_and_its_group_survives_the_conversion(recorded: Recorded) -> None:
     seen = 0
     for entry in entries(recorded, "/akash.market.v1beta5.Query/Orders"):
         if entry.get("code"):
@@ -107,7 +107,7 @@ async def test_a_recorded_unknown_provider_is_none(recorded: Recorded) -> None:
     assert any(record is not None and record.host_uri.startswith("https://") for record in seen)
 
 
-async def test_who_has_bid_on_a_recorded_order_is_told_of_that_order_alone(recorded: Recorded) -> None:
+async def test_the_bidders_of_a_recorded_order_are_those_of_that_order_alone(recorded: Recorded) -> None:
     """Its chain takes three bids an order, and one more."""
     most, seen = 0, set()
     for entry in entries(recorded, "/akash.market.v1beta5.Query/Bids"):

@@ -55,7 +55,7 @@ async def test_a_node_that_never_answers_is_given_up_in_time() -> None:
         await writer.wait_closed()
 
 
-async def test_a_failure_that_passes_is_not_seen() -> None:
+async def test_a_transient_failure_is_retried_without_an_error() -> None:
     calls = 0
 
     def answer(method: str, params: dict[str, object]) -> object:
@@ -68,7 +68,7 @@ async def test_a_failure_that_passes_is_not_seen() -> None:
     assert calls == 3
 
 
-async def test_what_the_node_refuses_is_not_asked_again() -> None:
+async def test_a_refusal_is_not_retried() -> None:
     calls = 0
 
     def answer(method: str, params: dict[str, object]) -> object:
@@ -113,7 +113,7 @@ async def test_a_status_without_its_parts_is_an_error(broken: dict[str, object])
             await chain.head()
 
 
-async def test_a_list_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_list_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     from akash.market.v1beta5 import query_pb2
     from cosmos.base.query.v1beta1 import pagination_pb2
 

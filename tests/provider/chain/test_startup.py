@@ -1,4 +1,4 @@
-"""A node that is away at the start delays bids, and nothing else, once our chain is known (field problem F9)."""
+"""A node that is unreachable at the start delays bids and nothing else, once the chain is known (field problem F9)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOCK = SystemClock()
 
 
 class Slept(SystemClock):
-    """The system's clock, and the seconds of each sleep that was asked for."""
+    """The system's clock, with the seconds of every requested sleep."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -38,7 +38,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.close()
 
 
-async def test_a_first_start_waits_for_the_node_and_takes_its_word(database: Database) -> None:
+async def test_a_first_start_waits_for_the_node_and_takes_over_its_chain_id(database: Database) -> None:
     answers = iter([good(catching_up=True)] * 2 + [good()] * 9)
 
     def answer(method: str, params: dict[str, Any]) -> Any:
@@ -50,7 +50,7 @@ async def test_a_first_start_waits_for_the_node_and_takes_its_word(database: Dat
 
 
 @pytest.mark.parametrize("known_by", ["the last run", "the setting"])
-async def test_where_expected_chain_is_known_a_dead_node_is_not_waited_for(database: Database, known_by: str) -> None:
+async def test_a_start_with_a_known_chain_does_not_wait_for_a_dead_node(database: Database, known_by: str) -> None:
     await save_cursor(database, "old", height=9, now=1.0)
     await save_cursor(database, "local", height=7, now=2.0)
     setting = "local" if known_by == "the setting" else ""
@@ -60,7 +60,7 @@ async def test_where_expected_chain_is_known_a_dead_node_is_not_waited_for(datab
         assert sum(clock.slept) < 1
 
 
-async def test_a_node_that_comes_back_with_another_chain_is_not_taken_for_ours(database: Database) -> None:
+async def test_a_node_that_comes_back_with_another_chain_is_refused(database: Database) -> None:
     await save_cursor(database, "local", height=7, now=2.0)
     heads = [good(catching_up=True), good(network="other")]
 
@@ -81,7 +81,7 @@ async def test_a_node_of_another_chain_than_that_of_the_last_run_stops_the_start
             await expected_chain(chain, database, clock=CLOCK)
 
 
-async def test_a_hanging_node_is_given_a_few_seconds_at_the_start(
+async def test_a_hanging_node_delays_the_start_by_a_few_seconds_only(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("provider.daemon.startup._NODE_S", 0.3)

@@ -1,4 +1,6 @@
-"""Nodes behind a proxy that wants a client certificate: an own CA, an own certificate, renewed without a restart."""
+"""Nodes behind a proxy that demands a client certificate: the operator's CA and certificate, renewed
+without a restart.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class Identity:
 
 
 def identity(name: str, *, by: Identity | None = None) -> Identity:
-    """Signed `by`, or an own authority; good for 127.0.0.1."""
+    """A certificate for 127.0.0.1, signed `by` an authority, else an authority itself."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -62,7 +64,7 @@ SERVER, OURS = identity("node", by=AUTHORITY), identity("provider", by=AUTHORITY
 
 @pytest.fixture
 async def behind_mtls(tmp_path: Path) -> AsyncIterator[str]:
-    """A node behind a proxy that lets in only whom the authority signed."""
+    """A node behind a proxy that accepts only certificates of the authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*SERVER.write(tmp_path, "server"))
     context.load_verify_locations(AUTHORITY.write(tmp_path, "authority")[0])
@@ -79,7 +81,9 @@ def files(folder: Path, ours: Identity = OURS, ca: Identity = AUTHORITY) -> dict
     return {"node_ca_file": ca.write(folder, "ca")[0], "node_cert_file": certificate, "node_key_file": key}
 
 
-async def test_queries_and_blocks_come_through_a_proxy_that_asks_who_we_are(behind_mtls: str, tmp_path: Path) -> None:
+async def test_queries_and_blocks_come_through_a_proxy_that_demands_a_client_certificate(
+    behind_mtls: str, tmp_path: Path
+) -> None:
     async with client(behind_mtls, poll_interval=30, **files(tmp_path)) as chain:
         head = await chain.head()
         assert await chain.open_orders() == []
@@ -91,7 +95,7 @@ async def test_queries_and_blocks_come_through_a_proxy_that_asks_who_we_are(behi
 @pytest.mark.parametrize(
     ("ours", "ca"), [(STRANGER, AUTHORITY), (OURS, STRANGER)], ids=["not let in", "not who we trust"]
 )
-async def test_who_is_not_known_gets_nothing_and_the_error_says_where(
+async def test_an_unknown_client_gets_nothing_and_the_error_names_the_address(
     behind_mtls: str, tmp_path: Path, ours: Identity, ca: Identity
 ) -> None:
     async with client(behind_mtls, rpc_timeout=2, **files(tmp_path, ours, ca)) as chain:
@@ -111,7 +115,7 @@ async def test_a_renewed_certificate_is_used_without_a_restart_and_a_broken_one_
         assert await chain.open_orders() == []
 
 
-def test_the_context_is_made_anew_only_when_a_file_changed(tmp_path: Path) -> None:
+def test_the_context_is_rebuilt_only_when_a_file_changed(tmp_path: Path) -> None:
     certificate, key = OURS.write(tmp_path, "ours")
     tls = ClientTls(TlsFiles(certificate=certificate, key=key))
     first = tls.context()
@@ -171,7 +175,7 @@ def test_nodes_are_a_list_without_repetition(node: str, more: str | None, expect
 
 
 @pytest.mark.parametrize("node", ["http://a,b", "http://u:secret@a", "http://a,http://u:secret@b", "ftp://a", ""])
-def test_an_address_that_is_none_is_refused_and_a_password_in_it_not_repeated(node: str) -> None:
+def test_an_invalid_address_is_refused_and_a_password_in_it_is_not_repeated(node: str) -> None:
     with pytest.raises(SettingsError, match="AP_NODE") as error:
         load_settings(node=node)
     assert "secret" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Wishes become transactions: shared, split, merged, ranked, one settlement a deployment at a time."""
+"""Intents become transactions: shared, split, merged, ranked, one settlement per deployment at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_twenty_bids_at_once_are_all_in_the_next_block_and_share_their_fee
 
 
 @pytest.mark.parametrize(("mode", "transactions"), [({"batch": 1}, 20), ({"batch": 7}, 3), ({}, 1)])
-async def test_what_is_not_shared_flies_side_by_side_with_consecutive_sequences(
+async def test_unshared_transactions_are_pending_together_with_consecutive_sequences(
     mode: dict[str, int], transactions: int
 ) -> None:
     async with direct(*TWENTY, **mode) as world:
@@ -81,7 +81,7 @@ async def test_a_panic_that_names_no_message_is_found_by_halving() -> None:
         assert sum(isinstance(one, TxResult) for one in found) == 18
 
 
-async def test_one_wish_wished_by_many_is_sent_once_also_at_another_price() -> None:
+async def test_an_intent_of_many_callers_is_sent_once_also_at_another_price() -> None:
     async with direct(1) as world, ticking(world.chain):
         found = await outcomes(world.us, [bid_on(1), bid_on(1), bid_on(1, "49"), bid_on(1)])
         assert len({(one.hash, one.height) for one in found}) == 1
@@ -90,14 +90,14 @@ async def test_one_wish_wished_by_many_is_sent_once_also_at_another_price() -> N
             await world.us.broadcast([bid_on(1)])
 
 
-async def test_updates_that_differ_are_two_wishes() -> None:
+async def test_updates_that_differ_are_two_intents() -> None:
     async with direct() as world, ticking(world.chain):
         update = [messages.update_provider(US, host_uri=f"https://p{n}:8443", attributes=ATTRIBUTES) for n in (1, 2)]
         await outcomes(world.us, update)
         assert world.count("MsgUpdateProvider") == 2
 
 
-async def test_a_wish_that_many_repeat_as_soon_as_they_hear_of_it_is_one_again() -> None:
+async def test_an_intent_that_many_callers_repeat_at_once_after_its_outcome_is_one_again() -> None:
     async with direct() as world, ticking(world.chain):
         update = messages.update_provider(US, host_uri="https://p:8443", attributes=ATTRIBUTES)
 
@@ -109,8 +109,8 @@ async def test_a_wish_that_many_repeat_as_soon_as_they_hear_of_it_is_one_again()
         assert world.count("MsgUpdateProvider") == 2
 
 
-async def test_a_message_that_fails_in_its_block_takes_only_its_owner_with_it() -> None:
-    """The order is closed between simulation and block: a race that no look beforehand can win."""
+async def test_a_message_that_fails_in_its_block_fails_only_its_own_intent() -> None:
+    """The order is closed between simulation and block: a race that no check beforehand can win."""
     async with direct(*range(1, 6)) as world:
         closing = asyncio.create_task(world.tenant.broadcast([tenant_messages.close_deployment(bid_id(3).deployment)]))
         while not world.chain.pending:
@@ -129,7 +129,7 @@ async def test_a_message_that_fails_in_its_block_takes_only_its_owner_with_it() 
 
 
 async def test_nothing_settles_one_deployment_twice_in_a_block() -> None:
-    """Two of a deployment's groups and three deployments: withdrawals and closes, all wished at once."""
+    """Two groups of one deployment and three deployments: withdrawals and closes, all requested at once."""
     async with direct(1, 2, 3, groups=2) as world, ticking(world.chain):
         places = [(dseq, gseq) for dseq in (1, 2, 3) for gseq in (1, 2)]
         await outcomes(world.us, [bid_on(dseq, gseq=gseq) for dseq, gseq in places])
@@ -139,7 +139,7 @@ async def test_nothing_settles_one_deployment_twice_in_a_block() -> None:
         wishes = [messages.withdraw_lease(bid_id(dseq, gseq)) for dseq, gseq in places]
         found = await outcomes(world.us, [*wishes, *(close_on(dseq, gseq=gseq) for dseq, gseq in places)])
         paid_out = [one for one in found[:6] if "payment closed" in str(one)]
-        """A close goes first and pays out, so that a withdrawal after it has nothing to do."""
+        """A close goes first and pays out, so that a later withdrawal has nothing to do."""
         assert [one for one in found if isinstance(one, Exception)] == paid_out
         for transactions in world.blocks().values():
             settled = Counter(
@@ -153,7 +153,7 @@ async def test_nothing_settles_one_deployment_twice_in_a_block() -> None:
 
 
 @pytest.mark.parametrize("pair", [[close_on(1), messages.withdraw_lease(bid_id(1))], [close_on(1), close_on(1)], []])
-async def test_a_transaction_that_must_not_be_is_refused_before_anything_is_asked(pair: list[Any]) -> None:
+async def test_a_forbidden_transaction_is_refused_before_any_request(pair: list[Any]) -> None:
     async with direct() as world:
         world.node.asked.clear()
         with pytest.raises(NotSent, match=r"settle one deployment twice|nothing to send"):
@@ -161,7 +161,7 @@ async def test_a_transaction_that_must_not_be_is_refused_before_anything_is_aske
         assert world.node.asked == []
 
 
-async def test_a_lease_that_costs_goes_before_bids_that_wait() -> None:
+async def test_closing_a_lease_goes_before_queued_bids() -> None:
     async with direct(*range(1, 8), batch=1, max_pending=1) as world:
         async with ticking(world.chain):
             await world.us.broadcast([bid_on(1)])
@@ -172,7 +172,7 @@ async def test_a_lease_that_costs_goes_before_bids_that_wait() -> None:
         assert sum(one.height < found[-1].height for one in found[:-1]) <= 1
 
 
-async def test_a_wish_that_nobody_waits_for_any_more_is_not_sent() -> None:
+async def test_an_intent_without_waiting_callers_is_not_sent() -> None:
     async with direct(1, 2, max_pending=1) as world:
         first = asyncio.create_task(world.us.broadcast([bid_on(1)]))
         while not world.chain.pending:
@@ -186,7 +186,7 @@ async def test_a_wish_that_nobody_waits_for_any_more_is_not_sent() -> None:
         assert world.count("MsgCreateBid") == 1
 
 
-async def test_two_daemons_with_one_key_both_get_through_and_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_two_daemons_with_one_key_both_succeed_and_log_it(capsys: pytest.CaptureFixture[str]) -> None:
     async with direct(*range(1, 11)) as world, ticking(world.chain):
         other = sender(world.node)
         try:
@@ -206,7 +206,7 @@ async def test_two_daemons_with_one_key_both_get_through_and_are_told(capsys: py
         assert "run one provider per key" in told
 
 
-async def test_without_its_account_nothing_is_sent_and_the_remedy_is_told() -> None:
+async def test_without_its_account_nothing_is_sent_and_the_error_has_the_remedy() -> None:
     async with direct() as world:
         nobody = sender(world.node, index=400)
         try:

@@ -1,4 +1,4 @@
-"""The queue before a transaction, the day's budget, and what the settings make of both: laws and a table."""
+"""The queue of intents, the fee budget of a day, and the settings for both: laws and a table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_batch_is_of_one_kind_settles_each_deployment_once_and_none_that_is_be
     st.integers(1, 10**12),
     st.sampled_from(Rank),
 )
-def test_what_is_left_never_lets_a_rank_above_its_share_and_grows_as_fees_grow_old(
+def test_the_allowance_never_exceeds_a_ranks_share_and_grows_as_fees_grow_old(
     paid: list[tuple[float, int]], budget: int, rank: Rank
 ) -> None:
     paid.sort()
@@ -68,7 +68,7 @@ def test_what_is_left_never_lets_a_rank_above_its_share_and_grows_as_fees_grow_o
 @pytest.mark.parametrize(
     ("mode", "batch", "in_flight"), [("", 40, 64), ("batch", 40, 64), ("sequences", 1, 64), ("single", 1, 1)]
 )
-def test_the_mode_says_what_shares_and_what_flies(
+def test_the_mode_decides_what_is_shared_and_what_is_pending_together(
     mode: str, batch: int, in_flight: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("TX_MODE", mode), ("FEE_BUDGET", "5000000"), ("TX_TIMEOUT_BLOCKS", "9")):

@@ -1,4 +1,6 @@
-"""The websocket wakes; when it lies, hangs, breaks or falls silent, blocks come by asking, and it is made anew."""
+"""The websocket announces blocks; when it lies, hangs, breaks or falls silent, blocks come by polling, and it is
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,7 @@ def writes(raw: bytes, *, then_cut: bool = False) -> Speak:
         "reserved bits", "a frame of exabytes", "no websocket at all",
     ],
 )  # fmt: skip
-async def test_whatever_the_websocket_says_blocks_come_once_and_in_order(speak: Speak) -> None:
+async def test_whatever_the_websocket_sends_blocks_come_once_and_in_order(speak: Speak) -> None:
     async with (
         talking(speak) as (address, node),
         client(address, poll_interval=0.02) as chain,
@@ -133,7 +135,7 @@ async def test_whatever_the_websocket_says_blocks_come_once_and_in_order(speak: 
 
 
 async def test_a_header_that_comes_too_early_skips_nothing_and_makes_no_gap() -> None:
-    """The node announces a block that it cannot give yet: asked for at once, refused, and asked for again."""
+    """The node announces a block that it does not have yet: the request is refused and repeated."""
     async with (
         talking(sends(json.dumps(frame(1001)))) as (address, node),
         client(address, poll_interval=0.5) as chain,
@@ -149,8 +151,8 @@ async def test_a_header_that_comes_too_early_skips_nothing_and_makes_no_gap() ->
     assert [(block.height, block.missed_from) for block in found] == [(1000, 0), (1001, 0), (1002, 0)]
 
 
-async def test_a_socket_that_owes_three_blocks_is_made_anew() -> None:
-    """It answers pings, and says nothing: a subscription that the node forgot."""
+async def test_a_socket_that_missed_three_blocks_is_replaced() -> None:
+    """The node answers pings and announces nothing: it forgot the subscription."""
     async with (
         talking(silence) as (address, node),
         client(address, poll_interval=0.05) as chain,
@@ -165,8 +167,8 @@ async def test_a_socket_that_owes_three_blocks_is_made_anew() -> None:
                 await asyncio.sleep(0.1)
 
 
-async def test_a_half_open_socket_is_found_and_no_block_is_late_by_more_than_the_poll() -> None:
-    """Connections of before hang for ever, new ones work: what a firewall that forgot its table does."""
+async def test_a_half_open_socket_is_detected_and_no_block_is_late_by_more_than_the_poll() -> None:
+    """Old connections hang for ever, new ones work, as behind a firewall that lost its table."""
     async with (
         SimulatedChain.start(block_seconds=0.25) as node,
         proxy_before(node.rpc_address) as (address, proxy),
@@ -183,8 +185,8 @@ async def test_a_half_open_socket_is_found_and_no_block_is_late_by_more_than_the
     assert before + after == list(range(before[0], before[0] + 11))
 
 
-async def test_a_node_that_is_half_open_altogether_is_left_for_another() -> None:
-    """Three blocks, but no less than two seconds: then the other node is asked."""
+async def test_a_node_with_only_half_open_connections_is_replaced_by_another() -> None:
+    """After the time of three blocks, but no less than two seconds, the other node is used."""
     async with (
         SimulatedChain.start(block_seconds=0.25) as node,
         proxy_before(node.rpc_address) as (hanging, proxy),
@@ -224,7 +226,7 @@ def test_every_recorded_frame_is_read_and_headers_are_what_the_node_announced(re
     assert errors >= 2
 
 
-def test_recorded_times_teach_the_pace(recorded: Any) -> None:
+def test_the_pace_is_learned_from_recorded_times(recorded: Any) -> None:
     pace = Pace()
     for row in recorded("websocket.jsonl"):
         if row["dir"] == "recv" and "error" not in row["frame"]:

@@ -1,4 +1,4 @@
-"""Many missed blocks are asked for several at once and still come once each, in order, with their gaps named."""
+"""Many missed blocks are requested several at once and still come once each, in order, with their gaps named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST = 40
 
 
 def results(height: int) -> dict[str, Any]:
-    """A block that says in an event which one it is."""
+    """A block with its height in an event."""
     attribute = {"key": "height", "value": json.dumps(height)}
     return {"height": str(height), "finalize_block_events": [{"type": "akash.x", "attributes": [attribute]}]}
 
@@ -29,7 +29,7 @@ def refusal(text: str) -> web.Response:
 
 
 async def followed(*answers: Answer, until: int = LAST) -> list[Block]:
-    """Blocks from height 2 on, of nodes that answer so."""
+    """Blocks from height 2 on, of nodes with these answers."""
     found: list[Block] = []
     async with asyncio.timeout(60), scripted_node(answers[0]) as first, scripted_node(answers[-1]) as second:
         addresses = ",".join((first, second)[: len(answers)])
@@ -57,7 +57,7 @@ def own(blocks: list[Block]) -> bool:
     return all([event.fields["height"] for event in block.events] == [block.height] for block in blocks)
 
 
-async def test_answers_that_come_in_any_order_are_handed_on_by_height() -> None:
+async def test_answers_in_any_order_are_delivered_by_height() -> None:
     running, most, asked = 0, 0, Counter[int]()
 
     async def late(height: int) -> dict[str, Any]:
@@ -92,8 +92,8 @@ async def test_a_height_missing_amid_others_is_a_gap_of_one_and_none_after_it_is
     assert own([block for block in blocks if block.height != 20])
 
 
-async def test_a_node_that_prunes_while_we_catch_up_leaves_one_gap_with_both_ends_named() -> None:
-    """The answers to the heights asked for beside it are not taken for blocks of their own."""
+async def test_a_node_that_prunes_during_the_catch_up_leaves_one_gap_with_both_ends_named() -> None:
+    """The answers to other heights that were requested at the same time do not become blocks."""
     lowest = 1
 
     def answer(method: str, params: dict[str, Any]) -> Any:
@@ -129,8 +129,8 @@ async def test_a_node_that_fails_amid_many_blocks_hands_over_to_the_next_without
     assert own(blocks)
 
 
-async def test_an_answer_that_belongs_to_another_height_is_asked_for_again() -> None:
-    """A cache before the node mixes them up: nothing is taken for what it is not, nothing is left out."""
+async def test_an_answer_for_another_height_is_requested_again() -> None:
+    """A cache before the node mixes up answers: no block gets the events of another height, and none is left out."""
     mixed = {20: 21, 21: 20}
 
     def answer(method: str, params: dict[str, Any]) -> Any:

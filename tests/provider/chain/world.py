@@ -1,4 +1,4 @@
-"""Clients of a simulated chain, a tenant's messages, and a node of a few lines that lies."""
+"""Clients of a simulated chain, a tenant's messages, and a small node with scripted answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where this gateway answers otherwise than the recorded Go provider, and why. Rows for docs/differences.md."""
+"""Differences between this gateway's answers and the recorded Go provider's, with reasons. Rows for
+docs/differences.md.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ __all__ = ["DIFFERENCES", "NOT_REPLAYED", "Difference"]
 
 @dataclass(frozen=True)
 class Difference:
-    """`names`: records of `file` it covers. `status` is ours; `body` is ours where it differs."""
+    """`names`: records of `file` it covers. `status` is this gateway's, and so is `body` where it differs."""
 
     file: str
     names: tuple[str, ...]
@@ -83,4 +85,4 @@ NOT_REPLAYED = {
     ),
     "order of storage classes in /status": "Sorted by name; Go's order changes from call to call.",
 }
-"""What no record can be compared for, with the reason."""
+"""Records that cannot be compared, with the reason."""

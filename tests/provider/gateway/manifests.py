@@ -47,7 +47,7 @@ def lease(dseq: int = DSEQ, gseq: int = 1, oseq: int = 1, owner: str = TENANT.ad
 def rent(
     world: World, data: bytes, *leases: LeaseId, state: LeaseState = LeaseState.ACTIVE, hash_: bytes = b""
 ) -> None:
-    """Put a deployment for `data` on chain, leased by us."""
+    """Put a deployment for `data` on chain, leased by the provider."""
     world.chain.public_keys[TENANT.address] = TENANT.public
     found = deployment(data)
     rented(world.chain, replace(found, hash=hash_ or found.hash), *leases, state=state)

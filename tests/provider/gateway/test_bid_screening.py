@@ -87,7 +87,7 @@ def request(spec: GroupSpec, **more: object):
     return service_pb2.BidScreeningRequest(group_spec=codec.group_to_pb(spec), **more)
 
 
-async def test_who_asks_is_told_the_price_and_nothing_is_promised(world: World, stub) -> None:
+async def test_screening_answers_with_the_price_and_reserves_nothing(world: World, stub) -> None:
     free = world.ledger.free(world.inventory)
     told = await stub.BidScreening(request(make_spec(count=2)))
     assert told.passed
@@ -98,7 +98,7 @@ async def test_who_asks_is_told_the_price_and_nothing_is_promised(world: World, 
     assert await world.decisions() == []
 
 
-async def test_who_asks_is_told_every_reason_and_no_name_of_a_node(stub) -> None:
+async def test_screening_answers_with_every_reason_and_names_no_node(stub) -> None:
     told = await stub.BidScreening(request(make_spec(gpus=("vendor/nvidia/model/a100/ram/40Gi",), price="1")))
     assert not told.passed
     assert list(told.reasons) == [
@@ -115,7 +115,7 @@ async def test_who_asks_is_told_every_reason_and_no_name_of_a_node(stub) -> None
         (request(make_spec(), hostnames=["a.com"] * 101), grpc.StatusCode.INVALID_ARGUMENT),
     ],
 )
-async def test_what_is_no_question_is_refused(stub, bad, code) -> None:
+async def test_an_invalid_screening_request_is_refused(stub, bad, code) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stub.BidScreening(bad)
     assert caught.value.code() is code
@@ -133,20 +133,20 @@ async def test_garbage_and_an_invalid_group_are_answered_and_the_next_one_is_ser
     assert (await stub.BidScreening(request(make_spec()))).passed
 
 
-async def test_other_methods_are_unimplemented_as_told(stub) -> None:
+async def test_other_methods_are_unimplemented(stub) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stub.GetStatus({})
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 class Context:
-    """As grpc's, as far as it is used: `abort` raises."""
+    """The part of grpc's context that is used: `abort` raises."""
 
     async def abort(self, code: grpc.StatusCode, words: str) -> None:
         raise RuntimeError(f"{code.name} {words}")
 
 
-async def test_many_questions_at_once_and_a_dead_chain_are_told_without_a_word_of_ours() -> None:
+async def test_too_many_requests_and_a_dead_chain_are_reported_without_internal_details() -> None:
     gate = asyncio.Event()
 
     async def slow(spec: GroupSpec):
@@ -191,7 +191,7 @@ def screening_names(cluster: FakeCluster, screen) -> BidScreening:
         (("x" * 10_000,), ('invalid hostname "' + "x" * 382,)),
     ],
 )
-async def test_hostnames_that_a_manifest_could_not_have_are_refused_beforehand(
+async def test_hostnames_that_a_manifest_could_not_use_are_refused_in_the_screening(
     world: World, hostnames, reasons
 ) -> None:
     cluster, screening = FakeCluster(), Screening(world.market)
@@ -208,7 +208,7 @@ async def test_hostnames_that_a_manifest_could_not_have_are_refused_beforehand(
     assert tuple(both.reasons)[1:] == reasons
 
 
-async def test_without_an_api_server_only_a_question_about_hostnames_is_put_off(world: World) -> None:
+async def test_without_an_api_server_only_a_screening_with_hostnames_is_unavailable(world: World) -> None:
     cluster, screening = FakeCluster(), Screening(world.market)
 
     def away(operation: str, kind: str, name: str) -> None:
@@ -247,7 +247,7 @@ async def test_the_answer_is_what_the_market_does_with_the_order(world: World) -
     assert 5 < bids < 95
 
 
-async def test_a_script_is_asked_for_a_screening_only_where_there_is_room(world: World) -> None:
+async def test_a_price_script_runs_for_a_screening_only_when_the_group_fits(world: World) -> None:
     asked: list[PriceRequest] = []
 
     async def pricing(question: PriceRequest) -> Quote:
@@ -263,13 +263,13 @@ async def test_a_script_is_asked_for_a_screening_only_where_there_is_room(world:
     assert len(asked) == 1
 
 
-async def test_a_provider_that_is_not_registered_says_so(world: World) -> None:
+async def test_the_screening_reports_that_the_provider_is_not_registered(world: World) -> None:
     world.chain.providers.clear()
     with pytest.raises(MarketError, match="not registered"):
         await Screening(world.market).screen(make_spec())
 
 
-async def test_a_question_over_the_socket_is_answered_node_by_node(world: World, tmp_path: Path) -> None:
+async def test_a_request_over_the_socket_is_answered_node_by_node(world: World, tmp_path: Path) -> None:
     path = tmp_path / "m.sock"
     task = asyncio.create_task(serve_questions(Screening(world.market), path))
     while not path.exists():
@@ -304,7 +304,7 @@ async def test_a_question_over_the_socket_is_answered_node_by_node(world: World,
         b"[" * 5000,
     ],
 )
-async def test_what_is_no_question_over_the_socket_is_told_so(world: World, line: bytes) -> None:
+async def test_an_invalid_request_over_the_socket_is_refused(world: World, line: bytes) -> None:
     told = await answer(Screening(world.market), line)
     assert told == {"ok": False, "text": "this provider does not know this request"}
     assert json.dumps(told)

@@ -48,7 +48,7 @@ def test_the_file_is_private_and_survives_a_restart(tmp_path: Path) -> None:
     assert [item.name for item in first.path.parent.iterdir()] == [first.path.name]
 
 
-def test_an_expired_certificate_is_made_anew(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_replaced(tmp_path: Path) -> None:
     first = ensure_certificate(PROVIDER, tmp_path, now=NOW)
     second = ensure_certificate(PROVIDER, tmp_path, now=NOW + 366 * 86400)
     assert second.certificate.serial_number > first.certificate.serial_number
@@ -82,7 +82,7 @@ def test_a_certificate_with_the_key_of_another_is_not_served(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("highest", "works"), [(ssl.TLSVersion.TLSv1_2, False), (ssl.TLSVersion.TLSv1_3, True)], ids=["1.2", "1.3"]
 )
-async def test_only_tls_1_3_is_spoken(tmp_path: Path, highest: ssl.TLSVersion, works: bool) -> None:
+async def test_only_tls_1_3_is_accepted(tmp_path: Path, highest: ssl.TLSVersion, works: bool) -> None:
     async with new_world(tmp_path).running() as world:
         assert world.gateway is not None
         context = world.pinned

@@ -325,7 +325,7 @@ async def test_a_manifest_that_takes_too_long_ends_with_the_recorded_text(tmp_pa
         assert not world.cluster.applied
 
 
-async def test_a_body_above_the_limit_is_413_whether_it_says_its_length_or_not(tmp_path: Path) -> None:
+async def test_a_body_above_the_limit_is_413_with_and_without_a_content_length(tmp_path: Path) -> None:
     world = new_world(tmp_path, limits=Limits(manifest_bytes=2000))
     world.clock.set(NOW)
     async with world.running():
@@ -339,7 +339,7 @@ async def test_a_body_above_the_limit_is_413_whether_it_says_its_length_or_not(t
         assert not world.cluster.applied
 
 
-async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(world: World) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(world: World) -> None:
     data = _plain(world)
     reader, writer = await world.connect()
     head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"

@@ -1,4 +1,4 @@
-"""Reading a lease: documents from objects, and the words for what is not there."""
+"""Reading a lease: documents from objects, and the texts for what does not exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def texts(world: World) -> list[tuple[int, str]]:
     return [(answer.status, answer.text if answer.status != 200 else "") for answer in answers]
 
 
-async def test_a_lease_nobody_sent_a_manifest_for_is_not_found_in_three_ways(world: World) -> None:
+async def test_a_lease_without_a_manifest_is_not_found_in_three_ways(world: World) -> None:
     assert await texts(world) == [(404, "lease not found\n"), (404, ""), (404, "kube: lease not found\n")]
 
 
@@ -70,10 +70,10 @@ async def test_a_namespace_without_workloads_has_no_deployments(world: World) ->
 
 @pytest.mark.parametrize("deployed", [False, True], ids=["nothing of that name", "a workload of that name"])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=lambda kind: kind.kind)
-async def test_a_service_that_the_manifest_does_not_name_is_no_service_of_the_lease(
+async def test_a_service_that_the_manifest_does_not_name_is_not_found(
     world: World, deployed: bool, kind: Kind
 ) -> None:
-    """kubernetes-objects.md §9 T27: the manifest says what the lease's services are, not what lies in its namespace."""
+    """kubernetes-objects.md §9 T27: the manifest decides which services a lease has, not the objects in its namespace."""
     running(world)
     if deployed:
         place(world.cluster, kind, "api", namespace=SPACE, status={"replicas": 1, "readyReplicas": 1})
@@ -114,7 +114,7 @@ async def test_a_service_status_lists_the_hostnames_of_that_service_only(world: 
     assert json.loads(single.text)["uris"] == ["a.example.org", "b.example.org"]
 
 
-async def test_a_manifest_object_somebody_broke_is_not_told_in_detail(world: World) -> None:
+async def test_a_broken_manifest_object_is_a_500_without_details(world: World) -> None:
     running(world)
     world.cluster.objects[MANIFEST.api_version, MANIFEST.kind, "lease", SPACE]["spec"] = {"group": {"name": 5}}
     for tail in ("/manifest", "/status"):

@@ -80,7 +80,7 @@ async def test_a_log_line_has_a_request_id_and_never_a_token_or_a_query(world: W
     assert token.split(".")[2] not in shown
 
 
-async def test_a_fault_of_ours_is_a_500_without_a_word_about_us(world: World) -> None:
+async def test_an_internal_error_is_a_500_without_internal_details(world: World) -> None:
     async def fails(*_: object, **__: object) -> None:
         secret = TENANT.token()
         raise RuntimeError(f"/srv/lessor/secret {secret}")
@@ -207,7 +207,7 @@ async def test_an_unclean_path_is_redirected_to_itself_cleaned_and_nowhere_else(
 
 
 @pytest.mark.parametrize("path", ["/lease/1/1/1/logs", "/lease/1/1/1/kubeevents", "/lease/1/1/1/shell"])
-async def test_a_stream_that_is_not_served_yet_says_so_to_whoever_may_have_it(world: World, path: str) -> None:
+async def test_an_unimplemented_stream_is_501_for_callers_with_access(world: World, path: str) -> None:
     upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")]
     upgrade += [("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
     assert (await world.send("GET", path, headers=upgrade)).status == 401

@@ -1,4 +1,4 @@
-"""What is answered with 200 was built before: nothing is stored that has no Kubernetes form."""
+"""A manifest is built before the answer 200: nothing is stored that has no Kubernetes form."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def with_an_address() -> ManifestRecord:
 
 
 @pytest.mark.parametrize("make", [a_record, with_a_gpu, with_an_address])
-async def test_what_can_be_built_is_taken_though_card_and_address_are_still_to_be_chosen(make: Any) -> None:
+async def test_a_manifest_that_can_be_built_is_accepted_before_gpu_and_address_are_chosen(make: Any) -> None:
     assert await trial_build(SPECS)(make()) == ""
 
 
-async def test_the_reserved_card_is_what_is_built_with() -> None:
+async def test_the_trial_build_uses_the_reserved_gpu() -> None:
     seen: list[ManifestRecord] = []
 
     def build(inputs: SpecInputs) -> LeaseSpec:
@@ -74,7 +74,7 @@ def _not_built(inputs: SpecInputs) -> LeaseSpec:
 
 
 @pytest.mark.parametrize(("make", "words"), [(_refused, 'service "web" cannot be'), (_not_built, "image")])
-async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_stored(
+async def test_a_manifest_that_cannot_be_built_is_422_with_the_builders_text_and_nothing_is_stored(
     tmp_path: Path, make: Any, words: str
 ) -> None:
     world = new_world(tmp_path)
@@ -88,7 +88,7 @@ async def test_what_cannot_be_built_is_422_in_the_builders_words_and_nothing_is_
 
 
 @pytest.mark.parametrize(("count", "beside"), [(10, False), (11, True)])
-async def test_many_services_are_built_beside_the_event_loop(count: int, beside: bool) -> None:
+async def test_many_services_are_built_outside_the_event_loop(count: int, beside: bool) -> None:
     threads: list[int] = []
 
     def build(inputs: SpecInputs) -> LeaseSpec:

@@ -1,4 +1,4 @@
-"""What is shown: never a secret; metrics in one registry."""
+"""Logs without secrets; metrics in one registry."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_json_lines_are_json_with_time_and_level() -> None:
     assert found["timestamp"].endswith("Z")
 
 
-def test_what_is_no_secret_stays_as_it_is() -> None:
+def test_other_values_are_printed_unchanged() -> None:
     event = {"event": "x", "reasons": ("a", "b"), "count": 3}
     assert hide_secrets(None, "info", event) == {"event": "x", "reasons": ["a", "b"], "count": 3}
 
@@ -66,7 +66,7 @@ def test_the_registry_is_served_as_open_metrics() -> None:
     assert REGISTRY
 
 
-def test_a_tenants_text_does_not_steer_the_operators_terminal() -> None:
+def test_a_tenants_text_does_not_control_the_operators_terminal() -> None:
     stream = io.StringIO()
     configure_logging(form=LogFormat.CONSOLE, stream=stream)
     evil = "\x1b[2Jgone\u202e\nanother line"

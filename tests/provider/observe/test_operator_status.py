@@ -1,4 +1,4 @@
-"""What `lessor status` is told over its socket, and how it says it."""
+"""The status document over the socket, and what `lessor status` prints of it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
     assert json.loads(json.dumps(told)) == told
 
 
-async def test_a_store_that_fails_costs_the_fees_and_a_wallet_not_seen_yet_is_told_so(daemon: Daemon) -> None:
+async def test_the_status_without_a_store_lacks_the_fees_and_shows_that_the_wallet_is_unread(daemon: Daemon) -> None:
     async def fails(since: float):
         raise StoreError("the database cannot be read: disk I/O error")
 
@@ -128,7 +128,7 @@ async def test_a_store_that_fails_costs_the_fees_and_a_wallet_not_seen_yet_is_to
 @pytest.mark.parametrize(
     ("orders", "begins"), [(3, "no price for 3 orders"), (20, "failing, so there are no bids: no ")]
 )
-async def test_a2_the_status_says_that_pricing_fails_since_when_and_with_which_words(
+async def test_a2_the_status_shows_that_pricing_fails_since_when_and_with_which_error(
     daemon: Daemon, orders: int, begins: str
 ) -> None:
     market = daemon.world.market
@@ -153,7 +153,7 @@ async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon
     ]
 
 
-async def test_c5_the_status_names_the_node_that_has_more_pods_than_room(daemon: Daemon) -> None:
+async def test_c5_the_status_names_the_node_whose_pods_exceed_its_capacity(daemon: Daemon) -> None:
     pods = (ScheduledPod("x", "p", "n0", Capacity(4500, 0, 0, 1)),)
     market = replace(daemon.world.market, inventory=lambda: replace(make_inventory(), pods=pods))
     told = await operator_status(replace(daemon.observed, market=market))
@@ -198,7 +198,7 @@ def status(*arguments: str) -> Result:
     return CliRunner().invoke(build_app(), ["status", *arguments])
 
 
-def test_lessor_status_says_it_line_by_line(home: Path) -> None:
+def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
     with answering(home):
         found, document = status(), json.loads(status("--json").output)
     assert found.exit_code == 0
@@ -219,7 +219,7 @@ def test_lessor_status_says_it_line_by_line(home: Path) -> None:
     assert (document["ok"], document["provider"]) == (True, US)
 
 
-def test_what_is_wrong_is_said_and_nothing_of_it_steers_the_terminal(home: Path) -> None:
+def test_lessor_status_prints_problems_and_none_controls_the_terminal(home: Path) -> None:
     stopped = Wallet({}, WalletLevel.STOP, "the wallet has 0uakt: no more bids until it is topped up")
     evil = (replace(NODES[2], problem="\x1b[31mred"),)
     changes = {"budget": 0, "granter": "akash1granter", "wallet": lambda: stopped, "braked": lambda: 2}
@@ -237,7 +237,7 @@ def test_what_is_wrong_is_said_and_nothing_of_it_steers_the_terminal(home: Path)
 
 
 @pytest.mark.usefixtures("home")
-def test_without_a_provider_it_is_said_in_one_line() -> None:
+def test_without_a_provider_lessor_status_prints_one_line() -> None:
     found = status()
     assert found.exit_code == 1
     assert "start `lessor run` with this AP_HOME" in found.output

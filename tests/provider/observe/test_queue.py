@@ -10,7 +10,7 @@ from stacks.common.priority import Priority
 from stacks.engine.pool import Load
 
 
-def test_the_queues_depth_and_its_oldest_wait_are_what_they_are_when_asked_for() -> None:
+def test_the_metrics_of_the_queue_are_read_at_collection() -> None:
     waiting = dict.fromkeys(Priority, 0)
     loads = [Load(waiting, 0.0, 0, 2)]
     show_load(lambda: loads[-1])
@@ -26,7 +26,7 @@ def test_the_queues_depth_and_its_oldest_wait_are_what_they_are_when_asked_for()
         assert f"lessor_engine_{line}" in text
 
 
-def test_why_operations_have_plugins_of_their_own_is_logged_and_seen_in_the_metrics() -> None:
+def test_a_missing_shared_plugin_is_logged_and_shown_in_the_metrics() -> None:
     with capture_logs() as lines:
         log_shared_plugin("there is no kubernetes plugin")
         assert "lessor_engine_plugin_shared 0.0" in exposition().decode()

@@ -1,4 +1,4 @@
-"""Who writes at the same time shares a transaction, and nobody waits for ever."""
+"""Simultaneous writes share a transaction, and no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.provider.market.world import RECORD, RULES, make_order
 
 
 class Written:
-    """A store that takes a turn of the loop, or as long as `gate` is closed."""
+    """A store whose write takes one turn of the event loop, or as long as `gate` is closed."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -35,14 +35,14 @@ class Written:
         return [str(item) for item in items]
 
 
-async def test_those_of_one_moment_share_a_commit_and_get_their_own_result() -> None:
+async def test_simultaneous_writes_share_a_commit_and_get_their_own_results() -> None:
     store = Written()
     shared = SharedCommit(store.write)
     assert await asyncio.gather(*(shared.add(number) for number in range(20))) == [str(number) for number in range(20)]
     assert store.batches == [list(range(20))]
 
 
-async def test_who_comes_while_others_are_written_goes_along_with_the_next() -> None:
+async def test_items_that_arrive_during_a_write_share_the_next_one() -> None:
     store = Written()
     shared = SharedCommit(store.write)
     store.gate.clear()
@@ -56,7 +56,7 @@ async def test_who_comes_while_others_are_written_goes_along_with_the_next() -> 
     assert store.batches == [[0], [1, 2, 3]]
 
 
-async def test_a_write_that_fails_is_told_to_each_and_the_next_one_is_made() -> None:
+async def test_a_failed_write_raises_for_each_item_and_the_next_write_runs() -> None:
     store = Written()
     shared = SharedCommit(store.write)
     store.problem = StoreError("disk full")
@@ -66,7 +66,7 @@ async def test_a_write_that_fails_is_told_to_each_and_the_next_one_is_made() -> 
     assert await shared.add(7) == "7"
 
 
-async def test_when_the_one_who_writes_is_cancelled_the_others_are_told() -> None:
+async def test_when_the_writing_task_is_cancelled_the_others_get_an_error() -> None:
     store = Written()
     shared = SharedCommit(store.write)
     store.gate.clear()
@@ -82,7 +82,7 @@ async def test_when_the_one_who_writes_is_cancelled_the_others_are_told() -> Non
     assert await shared.add(9) == "9"
 
 
-async def test_outcomes_of_many_bids_are_one_commit_and_the_last_word_of_a_bid_counts(tmp_path: Path) -> None:
+async def test_outcomes_of_many_bids_are_one_commit_and_the_last_outcome_of_a_bid_counts(tmp_path: Path) -> None:
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
     orders = [make_order(dseq) for dseq in range(1, 21)]
     log, outcomes = DecisionLog(database), OutcomeLog(database)
@@ -98,7 +98,7 @@ async def test_outcomes_of_many_bids_are_one_commit_and_the_last_word_of_a_bid_c
     await database.close()
 
 
-async def test_an_outcome_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_an_outcome_that_cannot_be_written_is_logged(tmp_path: Path) -> None:
     database = await open_database(f"sqlite+aiosqlite:///{tmp_path}/lessor.db")
     async with database.writing() as connection:
         await connection.exec_driver_sql("DROP TABLE decisions")

@@ -1,4 +1,4 @@
-"""The store: migrated from nothing, safe at a power cut, and what it says when it cannot."""
+"""The store: migrated from nothing, safe at a power cut, with errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_each_chain_has_its_own_height(database: Database) -> None:
     assert [await load_cursor(database, name) for name in ("a", "b", "c")] == [2**40, 3, None]
 
 
-async def test_decisions_come_back_with_what_they_were_made_from(database: Database) -> None:
+async def test_decisions_are_read_with_their_inputs(database: Database) -> None:
     order = make_order(2**64 - 1)
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
     decision = decide(DecisionInputs(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
@@ -87,12 +87,12 @@ async def test_decisions_come_back_with_what_they_were_made_from(database: Datab
     assert await orders_decided(database, OrderId("akash1tenant", 1, 1, 1)) == []
 
 
-async def test_a_decision_that_is_not_there_is_told(database: Database) -> None:
+async def test_a_missing_decision_is_an_error(database: Database) -> None:
     with pytest.raises(StoreError, match="no decision 99"):
         await load_inputs(database, 99)
 
 
-async def test_a_damaged_input_is_told(database: Database) -> None:
+async def test_a_damaged_input_is_an_error(database: Database) -> None:
     order = make_order()
     inputs = DecisionInputs(order, RECORD, Snapshot(), RULES, {})
     decision = decide(DecisionInputs(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
@@ -111,13 +111,13 @@ async def test_many_writers_take_turns(database: Database) -> None:
 @pytest.mark.parametrize(
     "bad", ["", "nonsense", "sqlite+aiosqlite:////proc/nowhere/x.db", "postgresql+nodriver://u:hunter2@h/d"]
 )
-async def test_a_database_that_cannot_be_opened_is_told_without_its_password(bad: str) -> None:
+async def test_the_error_for_an_unusable_database_contains_no_password(bad: str) -> None:
     with pytest.raises(StoreError) as error:
         await open_database(bad)
     assert "hunter2" not in str(error.value)
 
 
-async def test_a_file_that_is_no_database_is_named_with_the_remedy(tmp_path: Path) -> None:
+async def test_the_error_for_a_file_that_is_not_a_database_names_it_and_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(b"this is not a database, it is a text that is long enough" * 50)
     with pytest.raises(StoreError, match=r"x\.db.*move it away.*no lease is lost"):
