@@ -70,10 +70,10 @@ async def test_a_namespace_without_workloads_has_no_deployments(world: World) ->
 
 @pytest.mark.parametrize("deployed", [False, True], ids=["nothing of that name", "a workload of that name"])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=lambda kind: kind.kind)
-async def test_a_service_that_the_manifest_does_not_name_is_not_found(
-    world: World, deployed: bool, kind: Kind
-) -> None:
-    """kubernetes-objects.md §9 T27: the manifest decides which services a lease has, not the objects in its namespace."""
+async def test_a_service_that_the_manifest_does_not_name_is_not_found(world: World, deployed: bool, kind: Kind) -> None:
+    """kubernetes-objects.md §9 T27: the manifest decides which services a lease has, not the objects in its
+    namespace.
+    """
     running(world)
     if deployed:
         place(world.cluster, kind, "api", namespace=SPACE, status={"replicas": 1, "readyReplicas": 1})
