@@ -50,7 +50,7 @@ kill-matrix: tools
 
 # `make demo KUBECONFIG_FILE=~/.kube/config` (and CONTEXT=name, YES=1) uses that cluster and builds nothing.
 demo: $(if $(KUBECONFIG_FILE),setup,tools)
-	$(BIN)/lessor demo $(if $(KUBECONFIG_FILE),--kubeconfig "$(KUBECONFIG_FILE)") $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(YES),--yes) $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)")
+	$(BIN)/lessor demo $(if $(KUBECONFIG_FILE),--kubeconfig "$(KUBECONFIG_FILE)") $(if $(CONTEXT),--context "$(CONTEXT)") $(if $(YES),--yes) $(if $(SDL),--sdl "$(SDL)") $(if $(KEEP),--keep) $(if $(DENOM),--denom "$(DENOM)") $(if $(NODE),--node "$(NODE)")
 
 # What is generated among the documents: the reference of settings. A test fails when it is out of date.
 docs: setup

@@ -10,6 +10,7 @@ __all__ = [
     "ClusterUnusable",
     "ControlPlaneFailed",
     "DevnetError",
+    "EnclosureFailed",
     "EngineIncomplete",
     "GoMissing",
     "NoCheckout",
@@ -104,3 +105,10 @@ class NotGivenBack(DevnetError):
             "Start the demo again with the same --data folder, which first tries again, or remove them by hand."
         )
         self.left = tuple(left)
+
+
+class EnclosureFailed(DevnetError):
+    """The real node's enclosure cannot be made, did not start, or does not run."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the enclosure of the real node failed: {problem}")

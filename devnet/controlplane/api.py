@@ -15,11 +15,20 @@ from devnet.controlplane.certificates import Certificates
 __all__ = ["Api", "ApiError", "insist", "wait_until"]
 
 _PATHS = {
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Namespace": "/api/v1/namespaces",
     "Node": "/api/v1/nodes",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+_NAMESPACED = {
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "DaemonSet": ("/apis/apps/v1", "daemonsets"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "Service": ("/api/v1", "services"),
+    "ServiceAccount": ("/api/v1", "serviceaccounts"),
 }
 _RETRY_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
@@ -64,8 +73,8 @@ class Api:
             return False
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        """Server-side apply of one cluster-scoped object."""
-        path = f"{_PATHS[manifest['kind']]}/{manifest['metadata']['name']}?fieldManager=devnet&force=true"
+        """Server-side apply of one object."""
+        path = f"{_collection(manifest)}/{manifest['metadata']['name']}?fieldManager=devnet&force=true"
         self.request("PATCH", path, manifest, kind="application/apply-patch+yaml")
 
     def create_node(self, manifest: dict[str, Any]) -> None:
@@ -85,6 +94,13 @@ class Api:
         """Whether every custom resource can be used."""
         items = self.request("GET", _PATHS["CustomResourceDefinition"])["items"]
         return all(_is(item, "Established") for item in items)
+
+
+def _collection(manifest: dict[str, Any]) -> str:
+    if manifest["kind"] in _PATHS:
+        return _PATHS[manifest["kind"]]
+    group, plural = _NAMESPACED[manifest["kind"]]
+    return f"{group}/namespaces/{manifest['metadata']['namespace']}/{plural}"
 
 
 def _is(item: dict[str, Any], condition: str) -> bool:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["Certificates", "make_certificates"]
+__all__ = ["Certificates", "Outward", "make_certificates"]
 
 _LIFE = timedelta(days=365)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -35,7 +35,18 @@ class Certificates:
         return self.folder / f"{name}.key"
 
 
-def make_certificates(folder: Path) -> Certificates:
+@dataclass(frozen=True)
+class Outward:
+    """A control plane that a real node joins: its API server listens on every interface and names `address`.
+
+    `node` is the name of the real node, whose kubelet gets certificates for `node` and `address`.
+    """
+
+    address: str
+    node: str
+
+
+def make_certificates(folder: Path, outward: Outward | None = None) -> Certificates:
     """Make everything the servers need, unless the folder holds it already (a restart keeps the clients' trust)."""
     made = Certificates(folder)
     if made.key("service-accounts").exists():  # written last
@@ -45,13 +56,20 @@ def make_certificates(folder: Path) -> Certificates:
     ca = _sign(_name("lessor-devnet"), ca_key.public_key(), ca_key, issuer=_name("lessor-devnet"), extensions=_CA)
     _write(made, "ca", ca_key, ca)
     server = [x509.DNSName(name) for name in _SERVER_NAMES]
-    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in _SERVER_ADDRESSES]
+    named = (*_SERVER_ADDRESSES, *([outward.address] if outward else ()))
+    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in named]
     alternative = x509.SubjectAlternativeName([*server, *addresses])
     _leaf(made, "apiserver", (ca_key, ca), [alternative, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])])
     client = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
     # O=system:masters: the controller manager runs without service account credentials of its own (toolchain.md §2)
     for name in ("admin", "kubelet-client"):
         _leaf(made, name, (ca_key, ca), [client], organization="system:masters")
+    if outward is not None:
+        _leaf(made, f"system:node:{outward.node}", (ca_key, ca), [client], organization="system:nodes")
+        kubelet = x509.SubjectAlternativeName(
+            [x509.DNSName(outward.node), x509.IPAddress(ipaddress.ip_address(outward.address))]
+        )
+        _leaf(made, outward.node, (ca_key, ca), [kubelet, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])])
     _write(made, "service-accounts", ec.generate_private_key(ec.SECP256R1()), None)
     return made
 

@@ -9,9 +9,22 @@ from typing import Any
 
 import yaml
 
-__all__ = ["DEFAULT_NODES", "STORAGE_CLASSES", "NodeSpec", "base_objects", "default_nodes", "node_object"]
+__all__ = [
+    "DEFAULT_NODES",
+    "PROVISIONER",
+    "SIMULATED",
+    "STORAGE_CLASSES",
+    "NodeSpec",
+    "base_objects",
+    "default_nodes",
+    "node_object",
+    "storage_labels",
+]
 
+SIMULATED = ("kwok.x-k8s.io/node", "fake")
+"""Annotation of the nodes that kwok plays; a real node stands beside them."""
 STORAGE_CLASSES = ("beta1", "beta2", "beta3", "default")
+PROVISIONER = "devnet.lessor.example/volume"
 _CAPABILITIES = "akash.network/capabilities"
 
 
@@ -60,7 +73,7 @@ def node_object(spec: NodeSpec) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": spec.name, "labels": _labels(spec)},
+        "metadata": {"name": spec.name, "labels": _labels(spec), "annotations": dict([SIMULATED])},
         "status": {"capacity": resources, "allocatable": resources, "nodeInfo": about},
     }
 
@@ -71,13 +84,18 @@ def _labels(spec: NodeSpec) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "akash.network": "true",
-        **{f"{_CAPABILITIES}.storage.class.{name}": "1" for name in STORAGE_CLASSES},
+        **storage_labels(),
     }
     if spec.gpus:
         model = f"{_CAPABILITIES}.gpu.vendor.nvidia.model.{spec.gpu_model}"
         keys = (model, f"{model}.ram.{spec.gpu_ram}", f"{model}.interface.{spec.gpu_interface}")
         labels |= dict.fromkeys(keys, str(spec.gpus)) | {"nvidia.com/gpu.present": "true"}
     return labels
+
+
+def storage_labels() -> dict[str, str]:
+    """The labels of a node that offers every storage class."""
+    return {f"{_CAPABILITIES}.storage.class.{name}": "1" for name in STORAGE_CLASSES}
 
 
 def base_objects(crds: Path) -> Iterator[dict[str, Any]]:
@@ -104,7 +122,7 @@ def _storage_class(name: str) -> dict[str, Any]:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": name, "labels": {"akash.network": "true"}, "annotations": is_default},
-        "provisioner": "devnet.lessor.example/volume",
+        "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "Immediate",
     }

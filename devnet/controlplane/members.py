@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from devnet.controlplane.certificates import Certificates
+from devnet.controlplane.certificates import Certificates, Outward
 
 __all__ = ["Layout", "Member", "free_ports", "members", "write_configuration"]
 
@@ -57,6 +57,7 @@ class Layout:
     etcd_port: int
     peer_port: int
     api_port: int
+    outward: Outward | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -166,10 +167,8 @@ def _api_server(layout: Layout) -> Member:
         "kube-apiserver",
         (
             f"--etcd-servers=http://127.0.0.1:{layout.etcd_port}",
-            "--bind-address=127.0.0.1",
+            *_listening(layout.outward),
             f"--secure-port={layout.api_port}",
-            "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.96.0.0/16",
             f"--cert-dir={layout.data / 'pki'}",
             f"--tls-cert-file={pki.certificate('apiserver')}",
@@ -189,6 +188,13 @@ def _api_server(layout: Layout) -> Member:
             "--event-ttl=15m",
         ),
     )
+
+
+def _listening(outward: Outward | None) -> tuple[str, ...]:
+    if outward is None:
+        return ("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none")
+    # every interface of the enclosure's network namespace; pods reach the server by its Service
+    return ("--bind-address=0.0.0.0", f"--advertise-address={outward.address}")
 
 
 def _controller_manager(layout: Layout) -> Member:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from devnet.children import started_at
+from devnet.controlplane.certificates import Outward
 from devnet.controlplane.contents import DEFAULT_NODES, NodeSpec
 from devnet.controlplane.holders import FIFO, announce, retract
 from devnet.controlplane.members import Layout
@@ -42,12 +43,18 @@ class ControlPlane:
 
     @classmethod
     def start(
-        cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec] = DEFAULT_NODES, detached: bool = False
+        cls,
+        data: Path,
+        toolbox: Toolbox,
+        *,
+        nodes: Sequence[NodeSpec] = DEFAULT_NODES,
+        outward: Outward | None = None,
+        detached: bool = False,
     ) -> Self:
         """Start one in this folder (made if missing; a folder used before goes on where it stopped).
 
         `detached`: it outlives this process, until `stop` or `stop_supervisor`. Raises ControlPlaneFailed, also when
-        one runs there already. `toolbox` must hold CONTROL_PLANE.
+        one runs there already. `toolbox` must hold CONTROL_PLANE. `outward`: a real node joins (see Outward).
         """
         data = _prepared(data)
         with _locked(data):
@@ -55,7 +62,7 @@ class ControlPlane:
             if running is not None and running.supervised():
                 problem = f"one runs there already (process {running.pid}); stop it with `lessor devnet down`"
                 raise ControlPlaneFailed(problem, logs=data / "logs")
-            plane = cls._spawn(data, toolbox, nodes=nodes, detached=detached)
+            plane = cls._spawn(data, toolbox, nodes=nodes, outward=outward, detached=detached)
         return plane._ready()
 
     @classmethod
@@ -76,7 +83,7 @@ class ControlPlane:
         """With the lock held: a new one where none runs, a hold on one that takes holders, else None."""
         running = read_state(data)
         if running is None or not running.supervised():
-            return cls._spawn(data, toolbox, nodes=nodes, detached=False)
+            return cls._spawn(data, toolbox, nodes=nodes, outward=None, detached=False)
         with contextlib.suppress(OSError):  # no FIFO, or nobody reads it: it is stopping
             hold = os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK)
             announce(hold)
@@ -84,10 +91,12 @@ class ControlPlane:
         return None
 
     @classmethod
-    def _spawn(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], detached: bool) -> Self:
+    def _spawn(
+        cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], outward: Outward | None, detached: bool
+    ) -> Self:
         """The supervisor, in a session of its own, reading the FIFO that we told our process through."""
         programs = {name: str(toolbox.program(name)) for name in CONTROL_PLANE}
-        Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes)).write(data)
+        Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes), outward).write(data)
         if detached:
             with Path(os.devnull).open("rb") as nothing:
                 child = _spawn_supervisor(data, nothing.fileno(), "--detached")

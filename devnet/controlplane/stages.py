@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from devnet.controlplane.contents import SIMULATED
+
 __all__ = ["kwok_documents"]
 
 _API = "kwok.x-k8s.io/v1alpha1"
@@ -118,15 +120,23 @@ _OF_A_JOB = _key(".metadata.ownerReferences.[].kind", "In", "Job")
 def kwok_documents(storage_classes: Sequence[str]) -> list[object]:
     """kwok's whole configuration; claims of exactly these storage classes are given a volume.
 
+    Without classes kwok makes no volume: a real node has a provisioner of its own.
+
     The binding itself is done by the real controller: kwok only makes the volume, as a provisioner would.
     """
-    ours = _cel(f"self.spec.storageClassName in {list(storage_classes)!r}")
     return [
         _options(),
         _stage("node-ready", "Node", [_UNREADY], status=_NODE_READY),
         _stage("pod-runs", "Pod", [_ALIVE, _PENDING, _UNREADY], status=_POD_RUNS),
         _stage("pod-succeeds", "Pod", [_ALIVE, _RUNNING, _OF_A_JOB], status=_POD_SUCCEEDS),
         _stage("pod-ends", "Pod", [_DELETED], {"delete": True}),
+        *(_volume_stages(storage_classes) if storage_classes else ()),
+    ]
+
+
+def _volume_stages(storage_classes: Sequence[str]) -> list[object]:
+    ours = _cel(f"self.spec.storageClassName in {list(storage_classes)!r}")
+    return [
         _stage(
             "claim-is-provisioned",
             "PersistentVolumeClaim",
@@ -152,7 +162,8 @@ def _options() -> dict[str, object]:
     """Given a file, kwok fills in none of its defaults; `nodePort` and `serverAddress` unset: it does not listen."""
     options = {
         "enableDebuggingHandlers": False,
-        "manageAllNodes": True,
+        "manageAllNodes": False,
+        "manageNodesWithAnnotationSelector": "=".join(SIMULATED),
         "cidr": "10.244.0.0/16",
         "nodeIP": "127.0.0.1",
         "nodeLeaseParallelism": 4,

@@ -21,7 +21,7 @@ from typing import Any
 
 from devnet.children import start_bound, started_at
 from devnet.controlplane.api import Api, insist, wait_until
-from devnet.controlplane.certificates import make_certificates
+from devnet.controlplane.certificates import Outward, make_certificates
 from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object
 from devnet.controlplane.holders import FIFO, Holders, watch_process
 from devnet.controlplane.members import Layout, Member, free_ports, members, write_configuration
@@ -46,6 +46,7 @@ class Request:
     programs: dict[str, str]
     crds: str
     nodes: tuple[NodeSpec, ...]
+    outward: Outward | None = None
 
     def write(self, data: Path) -> None:
         """Leave it in the data folder for the supervisor."""
@@ -55,7 +56,9 @@ class Request:
     def read(data: Path) -> Request:
         """What `write` left."""
         found: dict[str, Any] = json.loads((data / _REQUEST).read_bytes())
-        return Request(found["programs"], found["crds"], tuple(NodeSpec(**node) for node in found["nodes"]))
+        nodes = tuple(NodeSpec(**node) for node in found["nodes"])
+        outward = Outward(**found["outward"]) if found["outward"] else None
+        return Request(found["programs"], found["crds"], nodes, outward)
 
 
 class _Plane:
@@ -64,7 +67,8 @@ class _Plane:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.request = Request.read(data)
-        self.layout = Layout(data, *free_ports(3))
+        etcd_port, peer_port, api_port = free_ports(3)
+        self.layout = Layout(data, etcd_port, peer_port, api_port, self.request.outward)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.ended = asyncio.Event()
         self.problem = ""
@@ -103,8 +107,9 @@ class _Plane:
 
     async def bring_up(self) -> None:
         """From nothing to nodes that take pods."""
-        pki = make_certificates(self.data / "pki")
-        write_configuration(self.layout, kwok_documents(STORAGE_CLASSES))
+        outward = self.request.outward
+        pki = make_certificates(self.data / "pki", outward)
+        write_configuration(self.layout, kwok_documents(() if outward else STORAGE_CLASSES))
         etcd, api_server, *controllers, metallb = members(self.layout)
         self.start(etcd)
         self.start(api_server)

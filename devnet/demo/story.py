@@ -17,7 +17,7 @@ from devnet.demo.processes import programs_started
 from devnet.demo.telling import Telling
 from devnet.errors import DevnetError
 from devnet.tenant import OpenBid
-from devnet.tools import ensure_tools, voice
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, voice
 from devnet.world import Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
@@ -50,6 +50,7 @@ class DemoOptions:
     keep: bool = False
     denom: str = ""
     borrow: Borrow | None = None
+    real_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,10 @@ def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> 
         _on_a_borrowed_cluster(options, options.borrow, sdl, telling=telling, interrupts=interrupts)
     else:
         with voice(console, indent="   ") as told:
-            toolbox = ensure_tools(voice=told)
+            toolbox = ensure_tools([*CONTROL_PLANE, *ENGINE, *(NODE if options.real_node else ())], voice=told)
         title = "The devnet: a Kubernetes control plane and a simulated chain, on loopback"
-        world = World.start(options.data, toolbox)
+        start = World.start_real if options.real_node else World.start
+        world = start(options.data, toolbox)
         asyncio.run(_run(world, sdl, title=title, keep=options.keep, telling=telling, interrupts=interrupts))
     interrupts.check()
     telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")

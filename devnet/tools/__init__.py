@@ -15,6 +15,6 @@ from __future__ import annotations
 
 from devnet.tools.cache import Cache
 from devnet.tools.progress import Voice, voice
-from devnet.tools.toolbox import CONTROL_PLANE, ENGINE, Found, Toolbox, ensure_tools, survey
+from devnet.tools.toolbox import CONTROL_PLANE, ENGINE, NODE, Found, Toolbox, ensure_tools, survey
 
-__all__ = ["CONTROL_PLANE", "ENGINE", "Cache", "Found", "Toolbox", "Voice", "ensure_tools", "survey", "voice"]
+__all__ = ["CONTROL_PLANE", "ENGINE", "NODE", "Cache", "Found", "Toolbox", "Voice", "ensure_tools", "survey", "voice"]

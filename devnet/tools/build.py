@@ -27,6 +27,7 @@ from devnet.tools.recipes import (
     GoBuild,
     Link,
     Recipe,
+    ReplaceModule,
     Step,
     UntypedSdk,
     recipe,
@@ -152,8 +153,11 @@ class _Work:
         """All steps, in a copy of the family's folder: the checkout stays as it is."""
         (self.partial / "bin").mkdir(parents=True)
         self.source.mkdir()
-        for path in family_files(self.builder.root / self.recipe.family):
-            shutil.copyfile(path, self.source / path.name)
+        family = self.builder.root / self.recipe.family
+        for path in family_files(family):
+            target = self.source / path.relative_to(family)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)
         with self.log.open("wb") as output:
             for step in self.recipe.steps:
                 self._step(step, output)
@@ -199,6 +203,8 @@ class _Work:
                 self._embed_schema(step, output)
             case UntypedSdk():
                 self._untyped_sdk(step, output)
+            case ReplaceModule():
+                self._replace_module(step, output)
             case _:
                 assert_never(step)
 
@@ -227,6 +233,14 @@ class _Work:
             raise self._failed(f"{step.module}: {changed}") from None
         with (self.source / "go.mod").open("a") as file:
             file.write(f"\nreplace {step.module} => ./sdk\n")
+
+    def _replace_module(self, step: ReplaceModule, output: IO[bytes]) -> None:
+        target = self.source / step.to
+        folder = self._module(f"{step.module}@{step.version}", output)
+        shutil.copytree(folder / step.folder, target / step.folder, copy_function=shutil.copyfile)
+        for made in (target, *(path for path in target.rglob("*") if path.is_dir())):
+            made.chmod(0o755)  # folders of the module cache are read-only, and rmtree could not remove them
+        (target / "go.mod").write_text(f"module {step.module}\n")
 
     def _module(self, module: str, output: IO[bytes]) -> Path:
         """Folder of a pinned module in Go's module cache, downloaded first if need be."""
@@ -261,7 +275,7 @@ class _Work:
 
     def _environment(self) -> dict[str, str]:
         own = {"GOCACHE": str(self.go_cache)} if self.builder.throw_away else {}
-        return go_environment() | own
+        return go_environment() | own | ({"CGO_ENABLED": "1"} if self.recipe.cgo else {})
 
 
 def go_environment() -> dict[str, str]:

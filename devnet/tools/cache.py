@@ -33,7 +33,7 @@ def sources(checkout: Path = _CHECKOUT) -> Path:
 
 def family_files(family: Path) -> list[Path]:
     """What of a family goes into the build and the key: committed files only, never generated ones."""
-    return sorted(path for pattern in _SOURCES for path in family.glob(pattern))
+    return sorted(path for pattern in _SOURCES for path in family.rglob(pattern))
 
 
 def recipe_hash(chosen: Recipe, root: Path) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "GoBuild",
     "Link",
     "Recipe",
+    "ReplaceModule",
     "Step",
     "Tool",
     "UntypedSdk",
@@ -31,6 +32,8 @@ KUBERNETES = "1.36.3"
 PULUMI = "3.274.1"
 PLUGIN = "4.25.0"
 KWOK = "0.8.0"
+CONTAINERD = "2.3.7"
+RUNC = "1.4.4"
 
 
 @dataclass(frozen=True)
@@ -91,17 +94,34 @@ class UntypedSdk:
     module: str
 
 
-Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema | UntypedSdk
+@dataclass(frozen=True)
+class ReplaceModule:
+    """A module's subfolder as a module of its own in the source folder `to`, where go.mod has a `replace` for it.
+
+    The module's own go.mod would raise versions of dependencies, and so compile them all once more.
+    """
+
+    module: str
+    version: str
+    folder: str
+    to: str
+
+
+Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema | ReplaceModule | UntypedSdk
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """`family` is the folder under `tools/` with go.mod and go.sum; `cpu_seconds` is what a cold build costs."""
+    """`family` is the folder under `tools/` with go.mod and go.sum; `cpu_seconds` is what a cold build costs.
+
+    `cgo`: a C compiler and libraries of the machine take part.
+    """
 
     name: str
     family: str
     steps: tuple[Step, ...]
     cpu_seconds: int
+    cgo: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,9 @@ def _kubernetes_variables() -> tuple[str, ...]:
 
 
 _FOUR = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_NODE_PROGRAMS = ("kubelet", "kube-proxy", "kube-network-policies")
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_RUNC = "github.com/opencontainers/runc"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _PLUGIN = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
@@ -198,6 +221,41 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         200,
     ),
+    Recipe(
+        "node",
+        "node",
+        (
+            ReplaceModule("github.com/cloudnativelabs/kube-router/v2", "v2.1.0", "pkg", "kube-router"),
+            GoBuild(".", "node", variables=_kubernetes_variables()),
+            Link("node", _NODE_PROGRAMS),
+            GoBuild("./edge", "edge"),
+        ),
+        71,
+    ),
+    Recipe(
+        "containerd",
+        "containerd",
+        tuple(
+            GoBuild(
+                f"{_CONTAINERD}/cmd/{name}",
+                name,
+                variables=(f"{_CONTAINERD}/version.Version={CONTAINERD}",),
+                tags="no_btrfs,no_devmapper,no_zfs,no_aufs",
+            )
+            for name in ("containerd", "containerd-shim-runc-v2")
+        ),
+        121,
+    ),
+    Recipe(
+        "runc",
+        "runc",
+        (GoBuild(_RUNC, "runc", variables=(f"main.version={RUNC}",), tags="seccomp"),),
+        36,
+        cgo=True,
+    ),
+    Recipe("coredns", "coredns", (GoBuild(".", "coredns"),), 151),
+    Recipe("metallb-speaker", "metallb-speaker", (GoBuild("go.universe.tf/metallb/speaker", "metallb-speaker"),), 16),
+    Recipe("standin", "standin", (GoBuild(".", "standin"),), 2),
 )
 
 TOOLS: tuple[Tool, ...] = (
@@ -212,6 +270,17 @@ TOOLS: tuple[Tool, ...] = (
     Tool("pulumi", "pulumi", version_args=("version",), minimum=(3, 272, 0), companion="pulumi-language-python"),
     Tool("pulumi-language-python", "pulumi", version_args=(), companion="pulumi"),
     Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True, plugin=True),
+    # The real node (real-node.md): never taken from PATH, because flags and defects belong to these versions.
+    Tool("kubelet", "node", on_path=False),
+    Tool("kube-proxy", "node", on_path=False),
+    Tool("kube-network-policies", "node", version_args=(), on_path=False),
+    Tool("edge", "node", version_args=(), on_path=False),
+    Tool("containerd", "containerd", on_path=False),
+    Tool("containerd-shim-runc-v2", "containerd", version_args=("-v",), on_path=False),
+    Tool("runc", "runc", on_path=False),
+    Tool("coredns", "coredns", version_args=("-version",), on_path=False),
+    Tool("metallb-speaker", "metallb-speaker", on_path=False, module="go.universe.tf/metallb"),
+    Tool("standin", "standin", version_args=(), on_path=False),
 )
 
 

@@ -18,7 +18,7 @@ from devnet.tools.progress import Voice, once_a_minute
 from devnet.tools.recipes import TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
 
-__all__ = ["CONTROL_PLANE", "ENGINE", "Found", "Toolbox", "ensure_tools", "survey"]
+__all__ = ["CONTROL_PLANE", "ENGINE", "NODE", "Found", "Toolbox", "ensure_tools", "survey"]
 
 CONTROL_PLANE = (
     "etcd",
@@ -30,6 +30,19 @@ CONTROL_PLANE = (
     "metallb-controller",
 )
 ENGINE = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
+NODE = (
+    "kubelet",
+    "kube-proxy",
+    "kube-network-policies",
+    "edge",
+    "containerd",
+    "containerd-shim-runc-v2",
+    "runc",
+    "coredns",
+    "metallb-speaker",
+    "standin",
+)
+"""What the real node needs beside CONTROL_PLANE."""
 _PLUGIN = "pulumi-resource-kubernetes"
 
 
@@ -89,14 +102,14 @@ def survey(names: Iterable[str] | None = None, *, cache: Cache | None = None) ->
 
 
 def ensure_tools(
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (*CONTROL_PLANE, *ENGINE),
     *,
     voice: Voice | None = None,
     build: bool = True,
     throw_away: bool | None = None,
     cache: Cache | None = None,
 ) -> Toolbox:
-    """All tools (or `names`, for example CONTROL_PLANE), built where missing. Blocks; a first build takes many minutes.
+    """These tools, built where missing. Blocks; a first build takes many minutes.
 
     `voice`: who is told how it goes (default: lines on stderr, one a minute while a tool is being built).
     `build=False` raises ToolsMissing instead. `throw_away` (default: LESSOR_GO_CACHE=throw-away) see Builder.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,7 +16,12 @@ from akash.provider.v1beta4.msg_pb2 import MsgCreateProvider
 
 from devnet.chain import TEST_MNEMONIC, SimulatedChain, derive_key
 from devnet.chain.keys import ROLES
-from devnet.controlplane import ControlPlane
+from devnet.controlplane import ControlPlane, NodeSpec
+from devnet.controlplane.certificates import Outward
+from devnet.node import own_enclosure
+from devnet.node.configuration import NODE_NAME
+from devnet.node.network import LEASED_RANGE, NODE_ADDRESS
+from devnet.node.node import RealNode
 from devnet.tenant import Account, Tenant
 from devnet.tools import Toolbox
 from devnet.world.attributes import provider_attributes
@@ -56,6 +62,8 @@ class World:
         name = f"devnet-{secrets.token_hex(4)}"
         self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), name, terms.stack)
         self.outputs: Mapping[str, str] = {}
+        self.node: RealNode | None = None
+        """The real node, where there is one."""
         self._providers: list[ProviderProcess] = []
         self.records = terms.records
         """Namespace of the durable records."""
@@ -67,6 +75,22 @@ class World:
         data.mkdir(parents=True, exist_ok=True)
         with ControlPlane.start(data / "controlplane", toolbox) as plane:
             async with cls.around(data, plane, _devnet_terms(plane), block_seconds=block_seconds) as world:
+                yield world
+
+    @classmethod
+    @asynccontextmanager
+    async def start_real(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
+        """Control plane, a real node and chain, inside the enclosure that this process runs in.
+
+        `toolbox` must hold NODE too. Raises EnclosureFailed outside an enclosure.
+        """
+        data.mkdir(parents=True, exist_ok=True)
+        outward = Outward(NODE_ADDRESS, NODE_NAME)
+        with ControlPlane.start(data / "controlplane", toolbox, nodes=(), outward=outward) as plane:
+            node = await asyncio.to_thread(RealNode.start, own_enclosure(), plane, toolbox)
+            await asyncio.to_thread(node.wait_for_workloads)
+            async with cls.around(data, plane, _real_terms(plane), block_seconds=block_seconds) as world:
+                world.node = node
                 yield world
 
     @classmethod
@@ -149,6 +173,14 @@ def _devnet_terms(plane: ControlPlane) -> Terms:
     plain = Terms()
     api = plane.api_server.removeprefix("https://")
     return replace(plain, provider={**plain.provider, "LESSOR_API_SERVER_ENDPOINTS": api})
+
+
+def _real_terms(plane: ControlPlane) -> Terms:
+    """The API server is reached at the node's address, as tenants' pods would reach it."""
+    plain = Terms()
+    api = f"{NODE_ADDRESS}:{plane.api_server.rpartition(':')[2]}"
+    settings = {**plain.provider, "LESSOR_API_SERVER_ENDPOINTS": api, "LESSOR_IP_RANGES": LEASED_RANGE}
+    return replace(plain, provider=settings, nodes=(NodeSpec(NODE_NAME),), real=True)
 
 
 def _free_port() -> int:

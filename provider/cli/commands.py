@@ -56,6 +56,10 @@ _DEVNET = GroupEntry(
         "up": CommandEntry("provider.cli.devnet:up", "Start the control plane; missing tools are built first."),
         "down": CommandEntry("provider.cli.devnet:down", "Stop the control plane and wait for its end."),
         "status": CommandEntry("provider.cli.devnet:status", "Print the state of the control plane as JSON."),
+        "exec": CommandEntry("provider.cli.devnet_node:exec_", "Run a command beside a real node."),
+        "enclosed": CommandEntry(
+            "provider.cli.devnet_node:enclosed", "Run a command in a fresh enclosure, which ends with it."
+        ),
     },
 )
 

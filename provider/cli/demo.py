@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from devnet.tools import CONTROL_PLANE, ENGINE
+from provider.cli.devnet_node import NodeKind, rerun_enclosed
+
 if TYPE_CHECKING:
     from devnet.demo import Borrow
 
 __all__ = ["register"]
+
 
 _SDL = Path("examples/demo.yaml")
 _OWN_CLUSTER_SDL = Path("examples/web.yaml")
@@ -42,6 +46,9 @@ def demo(
     ] = None,
     context: Annotated[str, typer.Option(help="A context of --kubeconfig other than its current one.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what will be made in the cluster.")] = False,
+    node: Annotated[
+        NodeKind, typer.Option(help="`real` runs containers, in namespaces that cannot reach the network; needs root.")
+    ] = NodeKind.SIMULATED,
 ) -> None:
     """Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease from start to end.
 
@@ -56,13 +63,18 @@ def demo(
     from lease.errors import LeaseError  # noqa: PLC0415
     from lease.printable import printable  # noqa: PLC0415
 
+    if node is NodeKind.REAL:
+        _check_for_node(kubeconfig)
+        rerun_enclosed(data.absolute().with_name(data.name + "-enclosure"), [*CONTROL_PLANE, *ENGINE])
     console = Console()
     borrow = _borrow(kubeconfig, context, yes=yes)
     chosen = _checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL)
     try:
         with Interrupts().heard() as interrupts:
             _clear(data, console)
-            run_demo(DemoOptions(chosen, data.absolute(), keep, denom, borrow), console, interrupts)
+            run_demo(
+                DemoOptions(chosen, data.absolute(), keep, denom, borrow, node is NodeKind.REAL), console, interrupts
+            )
     except (DevnetError, LeaseError) as error:
         console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -79,6 +91,13 @@ def _borrow(kubeconfig: Path | None, context: str, *, yes: bool) -> Borrow | Non
             raise typer.BadParameter("--context chooses in a kubeconfig; name it by --kubeconfig")
         return None
     return Borrow(kubeconfig.expanduser(), context, lambda: yes or _asked())
+
+
+def _check_for_node(kubeconfig: Path | None) -> None:
+    if kubeconfig is not None:
+        raise typer.BadParameter(
+            "--node real is the devnet's own node; with --kubeconfig the cluster has its own nodes"
+        )
 
 
 def _asked() -> bool:

@@ -7,42 +7,47 @@ import json
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-if TYPE_CHECKING:
-    from devnet.controlplane import ControlPlane
+from devnet.controlplane import ControlPlane, default_nodes, read_state, stop_supervisor
+from devnet.controlplane.certificates import Outward
+from devnet.errors import ControlPlaneFailed, DevnetError
+from devnet.node import Enclosure, own_enclosure
+from devnet.node.configuration import NODE_NAME
+from devnet.node.network import NODE_ADDRESS
+from devnet.node.node import RealNode
+from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, voice
+from provider.cli.devnet_node import NodeKind, rerun_enclosed
 
-__all__ = ["register"]
+__all__ = ["down", "status", "up"]
 
 _Data = Annotated[Path, typer.Option("--data", help="Folder of this devnet; made if missing.")]
 _DEFAULT = Path(".devnet/cluster")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
-    group = typer.Typer(no_args_is_help=True, help="A Kubernetes control plane on this machine, for development.")
-    group.command()(up)
-    group.command()(down)
-    group.command()(status)
-    app.add_typer(group, name="devnet")
-
-
 def up(
     data: _Data = _DEFAULT,
-    nodes: Annotated[int, typer.Option(min=1, max=100, help="Simulated nodes; the last one has GPUs.")] = 3,
+    nodes: Annotated[int, typer.Option(min=0, max=100, help="Simulated nodes; the last one has GPUs.")] = 3,
     detach: Annotated[bool, typer.Option("--detach", help="Come back when it is ready; stop it with `down`.")] = False,
+    *,
+    node: Annotated[
+        NodeKind,
+        typer.Option(help="`real` adds a node that runs containers, in namespaces of its own; needs root."),
+    ] = NodeKind.SIMULATED,
 ) -> None:
     """Start the control plane; missing tools are built first.
 
     Without --detach it runs until Ctrl-C, and ends with this command.
     """
-    from devnet.controlplane import ControlPlane, default_nodes  # noqa: PLC0415  only this command needs them
-    from devnet.errors import DevnetError  # noqa: PLC0415
-    from devnet.tools import CONTROL_PLANE, ensure_tools, voice  # noqa: PLC0415
 
+    if node is NodeKind.REAL:
+        _up_real(data.absolute(), nodes, detach=detach)
+        return
+    if not nodes:
+        raise typer.BadParameter("--nodes 0 leaves no node; only with --node real is there another one")
     errors = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)  # ends like Ctrl-C: by leaving the context, which waits for the end
     try:
@@ -58,14 +63,33 @@ def up(
         raise typer.Exit(1) from None
 
 
+def _up_real(data: Path, nodes: int, *, detach: bool) -> None:
+    if detach:
+        raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
+    rerun_enclosed(data / "enclosure")
+    errors = Console(stderr=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        toolbox = ensure_tools([*CONTROL_PLANE, *NODE])
+        outward = Outward(NODE_ADDRESS, NODE_NAME)
+        with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes) if nodes else (), outward=outward) as plane:
+            RealNode.start(own_enclosure(), plane, toolbox).wait_for_workloads()
+            _tell(plane)
+            typer.echo("commands    lessor devnet exec -- COMMAND")
+            _watch(plane)
+    except DevnetError as error:
+        errors.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+
+
 def down(data: _Data = _DEFAULT) -> None:
     """Stop the control plane and wait for its end.
 
     It is no error when none runs in this folder.
     """
-    from devnet.controlplane import stop_supervisor  # noqa: PLC0415
 
-    stopped = stop_supervisor(data.absolute())
+    enclosure = data.absolute() / "enclosure"
+    stopped = Enclosure.stop_in(enclosure) if enclosure.exists() else stop_supervisor(data.absolute())
     typer.echo("stopped" if stopped else f"nothing runs in {data.absolute()}")
 
 
@@ -74,7 +98,6 @@ def status(data: _Data = _DEFAULT) -> None:
 
     Exit code 1: it is not ready.
     """
-    from devnet.controlplane import read_state  # noqa: PLC0415
 
     found = read_state(data.absolute())
     if found is None:
@@ -99,7 +122,6 @@ def _tell(plane: ControlPlane) -> None:
 
 def _watch(plane: ControlPlane) -> None:
     """Until Ctrl-C, SIGTERM, or the end of the control plane, whose reason becomes our error."""
-    from devnet.errors import ControlPlaneFailed  # noqa: PLC0415
 
     typer.echo("Ctrl-C stops it.")
     try:

@@ -1,0 +1,61 @@
+"""The cgroups of an enclosure: children of the caller's own cgroups, so that the limits of those stay in force."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["enter_cgroups", "make_cgroups", "remove_cgroups"]
+
+_MOUNT = Path("/sys/fs/cgroup")
+_REMOVAL_S = 5.0
+
+
+def make_cgroups(name: str) -> list[Path]:
+    """Create a cgroup `name` below the caller's own in each mounted hierarchy and return their folders."""
+    return [_make(controller, folder / name) for controller, folder in _own().items()]
+
+
+def enter_cgroups(folders: Iterable[Path]) -> None:
+    """Move the calling process into each of these cgroups."""
+    for folder in folders:
+        (folder / "cgroup.procs").write_text("0")
+
+
+def remove_cgroups(folders: Iterable[Path]) -> list[Path]:
+    """Remove these cgroups with all below them, and return those that still hold a process after 5 s."""
+    return [folder for folder in folders if not _removed(folder)]
+
+
+def _own() -> dict[str, Path]:
+    """Controller to the folder of the caller's cgroup, of the hierarchies that are mounted (cgroups(7))."""
+    found = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        number, names, path = line.split(":", 2)
+        controller = "unified" if number == "0" else names.removeprefix("name=")
+        if (_MOUNT / controller).is_dir():
+            found[controller] = _MOUNT / controller / path.removeprefix("/")
+    return found
+
+
+def _make(controller: str, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    if controller == "cpuset":  # a new cpuset has no processors, so no process may enter it
+        for key in ("cpuset.cpus", "cpuset.mems"):
+            (folder / key).write_text((folder.parent / key).read_text())
+        (folder / "cgroup.clone_children").write_text("1")
+    return folder
+
+
+def _removed(top: Path) -> bool:
+    deadline = time.monotonic() + _REMOVAL_S
+    while top.is_dir() and time.monotonic() < deadline:
+        below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+        for folder in (*below, top):
+            with contextlib.suppress(OSError):  # busy until the kernel has reaped the last process
+                folder.rmdir()
+        if top.is_dir():
+            time.sleep(0.05)
+    return not top.is_dir()

@@ -1,0 +1,169 @@
+"""The handle on an enclosure: start one, run commands in it, stop it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from devnet.children import alive, start_bound, started_at
+from devnet.errors import EnclosureFailed
+from devnet.node.cgroups import remove_cgroups
+from devnet.node.requirements import missing_requirements
+
+__all__ = ["ENCLOSURE_VARIABLE", "Enclosure", "first_process", "own_enclosure", "write_first"]
+
+ENCLOSURE_VARIABLE = "LESSOR_ENCLOSURE"
+"""Environment of every command in an enclosure: the enclosure's folder."""
+_START_S = 30.0
+_STOP_S = 30.0
+
+
+class Enclosure:
+    """A running enclosure in a folder of its own. A context manager: leaving it stops everything inside.
+
+    `FOLDER/first` names the enclosure's first process as `PID STARTED`, `FOLDER/cgroups` its cgroups, a line each.
+    """
+
+    def __init__(self, folder: Path, runner: subprocess.Popen[bytes] | None) -> None:
+        self.folder = folder
+        self._runner = runner
+
+    @classmethod
+    def start(cls, folder: Path) -> Self:
+        """Start an enclosure bound to the calling thread's life. EnclosureFailed says what the machine lacks."""
+        problems = missing_requirements(build=False)
+        if problems:
+            raise EnclosureFailed("; ".join(problems))
+        folder = _prepared(folder.absolute())
+        with (folder / "enclosure.log").open("ab") as log:
+            runner = start_bound([sys.executable, "-m", "devnet.node.runner", folder], output=log, env=_environment())
+        made = cls(folder, runner)
+        try:
+            made._await_first()
+        except BaseException:
+            made.stop()
+            raise
+        return made
+
+    @classmethod
+    def join(cls, folder: Path) -> Self:
+        """The enclosure that runs in this folder. Raises EnclosureFailed when none does."""
+        folder = folder.absolute()
+        if _first(folder) is None:
+            raise EnclosureFailed(f"no enclosure runs in {folder}; start one with `lessor devnet up --node real`")
+        return cls(folder, None)
+
+    @classmethod
+    def stop_in(cls, folder: Path) -> bool:
+        """Stop the enclosure of this folder; False when none runs there."""
+        running = _first(folder) is not None
+        cls(folder, None).stop()
+        return running
+
+    def command(self, argv: Sequence[str | Path]) -> list[str]:
+        """The argument list that runs `argv` inside, in the caller's working directory."""
+        return [sys.executable, "-m", "devnet.node.entrance", str(self.folder), "--", *map(str, argv)]
+
+    def run(self, argv: Sequence[str | Path]) -> int:
+        """Run `argv` inside with the caller's standard streams and return its exit status."""
+        return subprocess.call(self.command(argv), env=_environment())
+
+    def stop(self) -> None:
+        """Stop everything inside, wait for its end, and remove its cgroups. A second call does nothing."""
+        first = _first(self.folder)
+        if first is not None:
+            os.kill(first, signal.SIGTERM)
+            _wait(lambda: _first(self.folder) is None, seconds=_STOP_S)
+        if self._runner is not None:
+            if _first(self.folder) is not None:
+                self._runner.kill()  # its death kills the first process, and that everything else
+            self._runner.wait()
+            self._runner = None
+        clear_leftovers(self.folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _await_first(self) -> None:
+        ready = self.folder / "ready"
+        _wait(lambda: ready.exists() or self._ended(), seconds=_START_S)
+        if not ready.exists():
+            lines = (self.folder / "enclosure.log").read_text(errors="replace").splitlines()[-8:]
+            raise EnclosureFailed("the enclosure did not start: " + " / ".join(lines))
+
+    def _ended(self) -> bool:
+        return self._runner is not None and self._runner.poll() is not None
+
+
+def own_enclosure() -> Path:
+    """The folder of the enclosure that this process runs in. Raises EnclosureFailed outside of one."""
+    folder = os.environ.get(ENCLOSURE_VARIABLE)
+    if not folder:
+        raise EnclosureFailed("a real node runs inside an enclosure only, and this process is outside")
+    return Path(folder)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove the cgroups that an enclosure in this folder has left behind, once its processes are gone."""
+    record = folder / "cgroups"
+    if record.exists() and _first(folder) is None:
+        remaining = remove_cgroups(map(Path, record.read_text().splitlines()))
+        record.write_text("".join(f"{path}\n" for path in remaining))
+
+
+def _prepared(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if _first(folder) is not None:
+        raise EnclosureFailed(f"an enclosure runs in {folder} already; stop it with `lessor devnet down`")
+    clear_leftovers(folder)
+    for name in ("ready", "first"):
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
+def _first(folder: Path) -> int | None:
+    """The first process of the enclosure as the caller sees it; None when it does not run."""
+    try:
+        pid, started = map(int, (folder / "first").read_text().split())
+    except (OSError, ValueError):
+        return None
+    return pid if alive(pid, since=started) else None
+
+
+def _environment() -> dict[str, str]:
+    checkout = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [checkout, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def write_first(folder: Path, pid: int) -> None:
+    """Record the enclosure's first process; readers see the old record or the new one."""
+    partial = folder / ".first"
+    partial.write_text(f"{pid} {started_at(pid)}")
+    partial.replace(folder / "first")
+
+
+def first_process(folder: Path) -> int:
+    """The first process of the enclosure in this folder. Raises EnclosureFailed when none runs."""
+    pid = _first(folder)
+    if pid is None:
+        raise EnclosureFailed(f"no enclosure runs in {folder}")
+    return pid
+
+
+def _wait(done: Callable[[], bool], *, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -1,0 +1,80 @@
+"""`lessor devnet enclosed` and `lessor devnet exec`: commands inside the enclosure of a real node."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from devnet.errors import DevnetError
+from devnet.node import ENCLOSURE_VARIABLE, Enclosure
+from devnet.node.session import lessor_command, run_enclosed
+from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, voice
+
+__all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
+
+
+class NodeKind(StrEnum):
+    """Which nodes a devnet has."""
+
+    SIMULATED = "simulated"
+    REAL = "real"
+
+
+_Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")]
+
+
+def enclosed(command: _Command) -> None:
+    """Run a command in a fresh enclosure, which ends with it.
+
+    An enclosure is a set of namespaces that cannot reach the machine's network. The tests of the real node run in one.
+    """
+    with tempfile.TemporaryDirectory(prefix="lessor-enclosure-", ignore_cleanup_errors=True) as folder:
+        _exit(Path(folder) / "enclosure", command)
+
+
+def exec_(
+    command: _Command,
+    data: Annotated[Path, typer.Option("--data", help="Folder of the devnet.")] = Path(".devnet/cluster"),
+) -> None:
+    """Run a command beside a real node.
+
+    `lessor devnet up --node real` has started it.
+    KUBECONFIG is set. `ip netns exec outside COMMAND` runs on the other side of the node's wire.
+    """
+    try:
+        enclosure = Enclosure.join(data.absolute() / "enclosure")
+        os.environ["KUBECONFIG"] = str(data.absolute() / "admin.kubeconfig")
+        raise typer.Exit(enclosure.run(command))
+    except DevnetError as error:
+        Console(stderr=True).print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+
+
+def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
+    """Return inside an enclosure; outside build the tools, run this same command in an enclosure, and end with it."""
+    if os.environ.get(ENCLOSURE_VARIABLE):
+        return
+    console = Console(stderr=True)
+    try:
+        with voice(console) as spoken:
+            ensure_tools([*tools, *NODE], voice=spoken)  # nothing can be downloaded inside
+    except DevnetError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+    _exit(folder, lessor_command())
+
+
+def _exit(folder: Path, command: Sequence[str | Path]) -> None:
+    try:
+        status = run_enclosed(folder, command)
+    except DevnetError as error:
+        Console(stderr=True).print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+    raise typer.Exit(status)

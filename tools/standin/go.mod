@@ -1,0 +1,3 @@
+module lessor.example/tools/standin
+
+go 1.26
