@@ -35,7 +35,11 @@ test: setup
 	$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: tools
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not long" --durations 15
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not node" --durations 15
+
+# The real node's tests run inside an enclosure of namespaces, which needs root and some Debian packages.
+test-node: setup
+	$(BIN)/lessor devnet enclosed -- $(BIN)/pytest -q -m "node and not long" -p no:xdist tests/whole/node
 
 test-long: tools
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 30

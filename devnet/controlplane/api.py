@@ -65,6 +65,10 @@ class Api:
             raise ApiError(method, path, status=response.status, text=text)
         return json.loads(text) if response.headers.get("Content-Type", "").startswith("application/json") else text
 
+    def close(self) -> None:
+        """Close the connection; a later request opens a new one."""
+        self._connection.close()
+
     def ready(self) -> bool:
         """Whether the server says that all of it is up."""
         try:

@@ -89,6 +89,7 @@ class World:
         with ControlPlane.start(data / "controlplane", toolbox, nodes=(), outward=outward) as plane:
             node = await asyncio.to_thread(RealNode.start, own_enclosure(), plane, toolbox)
             await asyncio.to_thread(node.wait_for_workloads)
+            node.api.close()
             async with cls.around(data, plane, _real_terms(plane), block_seconds=block_seconds) as world:
                 world.node = node
                 yield world

@@ -15,7 +15,7 @@ from rich.console import Console
 from devnet.errors import DevnetError
 from devnet.node import ENCLOSURE_VARIABLE, Enclosure
 from devnet.node.session import lessor_command, run_enclosed
-from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, voice
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, voice
 
 __all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
 
@@ -34,7 +34,9 @@ def enclosed(command: _Command) -> None:
     """Run a command in a fresh enclosure, which ends with it.
 
     An enclosure is a set of namespaces that cannot reach the machine's network. The tests of the real node run in one.
+    Missing tools are built first.
     """
+    _build([*CONTROL_PLANE, *ENGINE, *NODE])  # nothing can be downloaded inside
     with tempfile.TemporaryDirectory(prefix="lessor-enclosure-", ignore_cleanup_errors=True) as folder:
         _exit(Path(folder) / "enclosure", command)
 
@@ -61,14 +63,18 @@ def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
     """Return inside an enclosure; outside build the tools, run this same command in an enclosure, and end with it."""
     if os.environ.get(ENCLOSURE_VARIABLE):
         return
+    _build([*tools, *NODE])
+    _exit(folder, lessor_command())
+
+
+def _build(tools: Sequence[str]) -> None:
     console = Console(stderr=True)
     try:
         with voice(console) as spoken:
-            ensure_tools([*tools, *NODE], voice=spoken)  # nothing can be downloaded inside
+            ensure_tools(tools, voice=spoken)
     except DevnetError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from None
-    _exit(folder, lessor_command())
 
 
 def _exit(folder: Path, command: Sequence[str | Path]) -> None:
