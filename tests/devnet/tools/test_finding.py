@@ -7,16 +7,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from devnet.errors import ToolsMissing
-from devnet.tools import Cache, Found, ensure_tools, survey
-from devnet.tools.recipes import TOOLS, tool
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, Cache, Found, ensure_tools, survey
+from devnet.tools.recipes import tool
 from devnet.tools.versions import parse, probe
-from provider.cli.doctor import register
+from provider.cli import build_app
 from tests.devnet.tools.families import script
 
 
@@ -121,9 +120,7 @@ def test_the_toolbox_hands_out_paths_and_an_environment(tmp_path, path):
 
 
 def doctor(*arguments: str):
-    app = typer.Typer()
-    register(app)
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(build_app(), ["doctor", *arguments])
 
 
 def test_the_doctor_lists_every_tool_and_fails_when_one_is_missing(tmp_path, path, monkeypatch):
@@ -132,7 +129,7 @@ def test_the_doctor_lists_every_tool_and_fails_when_one_is_missing(tmp_path, pat
     result = doctor("--json")
     assert result.exit_code == 1
     rows = {row["name"]: row for row in json.loads(result.stdout)}
-    assert list(rows) == [each.name for each in TOOLS]
+    assert list(rows) == [*CONTROL_PLANE, *ENGINE]
     assert rows["etcd"] == {
         "name": "etcd",
         "where": "PATH",
@@ -148,8 +145,14 @@ def test_the_doctor_s_table_names_tools_and_remedies(tmp_path, path, monkeypatch
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     result = doctor()
     assert result.exit_code == 1
-    assert all(each.name in result.stdout for each in TOOLS)
+    assert all(name in result.stdout for name in (*CONTROL_PLANE, *ENGINE))
     assert "--build" in result.stdout
+
+
+def test_the_programs_of_a_real_node_are_listed_when_asked_for(tmp_path, path, monkeypatch):
+    monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
+    rows = json.loads(doctor("--json", "--node", "real").stdout)
+    assert [row["name"] for row in rows] == [*CONTROL_PLANE, *ENGINE, *NODE]
 
 
 def test_the_doctor_says_what_it_needs_to_build(tmp_path, path, monkeypatch):
