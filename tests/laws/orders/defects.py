@@ -1,4 +1,4 @@
-"""Known defects of counting and bidding, planted through other implementations: the law must notice each."""
+"""Known defects of counting and bidding, each planted by another implementation; the law must notice each of them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class _ReleasesAnother(WatchedLedger):
 
 
 class _KeepsWhatIsLost(WatchedLedger):
-    """Only what has pods is ever let go: a lost bid keeps its reservation."""
+    """A lost bid keeps its reservation on some orders."""
 
     def release(self, order: OrderId) -> bool:
         return super().release(order) if order.dseq % 3 else True
 
 
 class _CountsTwiceAtBoot(WatchedLedger):
-    """What was rebuilt is charged beside its own pods."""
+    """A rebuilt reservation counts beside its own pods."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
@@ -55,7 +55,7 @@ class _CountsTwiceAtBoot(WatchedLedger):
 
 
 class _CountsPodsTwice(WatchedLedger):
-    """The promise of a pod that waits for a node stays beside it when it has one."""
+    """A reservation still counts when its pod has a node."""
 
     def free(self, inventory: Inventory) -> Snapshot:
         pods = tuple(replace(pod, namespace="") for pod in inventory.pods)
@@ -63,14 +63,14 @@ class _CountsPodsTwice(WatchedLedger):
 
 
 class _CountsNothing(WatchedLedger):
-    """What is promised and does not run yet is free."""
+    """Reservations without pods do not count."""
 
     def free(self, inventory: Inventory) -> Snapshot:
         return free_snapshot(inventory, (), provider=US)
 
 
 class _CardsByNode(WatchedLedger):
-    """A node with a card left has all its cards left."""
+    """A node with one free card has all its cards free."""
 
     def free(self, inventory: Inventory) -> Snapshot:
         found = super().free(inventory)
@@ -85,7 +85,7 @@ class _ForgetsItsBids(Chain):
 
 
 class _LeavesBids(Chain):
-    """A bid is never taken back."""
+    """No bid is ever closed."""
 
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         return await super().broadcast([one for one in messages if one.DESCRIPTOR.name != "MsgCloseBid"])
@@ -108,11 +108,11 @@ DEFECTS: dict[str, tuple[Made, tuple[str, ...]]] = {
     "another order is released": (Made(ledger=_ReleasesAnother), ("rule 4",)),
     "some lost bids keep their reservation": (Made(ledger=_KeepsWhatIsLost), ("rule 4",)),
     "counted twice after a start": (Made(ledger=_CountsTwiceAtBoot), ("rule 4",)),
-    "a pod is counted beside its promise": (Made(ledger=_CountsPodsTwice), ("rule 4",)),
-    "promises are not counted": (Made(ledger=_CountsNothing), ("rule 4",)),
+    "a pod is counted beside its reservation": (Made(ledger=_CountsPodsTwice), ("rule 4",)),
+    "reservations are not counted": (Made(ledger=_CountsNothing), ("rule 4",)),
     "cards are counted by node": (Made(ledger=_CardsByNode), ("rule 4",)),
     "own bids are forgotten": (Made(chain=_ForgetsItsBids), ("rule 4", "rule 7")),
     "bids are left open": (Made(chain=_LeavesBids), ("rule 4", "rule 7")),
     "a bid has no decision": (Made(database=_WritesNothing), ("rule 7",)),
 }
-"""Each with what is put in place of the right one, and the rules one of which must notice it."""
+"""Defect → its implementation, and the rules of which one must notice it."""

@@ -1,4 +1,4 @@
-"""Random clusters and random orders, mostly such that they nearly fit."""
+"""Random nodes and random orders, most of which fit barely or nearly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTRIBUTES = (
 
 
 def draw_node(random: Random, name: str) -> Node:
-    """From a small machine without a card to a large one with eight of two kinds."""
+    """From a small machine without a card to a large one with eight cards of two models."""
     room = Capacity(
         random.choice((2000, 4000, 8000)), random.choice((8, 32)) * GI, random.choice((20, 100)) * GI,
         random.choice((5, 20, 110)),

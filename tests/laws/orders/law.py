@@ -1,6 +1,4 @@
-"""Rules 4 and 7 of docs/architecture.md §2 for the market, counted anew by plain sums: nothing here asks the ledger how
-it counts.
-"""
+"""Rules 4 and 7 of docs/architecture.md §2 for the market, computed with plain sums, independently of the ledger."""
 
 from __future__ import annotations
 
@@ -9,21 +7,23 @@ from collections.abc import Iterable, Iterator
 
 from provider.inventory.reservation import Reservation
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, Snapshot
-from tests.laws.orders.picture import Picture, replica_names
+from tests.laws.orders.cluster import RandomCluster, replica_names
 
 __all__ = ["free_is_what_is_left", "overlapping"]
 
 Sum = Counter[object]
 
 
-def free_is_what_is_left(picture: Picture, free: Snapshot, promises: Iterable[Reservation]) -> tuple[list[str], bool]:
-    """What breaks rule 4, and whether the sums had to be equal: a promise whose node is gone, or taken by pods of
-    others, finds no room, and then more may be free than the sums leave, never less. Of cards less as well: Kubernetes
-    counts them without their model, so one that is missing is made up for by another of its vendor.
+def free_is_what_is_left(
+    cluster: RandomCluster, free: Snapshot, reservations: Iterable[Reservation]
+) -> tuple[list[str], bool]:
+    """What breaks rule 4, and whether the sums had to be equal. A reservation whose node is gone, or is used by other
+    pods, cannot be deducted anywhere; then more may be free than the sums leave, never less. Of cards less may be free
+    as well: Kubernetes counts cards without their model, so another card of the vendor replaces a missing one.
     """
-    inventory = picture.inventory
+    inventory = cluster.inventory
     problems = list(_bounds(inventory, free))
-    left, tight = _left(picture, list(promises))
+    left, tight = _left(cluster, list(reservations))
     have = _sum_free(free)
     for name in sorted({*left, *have}, key=str):
         if have[name] < left[name] and not (tight and isinstance(name, tuple)):
@@ -36,7 +36,7 @@ def free_is_what_is_left(picture: Picture, free: Snapshot, promises: Iterable[Re
 def _bounds(inventory: Inventory, free: Snapshot) -> Iterator[str]:
     room = {node.name: node for node in inventory.nodes}
     if [node.name for node in free.nodes] != list(room):
-        yield f"rule 4: free is told of {len(free.nodes)} nodes, there are {len(room)}"
+        yield f"rule 4: there is free capacity of {len(free.nodes)} nodes, there are {len(room)}"
         return
     for node in free.nodes:
         low = min(
@@ -59,9 +59,9 @@ def _sum_free(free: Snapshot) -> Sum:
     return total
 
 
-def _left(picture: Picture, promises: list[Reservation]) -> tuple[Sum, bool]:
-    """Everything, less what is there, less what is promised and not there; and whether any of it has no place."""
-    inventory = picture.inventory
+def _left(cluster: RandomCluster, reservations: list[Reservation]) -> tuple[Sum, bool]:
+    """All capacity less what runs and what is reserved and does not run yet; and whether any of these has no node."""
+    inventory = cluster.inventory
     nodes = {node.name: _of_node(node) for node in inventory.nodes}
     rest: Sum = Counter({f"class {name}": size for name, size in inventory.pool_bytes.items()})
     rest["addresses"] = inventory.address_count - len(inventory.addresses)
@@ -72,8 +72,8 @@ def _left(picture: Picture, promises: list[Reservation]) -> tuple[Sum, bool]:
         running[pod.namespace, pod.name] = pod.node
         nodes[pod.node].subtract(_of_pod(pod))
     nowhere = False
-    for promise in promises:
-        nowhere |= _subtract(picture, promise, running, nodes, rest)
+    for reservation in reservations:
+        nowhere |= _subtract(cluster, reservation, running, nodes, rest)
     tight = nowhere or any(amount < 0 for left in (*nodes.values(), rest) for amount in left.values())
     total = Counter(rest)
     for left in nodes.values():
@@ -82,11 +82,15 @@ def _left(picture: Picture, promises: list[Reservation]) -> tuple[Sum, bool]:
 
 
 def _subtract(
-    picture: Picture, promise: Reservation, running: dict[tuple[str, str], str], nodes: dict[str, Sum], rest: Sum
+    cluster: RandomCluster,
+    reservation: Reservation,
+    running: dict[tuple[str, str], str],
+    nodes: dict[str, Sum],
+    rest: Sum,
 ) -> bool:
-    """Whether a part of it has no node."""
-    namespace, nowhere = picture.namespace_of(promise.order), False
-    for name, replica in replica_names(promise):
+    """Deducts a reservation. Returns whether a part of it has no node."""
+    namespace, nowhere = cluster.namespace_of(reservation.order), False
+    for name, replica in replica_names(reservation):
         ran = running.get((namespace, name))
         where = nodes.get(replica.node if ran is None else ran)
         if where is None:
@@ -96,48 +100,48 @@ def _subtract(
             where.subtract(cpu=replica.requests.cpu_milli, memory=replica.requests.memory_bytes)
             where.subtract(disk=replica.requests.ephemeral_bytes, pods=1)
             where.subtract((card.vendor, card.model) for card in replica.cards)
-    claimed = {one.storage_class for one in picture.inventory.claims if one.namespace == namespace}
-    rest.subtract({f"class {name}": size for name, size in promise.volumes.items() if name not in claimed})
-    held = sum(namespace in users for users in picture.inventory.addresses.values())
-    rest["addresses"] -= max(0, promise.leased_ips - held)
+    claimed = {one.storage_class for one in cluster.inventory.claims if one.namespace == namespace}
+    rest.subtract({f"class {name}": size for name, size in reservation.volumes.items() if name not in claimed})
+    held = sum(namespace in users for users in cluster.inventory.addresses.values())
+    rest["addresses"] -= max(0, reservation.leased_ips - held)
     return nowhere
 
 
-def overlapping(picture: Picture, fresh: Reservation, others: Iterable[Reservation]) -> list[str]:
-    """Rule 4, at the moment of the promise: each node, and each kind of card on it, holds it beside `others`. Nothing
-    where one of those has lost its place: it was counted where there was room. Nor where the scheduler put one pod of
-    several equal ones elsewhere: which of them is still to come, and so where, is anybody's guess.
+def overlapping(cluster: RandomCluster, fresh: Reservation, others: Iterable[Reservation]) -> list[str]:
+    """Rule 4 at the moment of a new reservation: each node, and each card model on it, holds it beside `others`. Not
+    checked when one of those has lost its node, since it was deducted elsewhere, nor when the scheduler put one of
+    several equal pods on another node, since nobody knows which of them is still to come.
     """
     held = list(others)
-    if _left(picture, held)[1] or _moved(picture, held):
+    if _left(cluster, held)[1] or _moved(cluster, held):
         return []
-    after = _taken(picture, [*held, fresh])
+    after = _taken(cluster, [*held, fresh])
     return [
-        f"rule 4: {-amount} of {name} are promised on {node.name}, which has {has[name]}"
-        for node in picture.inventory.nodes
+        f"rule 4: {-amount} of {name} are reserved on {node.name}, which has {has[name]}"
+        for node in cluster.inventory.nodes
         for has in (_of_node(node),)
         for name, amount in after[node.name].items()
         if -amount > has[name]
     ]
 
 
-def _moved(picture: Picture, promises: Iterable[Reservation]) -> bool:
-    running = {(pod.namespace, pod.name): pod.node for pod in picture.inventory.pods}
+def _moved(cluster: RandomCluster, reservations: Iterable[Reservation]) -> bool:
+    running = {(pod.namespace, pod.name): pod.node for pod in cluster.inventory.pods}
     return any(
-        running.get((picture.namespace_of(promise.order), name), replica.node) != replica.node
-        for promise in promises
-        for name, replica in replica_names(promise)
+        running.get((cluster.namespace_of(reservation.order), name), replica.node) != replica.node
+        for reservation in reservations
+        for name, replica in replica_names(reservation)
     )
 
 
-def _taken(picture: Picture, promises: Iterable[Reservation]) -> dict[str, Sum]:
-    """By node, below zero: its pods, and what is promised on it and does not run yet."""
-    nodes: dict[str, Sum] = {node.name: Counter() for node in picture.inventory.nodes}
-    running = {(pod.namespace, pod.name): pod.node for pod in picture.inventory.pods}
-    for pod in picture.inventory.pods:
+def _taken(cluster: RandomCluster, reservations: Iterable[Reservation]) -> dict[str, Sum]:
+    """Node → its pods, and what is reserved on it and does not run yet, as negative amounts."""
+    nodes: dict[str, Sum] = {node.name: Counter() for node in cluster.inventory.nodes}
+    running = {(pod.namespace, pod.name): pod.node for pod in cluster.inventory.pods}
+    for pod in cluster.inventory.pods:
         nodes[pod.node].subtract(_of_pod(pod))
-    for promise in promises:
-        _subtract(picture, promise, running, nodes, Counter())
+    for reservation in reservations:
+        _subtract(cluster, reservation, running, nodes, Counter())
     return nodes
 
 

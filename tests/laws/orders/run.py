@@ -1,4 +1,4 @@
-"""Runs of some hundred orders, each in a cluster of its own; what was broken first, and what was met."""
+"""Runs of some hundred orders, each in its own cluster. A result has the first broken rules, and what happened."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Result:
 
 
 def run_orders(seed: int, count: int, made: Made | None = None) -> Result:
-    """Until `count` orders were made and all is calm, or a rule was broken."""
+    """Runs until `count` orders were created and everything has settled, or until a rule is broken."""
     return run_virtual(_run(seed, count, made or Made()))
 
 
@@ -84,33 +84,33 @@ def _act(world: World, what: str) -> None:
         case "schedule":
             _schedule(world)
         case "roll" if leases := sorted(world.alive()):
-            world.picture.lose_pods(random.choice(leases).order)
+            world.cluster.lose_pods(random.choice(leases).order)
         case "shake":
-            world.picture.shake()
+            world.cluster.shake()
 
 
 def _open_bids(world: World) -> list[OrderId]:
-    """Orders with an open bid of ours."""
+    """Orders with an open bid of this provider."""
     alive = {lease.order for lease in world.alive()}
     return sorted(order for order in world.living() if order not in alive)
 
 
 def _schedule(world: World) -> None:
-    """The cluster does its part for one lease; the lease loop gives back what has ended."""
+    """The cluster starts pods of one lease; the lease loop removes what has ended."""
     leases = sorted(world.alive())
     if leases:
         order = world.random.choice(leases).order
-        promise = world.ledger.reservation(order)
-        if promise is not None:
-            world.picture.schedule(order, promise)
+        reservation = world.ledger.reservation(order)
+        if reservation is not None:
+            world.cluster.schedule(order, reservation)
 
 
 def _sweep(world: World) -> None:
-    """Of what has ended pods stay a while, then everything goes; then the chain's node forgets what nobody needs. A
-    tenant whom nobody answers gives up.
+    """The pods of an ended lease stay a while, then everything of it goes, and then the chain's node forgets it. A
+    tenant without bids gives up.
     """
     for order in [order for order in world.ended_at if world.random.random() < 0.1]:
-        world.picture.end(order)
+        world.cluster.end(order)
         if world.random.random() < 0.5 and order.bid_by(US) in world.chain.lease_states:
             world.ledger.release(order)
         bid = world.chain.bid_states.get(order.bid_by(US))
@@ -133,8 +133,8 @@ def _forget(world: World, order: OrderId) -> None:
 
 
 async def _calm(world: World) -> None:
-    """No more faults: within some full passes, and the blocks in which a bid without an answer may still be, everything
-    is as the chain says.
+    """Without faults everything must agree with the chain within some full passes and the blocks that a bid without an
+    answer may still get into.
     """
     world.chain.calm = True
     world.faults.stop()
@@ -143,5 +143,5 @@ async def _calm(world: World) -> None:
         await world.block()
     world.check()
     found = set(world.forgotten())
-    await asyncio.sleep(15)  # a bid that is just being taken back has 15 s
+    await asyncio.sleep(15)  # a bid that is just being closed has 15 s
     world.problems += sorted(found & set(world.forgotten()))

@@ -1,4 +1,6 @@
-"""Whatever happens to orders, nodes, pods and events, nothing is promised twice and every promise is accounted for."""
+"""Whatever happens to orders, nodes, pods and events, no capacity is reserved twice and every reservation has a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.laws.orders.run import run_orders
 from tests.laws.simulation.run import quiet
 
 _ORDERS = 250
-"""In each run, which has a cluster of its own."""
+"""In each run; every run has its own cluster."""
 _RUNS, _LONG_RUNS = 4, 400
 _WITHIN = 10
 """Runs within which every planted defect must be noticed."""
@@ -55,7 +57,7 @@ def test_a_hundred_thousand_random_orders_keep_rules_4_and_7() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_of_the_market_is_noticed(defect: str) -> None:
-    """By a rule that it breaks, in a run that is well without it."""
+    """By a rule that it breaks, in a run that breaks none without it."""
     made, rules = DEFECTS[defect]
     for seed in range(_WITHIN):
         problems = run_orders(seed, _ORDERS, made).problems

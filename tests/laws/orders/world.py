@@ -27,9 +27,9 @@ from provider.market.pricing.scale import ScalePrices
 from provider.protocols.chain import BidState, Event, Message, Order, OrderState, ProviderRecord, TxResult
 from provider.store.tables import decisions
 from provider.units import Coin
+from tests.laws.orders.cluster import RandomCluster
 from tests.laws.orders.drawing import ATTRIBUTES, CLASSES, draw_spec
 from tests.laws.orders.law import free_is_what_is_left, overlapping
-from tests.laws.orders.picture import Picture
 from tests.world.chain import FakeChain
 from tests.world.database import MemoryDatabase
 from tests.world.faults import Faults
@@ -41,12 +41,14 @@ US, RIVAL = "akash1provider", "akash1rival"
 _OWNERS = ("akash1tenant", "akash1other")
 _PRICES = ScalePrices(cpu=Decimal("0.01"), storage={"ephemeral": Decimal(0), **dict.fromkeys(CLASSES, Decimal(0))})
 _GRACE_S = 240.0
-"""What has ended is heard of by an event, or by a full pass (60 s) that the chain answers, within this."""
+"""Within this the market knows of an end, by an event or by a full pass (60 s) that the chain answers."""
 _BID_TIMEOUT_S = 300.0
 
 
 class Chain(FakeChain):
-    """Slow, now and then away, and silent after a message took effect. `on_bid` hears of each bid that arrives."""
+    """Slow, sometimes away, sometimes without an answer after a message took effect. `on_bid` is called for each
+    bid.
+    """
 
     def __init__(self, faults: Faults) -> None:
         super().__init__()
@@ -72,16 +74,16 @@ class Chain(FakeChain):
 
 
 class WatchedLedger(Ledger):
-    """The ledger, and a word at each new promise; one that is rebuilt is held whether there is room or not."""
+    """The ledger; `on_reserve` is called for each new reservation, but not for a rebuilt one, which may not fit."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self.promised: Callable[[Reservation], None] = lambda reservation: None
+        self.on_reserve: Callable[[Reservation], None] = lambda reservation: None
         self._rebuilding = False
 
     def reserve(self, reservation: Reservation) -> None:
         if not self._rebuilding:
-            self.promised(reservation)
+            self.on_reserve(reservation)
         super().reserve(reservation)
 
     def rebuild(self, order: OrderId, spec: GroupSpec, **where: Any) -> Reservation:
@@ -94,12 +96,12 @@ class WatchedLedger(Ledger):
 
 @dataclass(frozen=True)
 class Made:
-    """With what a market is put together; a planted defect is another ledger, chain, database or picture."""
+    """The parts of a market; a planted defect is another ledger, chain, database or cluster."""
 
     ledger: type[WatchedLedger] = WatchedLedger
     chain: type[Chain] = Chain
     database: type[MemoryDatabase] = MemoryDatabase
-    picture: type[Picture] = Picture
+    cluster: type[RandomCluster] = RandomCluster
 
 
 @dataclass
@@ -112,14 +114,14 @@ class World:
         self.chain = self.made.chain(self.faults)
         self.chain.providers[US] = ProviderRecord(US, "https://p.example.com:8443", ATTRIBUTES)
         self.chain.on_bid = self._bid
-        self.picture = self.made.picture(self.random, US)
+        self.cluster = self.made.cluster(self.random, US)
         self.database = self.made.database(refuses=self.faults.refuses_writes)
         self.overcommit = Overcommit(*self.random.choice(((0, 0, 0), (0, 0, 0), (50, 25, 10))))
         self.orders = 0
         self.facts: Counter[str] = Counter()
         self.problems: list[str] = []
         self.held: dict[OrderId, Reservation] = {}
-        """What was promised for each order of ours that lives, as last seen."""
+        """The reservation of each order with an own bid or lease, as last seen."""
         self.ended_at: dict[OrderId, float] = {}
         self.late: list[Event] = []
         self.start()
@@ -130,14 +132,14 @@ class World:
 
     def start(self) -> None:
         self.bus, self.ledger, self.began = MemoryBus(), self.made.ledger(US), self.now
-        self.ledger.promised = self._promised
+        self.ledger.on_reserve = self._reserved
         self.market = Market(
             provider=US,
             chain=self.chain,
             bus=self.bus,
             clock=self.clock,
             ledger=self.ledger,
-            inventory=lambda: self.picture.inventory,
+            inventory=lambda: self.cluster.inventory,
             database=self.database,
             rules=Rules(prices=_PRICES, overcommit=self.overcommit),
             deposit=Coin("uakt", Decimal(500000)),
@@ -153,7 +155,7 @@ class World:
         self.faults.dead = False
 
     async def restart(self) -> None:
-        """Wherever the market is; seldom the disk is lost with it."""
+        """A restart at any moment; sometimes the disk is lost too."""
         await self.kill()
         if self.random.random() < 0.3:
             self.database.empty()
@@ -166,12 +168,12 @@ class World:
         self.chain.add_order(Order(order, OrderState.OPEN, draw_spec(self.random), self.chain.height))
 
     async def block(self) -> None:
-        """What happened since the last one; an event may be lost, with or without a word, come later or twice."""
+        """The events since the last block; an event may be lost, with or without notice, come later, or come twice."""
         events, self.late = [*self.late, *self.chain.pending], []
         self.chain.pending, missed = [], 0
-        told = []
+        sent = []
         for event in events:
-            match self.random.choices(("told", "lost", "late", "twice"), (90, 3, 4, 3))[0]:
+            match self.random.choices(("sent", "lost", "late", "twice"), (90, 3, 4, 3))[0]:
                 case "lost":
                     missed = self.chain.height + 1 if self.random.random() < 0.5 else missed
                     self.facts["lost events"] += 1
@@ -179,12 +181,12 @@ class World:
                     self.late.append(event)
                     self.facts["late events"] += 1
                 case how:
-                    told += [event] * (2 if how == "twice" else 1)
+                    sent += [event] * (2 if how == "twice" else 1)
                     self.facts["repeated events"] += how == "twice"
-        self.bus.publish(CHAIN_BLOCK, await self.chain.push(*told, missed_from=missed))
+        self.bus.publish(CHAIN_BLOCK, await self.chain.push(*sent, missed_from=missed))
 
     def living(self) -> set[OrderId]:
-        """Orders with an open bid of ours that can still be taken, or an active lease."""
+        """Orders with an own open bid that can still be accepted, or an own active lease."""
         bids, orders = self.chain.bid_states.values(), self.chain.orders
         mine = [bid.id.order for bid in bids if bid.state is BidState.OPEN and bid.id.provider == US]
         open_ = {order for order in mine if orders[order].state is OrderState.OPEN}
@@ -198,24 +200,26 @@ class World:
         self.ended_at[order] = self.now
 
     def check(self) -> None:
-        """After each thing that happened."""
+        """Checks the rules after each step."""
         if self.task.done():
             why = None if self.task.cancelled() else self.task.exception()
             self.problems.append(f"rule 6: the market ended by itself: {why!r} {getattr(why, 'exceptions', '')}")
-        promises = self._promises()
-        found, exact = free_is_what_is_left(self.picture, self.ledger.free(self.picture.inventory), promises)
+        reservations = self._reservations()
+        found, exact = free_is_what_is_left(self.cluster, self.ledger.free(self.cluster.inventory), reservations)
         self.facts.update(checks=1, exact=exact)
         self.problems += found
         living = self.living()
-        for promise in promises:
-            self.held[promise.order] = promise
-            if not self._accounted_for(promise.order, living):
-                self.problems.append(f"rule 4: order {promise.order.dseq} is promised, and neither bid nor let")
+        for reservation in reservations:
+            self.held[reservation.order] = reservation
+            if not self._accounted_for(reservation.order, living):
+                self.problems.append(f"rule 4: order {reservation.order.dseq} has only a reservation")
         kept = living | self.market.book.busy
         self.held = {order: held for order, held in self.held.items() if order in kept}
 
     def _accounted_for(self, order: OrderId, living: set[OrderId]) -> bool:
-        """To a bid, a lease, a decision that is being made, or to what ended just now and was not heard of yet."""
+        """Whether the order has a bid, a lease or a running decision, or ended so recently that the market may not
+        know.
+        """
         if order in living or order in self.market.book.busy:
             return True
         placed = self.market.book.placed.get(order)
@@ -223,10 +227,12 @@ class World:
         return self.now - max(self.ended_at.get(order, 0.0), since) < _GRACE_S
 
     def forgotten(self) -> list[str]:
-        """When all is calm: each living bid and lease has its promise, nothing else has one, no dead bid is open."""
+        """After everything settled: each bid and lease has its reservation, no other order has, no ended order has a
+        bid.
+        """
         living, have = self.living(), set(self.ledger.orders())
-        found = [f"rule 4: nothing is promised for order {order.dseq}" for order in living - have]
-        found += [f"rule 4: order {order.dseq} is still promised" for order in have - living]
+        found = [f"rule 4: nothing is reserved for order {order.dseq}" for order in living - have]
+        found += [f"rule 4: order {order.dseq} is still reserved" for order in have - living]
         return found + [
             f"rule 7: the bid for order {bid.id.dseq} is open, the order is not"
             for bid in self.chain.bid_states.values()
@@ -236,7 +242,7 @@ class World:
         ]
 
     def _bid(self, order: OrderId, message: Any) -> None:
-        """Rules 4 and 7 at the moment when it arrives."""
+        """Rules 4 and 7 at the moment when a bid arrives."""
         self.facts["bids"] += 1
         row = select(decisions.c.verdict).where(decisions.c.dseq == str(order.dseq))
         if "bid" not in {found.verdict for found in self.database.rows(row)}:
@@ -245,18 +251,18 @@ class World:
             self.problems.append(f"rule 7: a second bid for order {order.dseq}")
         fresh = self.ledger.reservation(order)
         if fresh is None and order not in self.market.book.ended:
-            self.problems.append(f"rule 4: a bid for order {order.dseq}, and nothing is promised")
+            self.problems.append(f"rule 4: a bid for order {order.dseq}, and nothing is reserved")
         offered = {unit.resources.id: unit.count for unit in message.resources_offer}
         if fresh is not None and offered != {unit.resources.id: unit.count for unit in fresh.offer}:
-            self.problems.append(f"rule 4: order {order.dseq} is offered {offered}, promised is {fresh.offer}")
+            self.problems.append(f"rule 4: order {order.dseq} is offered {offered}, reserved is {fresh.offer}")
 
-    def _promised(self, fresh: Reservation) -> None:
-        """Rule 4 at the moment of the promise, beside what lives on the chain or is on its way there."""
+    def _reserved(self, fresh: Reservation) -> None:
+        """Rule 4 at the moment of a reservation, beside the bids and leases on the chain or on their way to it."""
         living = self.living()
         held = {order: one for order, one in self.held.items() if order in living}
-        held |= {one.order: one for one in self._promises()}
+        held |= {one.order: one for one in self._reservations()}
         held.pop(fresh.order, None)
-        self.problems += overlapping(self.picture, fresh, held.values())
+        self.problems += overlapping(self.cluster, fresh, held.values())
 
-    def _promises(self) -> list[Reservation]:
+    def _reservations(self) -> list[Reservation]:
         return [found for order in self.ledger.orders() if (found := self.ledger.reservation(order))]

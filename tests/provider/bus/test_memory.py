@@ -1,4 +1,4 @@
-"""The bus in memory: who hears what, and what a slow reader is told."""
+"""The bus in memory: which subscriber gets which values, and the overflow of a slow one."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def test_of_three_hundred_leases_those_whose_money_ends_are_settled_in_the
     async with world.running():
         for block in range(1, 12):
             await world.blocks(1)
-            await world.advance(120)  # whatever a look takes on a busy machine, its pause is over
+            await world.advance(120)  # however long a check takes on a busy machine, the pause after it is over
             over = {lease.dseq: 1 for lease, height in ends.items() if height <= block}
             assert sent(world) == over, block
     closed = {lease for lease, found in world.chain.lease_states.items() if found.state is LeaseState.CLOSED}

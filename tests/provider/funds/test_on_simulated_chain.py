@@ -56,7 +56,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def lease(us: CometChain, tenant: CometChain, dseq: int, *, price: str = "100") -> None:
-    """A deployment with 5 ACT, our bid at its full price, the lease."""
+    """A deployment with 5 ACT, a bid at its full price, and the lease."""
     group = spec(price)
     item, bid = deployment(dseq), order(dseq).bid_by(US)
     create = tenant_messages.create_deployment(item, groups=(group,), version=bytes(32), deposit=(5_000_000, "uact"))

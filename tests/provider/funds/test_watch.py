@@ -380,7 +380,7 @@ async def test_a_lease_listed_twice_while_its_state_changes_is_one_lease(world: 
 async def test_a_chain_that_pays_in_another_coin_from_a_block_on_is_followed_without_an_event(
     world: World, rate: int, past: str
 ) -> None:
-    """All the past is told in the new coin too, and is not earned again (field problem F11)."""
+    """Earlier earnings are reported in the new coin too, and do not count again (field problem F11)."""
     for lease in (L1, L2):
         world.lease(lease, funds=10**6)
     async with world.running():

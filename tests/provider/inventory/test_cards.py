@@ -1,4 +1,4 @@
-"""A lease taken over while there was no room gets its card as soon as there is one."""
+"""A lease adopted while no node had the capacity gets its card as soon as there is one."""
 
 from __future__ import annotations
 

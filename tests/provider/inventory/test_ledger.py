@@ -1,4 +1,4 @@
-"""free = allocatable − scheduled − promised, never negative, nothing counted twice (docs/architecture.md §2, rule
+"""free = allocatable − scheduled − reserved, never negative, nothing counted twice (docs/architecture.md §2, rule
 4).
 """
 
@@ -205,7 +205,7 @@ ORDERS = st.lists(st.tuples(CPUS, st.integers(1, 3), st.integers(0, 2)), max_siz
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CPUS, min_size=1, max_size=4), ORDERS, st.data())
 def test_free_is_allocatable_less_scheduled_and_promised_whatever_happens(nodes, orders, data) -> None:
-    """Random promises of which some pods run: free is never negative, never above allocatable less what runs, and
+    """Random reservations of which some pods run: free is never negative, never above allocatable less what runs, and
     the sum over the nodes is exactly allocatable − scheduled − what is promised and does not run yet.
     """
     inventory = cluster(*nodes, cards=(T4, T4, A100))

@@ -1,4 +1,4 @@
-"""Which nodes have more pods than room, and by how much (field problem C5)."""
+"""Which nodes have pods that request more than the node has, and by how much (field problem C5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of the cluster follows what the API server says, and survives that it says nothing."""
+"""The inventory follows the API server, and stays while the API server does not answer."""
 
 from __future__ import annotations
 

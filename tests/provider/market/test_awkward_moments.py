@@ -1,4 +1,4 @@
-"""Starts beside a node that is behind, ends that take their block, answers that never come, words of a late node."""
+"""Starts with a node that is behind, ends that wait for their block, missing answers, answers of a late node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def known_bid(chain: FakeChain, dseq: int, *, cpu: int = 1000, created_at: int = 95) -> None:
-    """An open bid of ours on an open order, of which no event comes any more."""
+    """An own open bid on an open order, of which no event comes any more."""
     order = make_order(dseq, cpu=cpu)
     bid = order.id.bid_by(US)
     chain.add_order(order)
@@ -33,7 +33,7 @@ def known_bid(chain: FakeChain, dseq: int, *, cpu: int = 1000, created_at: int =
 
 
 class Silent(FakeChain):
-    """Its node takes what is sent and never tells what became of it, while `silent`."""
+    """While `silent`, its node takes transactions and never answers what became of them."""
 
     silent = False
 
@@ -80,7 +80,7 @@ async def test_a_bid_that_is_taken_while_a_start_asks_what_is_ours_keeps_its_roo
 
 
 class SlowHead(FakeChain):
-    """Tells its height when `told` is set."""
+    """Returns its height when `told` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class SlowHead(FakeChain):
 async def test_open_orders_are_looked_at_at_once_whatever_the_blocks_of_before_say(
     tmp_path: Path, missed_from: int
 ) -> None:
-    """Our record was changed while we were away, or heights are pruned: the first blocks say so during the start."""
+    """The provider's record changed while the provider was down, or heights are pruned; the first blocks say so."""
     chain, database = SlowHead(), MemoryDatabase(tmp_path / "x.db")
     chain.add_order(make_order())
     chain.pending.clear()
@@ -158,7 +158,7 @@ async def test_a_bid_that_timed_out_keeps_its_room_until_its_end_is_in_a_block(t
 
 async def test_a_bid_that_is_taken_while_it_is_closed_keeps_its_room(tmp_path: Path) -> None:
     class Taken(FakeChain):
-        """The tenant's transaction stands before our close."""
+        """The tenant's transaction comes before the close in the block."""
 
         async def broadcast(self, messages: Sequence[Message]) -> TxResult:
             if messages[0].DESCRIPTOR.name == "MsgCloseBid":

@@ -91,7 +91,7 @@ def any_order(chance: random.Random, dseq: int):
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_decision_explained_later_is_the_decision_that_was_made(tmp_path: Path, seed: int) -> None:
-    """Random orders, nodes, pods, promises and releases over several hours, with and without a price strategy."""
+    """Random orders, nodes, pods, reservations and releases over several hours, with and without a price strategy."""
     chance = random.Random(seed)
     database = MemoryDatabase(tmp_path / "market.db")
     inventory = [make_inventory(nodes=3)]

@@ -1,4 +1,4 @@
-"""Orders as large and as strange as a transaction can hold: declined at once, and nobody else waits for them."""
+"""Orders as large and as strange as a transaction can hold: declined at once, and no other order waits for them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def test_the_largest_order_that_is_looked_at_is_bid_on() -> None:
 
 
 def test_a_group_of_a_thousand_units_is_placed_or_not_without_an_end_of_the_stack() -> None:
-    """A lease that was taken over may have them; the twelve nodes have room for each of them alone."""
+    """An adopted lease may have so many units; each of them alone fits on the twelve nodes."""
     found = place(order_id(1), group(units(1_200)), snapshot=_ROOM, overcommit=Overcommit())
     assert isinstance(found, Shortage)

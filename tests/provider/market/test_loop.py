@@ -102,7 +102,7 @@ async def test_a_won_lease_keeps_its_promise_and_is_announced(tmp_path: Path) ->
 
 
 async def test_a_lost_bid_is_taken_back_and_its_promise_released(tmp_path: Path) -> None:
-    """The chain may leave a losing bid open with its deposit locked, and no event tells (chain.md §14, 1)."""
+    """The chain may leave a losing bid open with its deposit locked, and no event says so (chain.md §14, 1)."""
     async with running(tmp_path) as world:
         world.chain.add_order(make_order())
         await world.block()

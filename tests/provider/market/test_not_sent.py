@@ -1,4 +1,4 @@
-"""A bid that was proved not to be sent gives its room back; what the fee budget holds back waits with it."""
+"""A bid that was certainly not sent releases its reservation; a bid without fee budget waits for the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notice that a bid has promised is given before its lease is ended."""
+"""A lease ends only after the notice that its bid offered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way on a running chain: follower, market, transactions; only the cluster is a picture."""
+"""The whole way on a running chain: follower, market, transactions; only the inventory is a fake."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def open_bid(created_at: int = 95, state: BidState = BidState.OPEN) -> Bid:
 
 
 async def test_vector_17_a_bid_is_made_and_a_stop_keeps_it(tmp_path: Path) -> None:
-    """The Go provider closes its bids when it stops; ours are taken up again (row stop-keeps-bids)."""
+    """The Go provider closes its bids when it stops; this provider adopts them again (row stop-keeps-bids)."""
     async with handler(tmp_path) as world:
         await full_pass(world.market)
         assert world.chain.sent_kinds() == ["MsgCreateBid"]

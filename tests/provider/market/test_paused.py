@@ -1,4 +1,6 @@
-"""A wallet that cannot pay for what we have makes no more bids, says so with each order, and goes on by itself."""
+"""While the wallet cannot pay, no bids are made, each order is declined with the reason, and bidding resumes by
+itself.
+"""
 
 from __future__ import annotations
 

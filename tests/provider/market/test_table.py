@@ -258,7 +258,7 @@ def test_a_quote_decides_and_nothing_is_guessed_without_one() -> None:
 
 @pytest.mark.real_time
 async def test_a_scripts_input_and_output_are_in_the_record_and_its_room_is_given_back(tmp_path: Path) -> None:
-    """A bid keeps its promise; the decision made again from its record is the same; a refusal promises nothing."""
+    """A bid keeps its reservation, a refusal has none, and the decision made again from its record is the same."""
     path = script(tmp_path, 'read line; [ "$AKASH_DENOM" = uact ] && echo 42 || exit 1')
     pricing = pricing_from(Settings(bid_price_strategy="shellScript", price_script=path), now=lambda: 0.0)
     database = MemoryDatabase(tmp_path / "market.db")

@@ -133,7 +133,7 @@ def test_the_terms_come_from_the_settings(tmp_path: Path) -> None:
 
 
 def test_a_list_that_breaks_stays_as_it_was_and_a_new_one_counts_at_once(tmp_path: Path) -> None:
-    """A server's error page in the list's place serves nobody and refuses nobody (field problem A12)."""
+    """A server's error page in place of the list changes neither list (field problem A12)."""
     path = tmp_path / "allowed"
     path.write_text(ONE)
     rules = owner_rules(Settings(cpu_scale=1, owners_allowed=(f"@{path}",)))

@@ -1,4 +1,4 @@
-"""A strategy that names no price any more is told of once, and `lessor status` says so (field problem A2)."""
+"""A strategy that names no prices any more is logged once, and `lessor status` shows it (field problem A2)."""
 
 from __future__ import annotations
 

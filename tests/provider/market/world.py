@@ -1,4 +1,4 @@
-"""A market over fakes: a chain, a cluster's picture, a store on disk, in virtual time."""
+"""A market over fakes: a chain, an inventory, a store on disk, in virtual time."""
 
 from __future__ import annotations
 

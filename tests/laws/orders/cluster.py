@@ -1,4 +1,4 @@
-"""The cluster as the inventory sees it: pods come late and elsewhere than promised, nodes come and go, claims stay."""
+"""A random cluster as the inventory sees it: pods come late and on other nodes than reserved, nodes come and go."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from provider.inventory.reservation import Replica, Reservation
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim, take_cards
 from tests.laws.orders.drawing import CLASSES, GI, draw_node
 
-__all__ = ["Picture", "replica_names"]
+__all__ = ["RandomCluster", "replica_names"]
 
 _ADDRESSES = 6
 
 
-def replica_names(promise: Reservation) -> Iterator[tuple[str, Replica]]:
-    """Each replica with the name its pod has; a rebuilt promise numbers them alike."""
+def replica_names(reservation: Reservation) -> Iterator[tuple[str, Replica]]:
+    """Each replica with the name of its pod; a rebuilt reservation gives the same names."""
     numbers: Counter[int] = Counter()
-    for replica in promise.replicas:
+    for replica in reservation.replicas:
         numbers[replica.resource_id] += 1
         yield f"{replica.resource_id}-{numbers[replica.resource_id]}", replica
 
 
-class Picture:
+class RandomCluster:
     """`inventory` is replaced, never changed. `namespace_of` names an order's namespace."""
 
     def __init__(self, random: Random, provider: str) -> None:
@@ -39,24 +39,26 @@ class Picture:
     def namespace_of(self, order: OrderId) -> str:
         return namespace_name(order.bid_by(self._provider))
 
-    def schedule(self, order: OrderId, promise: Reservation) -> None:
-        """Some of the missing pods of a lease get a node, claims are made and addresses given, each in its own time."""
+    def schedule(self, order: OrderId, reservation: Reservation) -> None:
+        """Some of the missing pods of a lease get a node, claims are created and addresses assigned, each at its own
+        time.
+        """
         there = {pod.name for pod in self.inventory.pods if pod.namespace == self.namespace_of(order)}
-        for name, replica in replica_names(promise):
+        for name, replica in replica_names(reservation):
             if name not in there and self._random.random() < 0.7:
-                self._pod(order, name, replica, promise)
-        self._claims(order, promise)
-        self._address(order, promise)
+                self._pod(order, name, replica, reservation)
+        self._claims(order, reservation)
+        self._address(order, reservation)
 
-    def _pod(self, order: OrderId, name: str, replica: Replica, promise: Reservation) -> None:
-        """On the promised node; seldom, or when that is gone or full, on another: the scheduler decides."""
+    def _pod(self, order: OrderId, name: str, replica: Replica, reservation: Reservation) -> None:
+        """On the reserved node; rarely, or when that node is gone or full, on another, as a scheduler may decide."""
         have = {node.name: node for node in self._left()}
         fits = [node for node in have.values() if _fits(node, replica)]
         planned = [node for node in fits if node.name == replica.node]
         if not fits:
             return
         node = self._random.choice(planned if planned and self._random.random() < 0.95 else fits)
-        pinned = promise.placements.get(replica.resource_id)
+        pinned = reservation.placements.get(replica.resource_id)
         pod = ScheduledPod(
             self.namespace_of(order), name, node.name, replica.requests,
             gpu_vendor=pinned.vendor if pinned else "", gpu_model=pinned.model if pinned else "",
@@ -65,7 +67,7 @@ class Picture:
         self.inventory = replace(self.inventory, pods=(*self.inventory.pods, pod))
 
     def _left(self) -> list[Node]:
-        """What pods alone leave: the scheduler knows nothing of promises."""
+        """The capacity that pods leave: a scheduler does not know reservations."""
         left = {node.name: node for node in self.inventory.nodes}
         for pod in self.inventory.pods:
             if pod.node in left:
@@ -74,25 +76,25 @@ class Picture:
                 left[pod.node] = replace(node, capacity=node.capacity.minus(pod.requests), cards=cards)
         return list(left.values())
 
-    def _claims(self, order: OrderId, promise: Reservation) -> None:
-        """A class's claims, all or none of them yet."""
+    def _claims(self, order: OrderId, reservation: Reservation) -> None:
+        """The claims of a storage class: all of them, or none yet."""
         namespace = self.namespace_of(order)
         have = {claim.storage_class for claim in self.inventory.claims if claim.namespace == namespace}
-        for name, size in promise.volumes.items():
+        for name, size in reservation.volumes.items():
             if name not in have and self._random.random() < 0.5:
                 made = VolumeClaim(namespace, f"{name}-0", name, size)
                 self.inventory = replace(self.inventory, claims=(*self.inventory.claims, made))
 
-    def _address(self, order: OrderId, promise: Reservation) -> None:
+    def _address(self, order: OrderId, reservation: Reservation) -> None:
         """One more address, unless two services of the lease share one."""
         namespace = self.namespace_of(order)
         held = sum(namespace in users for users in self.inventory.addresses.values())
-        if held < promise.leased_ips and self._free_addresses and self._random.random() < 0.5:
+        if held < reservation.leased_ips and self._free_addresses and self._random.random() < 0.5:
             given = {self._free_addresses.pop(): frozenset({namespace})}
             self.inventory = replace(self.inventory, addresses={**self.inventory.addresses, **given})
 
     def end(self, order: OrderId) -> None:
-        """Everything of a lease is gone."""
+        """Removes everything of a lease."""
         namespace, now = self.namespace_of(order), self.inventory
         kept = {address: users for address, users in now.addresses.items() if namespace not in users}
         self._free_addresses += [address for address in now.addresses if address not in kept]
@@ -104,13 +106,13 @@ class Picture:
         )
 
     def lose_pods(self, order: OrderId) -> None:
-        """Evicted or rolled: they are pending again."""
+        """Pods are evicted or replaced, and pending again."""
         namespace = self.namespace_of(order)
         kept = tuple(pod for pod in self.inventory.pods if pod.namespace != namespace or self._random.random() < 0.5)
         self.inventory = replace(self.inventory, pods=kept)
 
     def shake(self) -> None:
-        """A node more, a node less, or a pod that is none of ours."""
+        """A node comes, a node goes, or a pod of somebody else comes."""
         self._made += 1
         match self._random.choice(("node", "foreign", "foreign gone", "gone", "same")):
             case "node" if len(self.inventory.nodes) < 8:
