@@ -17,6 +17,8 @@ import pytest
 from devnet.controlplane import ControlPlane
 from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
+from tests.world.patience import PATIENCE_S
+from tests.world.processes import ending_processes
 from tests.world.virtual import VirtualLoop
 
 hypothesis.settings.register_profile("lessor", deadline=None)  # a noisy machine is no finding
@@ -59,7 +61,7 @@ class DevnetCluster:
         """stdout of `kubectl args`; fails the test with its stderr unless `check` is false."""
         argv = [str(self.toolbox.program("kubectl")), *args]
         done = subprocess.run(
-            argv, env=self.env(), input=stdin, capture_output=True, text=True, timeout=60, check=False
+            argv, env=self.env(), input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         if check and done.returncode:
             pytest.fail(f"kubectl {' '.join(args)}: {done.stderr}")
@@ -68,6 +70,12 @@ class DevnetCluster:
     async def kubectl_async(self, *args: str, stdin: str | None = None) -> str:
         """The same from a coroutine."""
         return await asyncio.to_thread(self.kubectl, *args, stdin=stdin)
+
+
+@pytest.fixture(autouse=True)
+def _processes_end_with_their_test() -> Iterator[None]:
+    with ending_processes():
+        yield
 
 
 @pytest.fixture(scope="session")

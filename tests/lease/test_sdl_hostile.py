@@ -5,10 +5,7 @@ Seconds are measured by `benchmarks/sdl.py`; here the work is counted, so that a
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
@@ -18,6 +15,7 @@ from lease.sdl import read_sdl
 from lease.sdl.document import MAX_NODES
 from lease.sdl.reader import MAX_FINDINGS, MAX_VISITS
 from tests.lease.hostile import HOSTILE, heaviest_valid
+from tests.world.work import calls_of
 
 MOST_CALLS = 10 * (MAX_NODES + MAX_VISITS)
 """Function calls: some for each value composed or read; nothing may grow with a product of two."""
@@ -25,21 +23,15 @@ MOST_CALLS = 10 * (MAX_NODES + MAX_VISITS)
 
 def _calls(text: str | bytes) -> tuple[int, SdlInvalid | None]:
     """How many functions (Python's and C's) reading a document calls, and how it was refused."""
-    count = 0
 
-    def tick(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
+    def read() -> SdlInvalid | None:
+        try:
+            read_sdl(text)
+        except SdlInvalid as error:
+            return error
+        return None
 
-    before = sys.getprofile()
-    sys.setprofile(tick)
-    try:
-        read_sdl(text)
-    except SdlInvalid as error:
-        return count, error
-    finally:
-        sys.setprofile(before)
-    return count, None
+    return calls_of(read)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -65,31 +57,6 @@ def test_twice_the_document_is_about_twice_the_work() -> None:
     small, large = (_calls(document(services))[0] for services in (300, 600))
     base = _calls(document(0))[0]
     assert large - base < 2.2 * (small - base)
-
-
-def test_hostile_documents_fit_in_200_megabytes() -> None:
-    """The process starts at some 35 MB; the peak over the worst stays below the limit."""
-    program = (
-        "import sys\n"
-        "from lease.errors import SdlInvalid\n"
-        "from lease.sdl import read_sdl\n"
-        "for text in sys.stdin.read().split('\\f'):\n"
-        "    try: read_sdl(text)\n"
-        "    except SdlInvalid: pass\n"
-        "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
-        "print(status['VmHWM'].split()[0])\n"  # ru_maxrss would count the test process it was forked from
-    )
-    names = ("ten thousand services", "many anchors", "laughs inside the grammar", "billion laughs")
-    worst = [HOSTILE[name] for name in (*names, "volumes times services", "hosts times offers", "merged mappings")]
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input="\f".join(map(str, worst)),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert int(done.stdout) < 200 * 1024
 
 
 @pytest.mark.parametrize("placed", ["{}", "null"])

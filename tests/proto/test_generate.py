@@ -14,6 +14,8 @@ from types import ModuleType
 import pytest
 
 from tests.devnet.chain.recording import ROOT
+from tests.world.patience import PATIENCE_S
+from tests.world.processes import start_process
 
 SOURCE = "proto"
 
@@ -59,8 +61,8 @@ def test_two_at_once_both_find_whole_packages(tmp_path: Path) -> None:
         "import akash.market.v1beta5.query_pb2 as q; assert q.__file__.startswith(sys.argv[2])"
     )
     arguments = [sys.executable, "-c", code, str(ROOT / SOURCE), str(tmp_path / "build" / "proto")]
-    running = [subprocess.Popen(arguments, cwd="/") for _ in range(3)]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
+    running = [start_process(arguments, cwd="/") for _ in range(3)]
+    assert [process.wait(PATIENCE_S) for process in running] == [0, 0, 0]
 
 
 def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ import base64
 import gzip
 import json
 import sqlite3
-import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.whole.canary import Canary, Watch
+from tests.world.patience import until
+from tests.world.processes import start_process
 
 PLANTED: dict[str, Callable[[bytes], bytes]] = {
     "plain": lambda raw: raw,
@@ -56,15 +56,14 @@ def test_it_is_found_in_files_and_in_tables(tmp_path: Path) -> None:
 
 def test_processes_and_files_that_come_and_go_are_seen(tmp_path: Path) -> None:
     argument, environment, file = Canary(), Canary(), Canary()
-    argv = [sys.executable, "-c", "import time; time.sleep(2)", argument.value]
+    argv = [sys.executable, "-c", "import time; time.sleep(3600)", argument.value]
     watches = [Watch(canary, [tmp_path]) for canary in (argument, environment, file)]
     with watches[0], watches[1], watches[2]:
-        child = subprocess.Popen(argv, env={"X": environment.value})
+        child = start_process(argv, env={"X": environment.value})
         (tmp_path / "brief").write_text(file.value)
-        deadline = time.monotonic() + 20
-        while not watches[2].leaks and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: all(watch.leaks for watch in watches))
         (tmp_path / "brief").unlink()
+        child.kill()
         child.wait()
     assert [bool(watch.leaks) for watch in watches] == [True, True, True]
     assert str(tmp_path / "brief") in watches[2].leaks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import pytest
 
 from devnet.children import bound_to_us
 from devnet.tools import Toolbox
+from tests.world.patience import PATIENCE_S, until
+from tests.world.processes import kill_processes_of, processes_of, start_process
 
 # each has a world of its own: no reason to wait for those who share one
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.devnet]
@@ -40,14 +41,14 @@ def start(data: Path, toolbox: Toolbox, *options: str, shell: str = "") -> subpr
     command = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data), *options]
     if shell:
         command = ["sh", "-c", f'{shell}; exec "$@"', "sh", *command]
-    return subprocess.Popen(
+    return start_process(
         command,
         cwd=CHECKOUT,
         env=toolbox.env(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=bound_to_us(),  # noqa: PLW1509  a test that is killed takes its demo along
+        preexec_fn=bound_to_us(),
     )
 
 
@@ -62,26 +63,12 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     pytest.fail(f"the demo ended before it said {words!r}:\n{said}")
 
 
-def processes_of(data: Path) -> list[str]:
-    """Living processes that name the demo's folder, in their command or environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-            except OSError:
-                continue
-            if str(data).encode() in told and not dead:
-                found.append(f"{entry.name} {told[:200]!r}")
-    return found
-
-
-def wait_for_no_process(data: Path, *, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while processes_of(data) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert processes_of(data) == []
+def wait_for_no_process(data: Path) -> None:
+    """Returns when nothing that names the folder lives; what lives on all the same is killed."""
+    try:
+        until(lambda: not processes_of(data))
+    except AssertionError:
+        pytest.fail(f"still there: {kill_processes_of(data)}")
 
 
 @pytest.mark.parametrize(
@@ -102,9 +89,9 @@ def test_whatever_ends_the_demo_leaves_no_process(
     read_until(process, moment)
     time.sleep(1)
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (130 if number is signal.SIGINT else -number)
-    wait_for_no_process(data, seconds=30)
+    wait_for_no_process(data)
 
 
 @pytest.mark.long  # an order without a bid is told the same way, and the words are those of tests/devnet/test_tenant.py
@@ -112,7 +99,7 @@ def test_a_price_the_chain_does_not_take_is_told_in_its_words_with_a_remedy(tool
     sdl = tmp_path / "uakt.yaml"
     sdl.write_text((CHECKOUT / "examples" / "web.yaml").read_text().replace("uact", "uakt"))
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 1
     assert "denom" in said
     assert "DENOM=uact" in said
@@ -122,7 +109,7 @@ def test_a_broken_sdl_is_told_before_anything_starts(toolbox: Toolbox, tmp_path:
     sdl = tmp_path / "broken.yaml"
     sdl.write_text("version: '2.0'\nservices: 7\n")
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "broken.yaml:2" in said
     assert not (tmp_path / "demo").exists()
@@ -133,11 +120,11 @@ def test_an_order_that_gets_no_bid_is_told_with_the_providers_reasons(toolbox: T
     sdl.write_text((CHECKOUT / "examples" / "gpu.yaml").read_text().replace("model: h100", "model: h200"))
     sdl.write_text(sdl.read_text().replace("model: a100", "model: b200"))
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 1
     assert "there will be no bid for order" in said
     assert "too little gpu" in said
-    wait_for_no_process(tmp_path / "demo", seconds=30)
+    wait_for_no_process(tmp_path / "demo")
 
 
 def test_a_deployment_of_two_groups_goes_through_the_whole_story(toolbox: Toolbox, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from devnet.children import bound_to_us
 from devnet.tools import Toolbox
 from tests.devnet.borrowed.conftest import Somebody
 from tests.whole.test_demo import read_until, wait_for_no_process
+from tests.world.patience import PATIENCE_S
+from tests.world.processes import start_process
 
 pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("borrowed")]
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -23,7 +25,7 @@ def start(somebody: Somebody, data: Path, toolbox: Toolbox, *options: str) -> su
     """The command of a person who has Pulumi and nothing to build with: an empty cache shows that nothing is built."""
     argv = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(data)]
     env = toolbox.env() | {"LESSOR_CACHE": str(data.parent / "empty-cache")}
-    return subprocess.Popen(
+    return start_process(
         [*argv, "--kubeconfig", str(somebody.plane.kubeconfig), *options],
         cwd=CHECKOUT,
         env=env,
@@ -31,7 +33,7 @@ def start(somebody: Somebody, data: Path, toolbox: Toolbox, *options: str) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=bound_to_us(),  # noqa: PLW1509  a test that is killed takes its demo along
+        preexec_fn=bound_to_us(),
     )
 
 
@@ -71,7 +73,7 @@ def test_an_interrupt_ends_it_and_the_cluster_is_as_it_was(somebody, toolbox, tm
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=280)
     assert process.returncode == 130, said
-    wait_for_no_process(data, seconds=30)
+    wait_for_no_process(data)
     assert somebody.everything() == before
 
 
@@ -82,7 +84,7 @@ def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, to
     read_until(process, "PUT /deployment")
     process.kill()
     process.communicate()
-    wait_for_no_process(data, seconds=30)
+    wait_for_no_process(data)
     assert somebody.everything() != before
     again = start(somebody, data, toolbox)
     said, _ = again.communicate(timeout=280)
@@ -95,7 +97,7 @@ def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, to
 
 def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
     process = start(somebody, tmp_path / "demo", toolbox)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 1, said
     assert "will be made there" in said
     assert list((tmp_path / "demo").iterdir()) == []
@@ -112,7 +114,7 @@ def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
 def test_what_cannot_be_is_told_before_anything_is_made(somebody, toolbox, tmp_path, before, options):
     *options, told = options
     process = start(somebody, tmp_path / "demo", toolbox, "--yes", *options)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 1, said
     assert told in said
     assert somebody.everything() == before

@@ -15,6 +15,8 @@ import pytest
 
 from devnet.chain import SimulatedChain, devnet_genesis
 from tests.devnet.chain import signing
+from tests.world.patience import PATIENCE_S, until
+from tests.world.processes import start_process
 
 
 async def _get(chain: SimulatedChain, path: str, *, seconds: float = 5.0) -> dict[str, Any]:
@@ -134,16 +136,13 @@ def test_the_process_ends_with_its_parent() -> None:
         "print(child.pid, child.stdout.readline(), flush=True)\n"
         "import time; time.sleep(60)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    parent = start_process([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline().split(" ", 1)[0])
     parent.send_signal(signal.SIGKILL)
-    parent.wait(5)
+    parent.wait(PATIENCE_S)
     parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and _alive(pid):
-        time.sleep(0.1)
-    assert not _alive(pid)
+    until(lambda: not _alive(pid))
 
 
 def _alive(pid: int) -> bool:

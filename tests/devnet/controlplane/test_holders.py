@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from devnet.controlplane.holders import Holders, announce, retract, watch_process
+from tests.world.processes import start_process
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 HOLDER = """
@@ -44,7 +45,7 @@ def supervisor_end(fifo: Path) -> int:
 def start_holder(fifo: Path, kind: str) -> subprocess.Popen:
     argv = [sys.executable, "-c", HOLDER, str(fifo), kind]
     env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
+    return start_process(argv, stdout=subprocess.PIPE, text=True, env=env)
 
 
 async def ended(event: asyncio.Event) -> bool:

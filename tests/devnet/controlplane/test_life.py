@@ -15,6 +15,8 @@ import pytest
 from devnet.children import start_bound
 from devnet.controlplane import ControlPlane, read_state, stop_supervisor
 from devnet.errors import ControlPlaneFailed
+from tests.world.patience import PATIENCE_S, until
+from tests.world.processes import ends_with_test, kill_processes_of, processes_of, start_process
 
 pytestmark = pytest.mark.devnet
 
@@ -22,36 +24,16 @@ ONLY_DEVNET = "import typer; from provider.cli.devnet import register; app = typ
 LESSOR = [sys.executable, "-c", ONLY_DEVNET]  # the other commands import much, and are not asked here
 
 
-def processes_of(data: Path) -> list[str]:
-    """Command lines of all living processes that name the folder (every member and the supervisor do)."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if str(data) in command and int(folder.name) != os.getpid():
-            found.append(command)
-    return found
-
-
-def eventually(condition, what: str, *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
-
-
 def start_command(data: Path, *options: str) -> subprocess.Popen:
     with (data.parent / "command.log").open("ab") as log:
         argv = [*LESSOR, "devnet", "up", "--data", str(data), "--nodes", "1", *options]
-        return start_bound(argv, output=log)
+        return ends_with_test(start_bound(argv, output=log))
 
 
 def lessor(command: str, data: Path) -> tuple[int, str]:
     """Exit code and output of `lessor devnet <command>`."""
     argv = [*LESSOR, "devnet", command, "--data", str(data)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return done.returncode, done.stdout
 
 
@@ -70,83 +52,86 @@ def starting(data: Path) -> bool:
 def data(tmp_path, toolbox):
     folder = tmp_path / "plane"
     yield folder
-    stop_supervisor(folder)  # of a test that failed on its way
-    assert processes_of(folder) == []
+    try:
+        stop_supervisor(folder)  # of a test that failed on its way
+    finally:
+        left = kill_processes_of(folder)
+    assert left == {}
 
 
 def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolbox):
     kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
-    assert start_command(data, "--detach").wait(timeout=60) == 0
+    assert start_command(data, "--detach").wait(timeout=PATIENCE_S) == 0
     code, told = lessor("status", data)
     assert (code, json.loads(told)["phase"]) == (0, "ready")
-    assert start_command(data).wait(timeout=60) == 1
+    assert start_command(data).wait(timeout=PATIENCE_S) == 1
     assert "one runs there already" in (data.parent / "command.log").read_text()
-    subprocess.run([*kubectl, "create", "namespace", "kept"], check=True, timeout=30)
+    subprocess.run([*kubectl, "create", "namespace", "kept"], check=True, timeout=PATIENCE_S)
     assert lessor("down", data) == (0, "stopped\n")
-    assert processes_of(data) == []
+    assert processes_of(data) == {}
     code, told = lessor("status", data)
     assert (code, json.loads(told)["phase"]) == (1, "stopped")
 
     command = start_command(data)
-    eventually(lambda: phase(data) == "ready", "ready again")
-    subprocess.run([*kubectl, "get", "namespace", "kept"], check=True, timeout=30)
+    until(lambda: phase(data) == "ready")
+    subprocess.run([*kubectl, "get", "namespace", "kept"], check=True, timeout=PATIENCE_S)
     os.killpg(command.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the whole group
-    assert command.wait(timeout=60) == 0
-    assert processes_of(data) == []
+    assert command.wait(timeout=PATIENCE_S) == 0
+    assert processes_of(data) == {}
     assert phase(data) == "stopped"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_command_that_is_asked_to_end_while_it_starts_leaves_nothing(data, number):
     command = start_command(data)
-    eventually(lambda: starting(data), "starting")
+    until(lambda: starting(data))
     os.killpg(command.pid, number)
-    assert command.wait(timeout=60) != 0
-    assert processes_of(data) == []
+    assert command.wait(timeout=PATIENCE_S) != 0
+    assert processes_of(data) == {}
     assert phase(data) == "stopped"
 
 
 def test_a_killed_command_leaves_nothing(data):
     command = start_command(data)
-    eventually(lambda: starting(data), "starting")
+    until(lambda: starting(data))
     command.kill()
     command.wait()
-    eventually(lambda: processes_of(data) == [], "everything gone")
+    until(lambda: processes_of(data) == {})
 
 
 def test_nothing_outlives_the_owner_that_the_environment_names(data, monkeypatch):
     """As after a test that was killed: its commands, and what they left running detached, end with the test run."""
-    owner = subprocess.Popen(["sleep", "60"])
+    owner = start_process(["sleep", "3600"])
     monkeypatch.setenv("LESSOR_DEVNET_OWNER", str(owner.pid))
-    assert start_command(data, "--detach").wait(timeout=60) == 0
+    assert start_command(data, "--detach").wait(timeout=PATIENCE_S) == 0
     assert phase(data) == "ready"
     owner.kill()
     owner.wait()
-    eventually(lambda: processes_of(data) == [], "everything gone")
+    until(lambda: processes_of(data) == {})
 
 
 def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(data):
     command = start_command(data)
-    eventually(lambda: starting(data), "starting")
+    until(lambda: starting(data))
     os.kill(read_state(data).pid, signal.SIGKILL)
-    assert command.wait(timeout=60) == 1
-    eventually(lambda: processes_of(data) == [], "everything gone")
+    assert command.wait(timeout=PATIENCE_S) == 1
+    until(lambda: processes_of(data) == {})
     assert "its supervisor vanished" in (data.parent / "command.log").read_text()
 
 
 def test_those_who_share_one_keep_it_until_the_last_of_them_is_gone(data, toolbox):
-    sharer = subprocess.Popen(
+    sharer = start_process(
         [sys.executable, "-c", SHARER, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     plane = ControlPlane.share(data, toolbox)
     assert sharer.stdout.readline() == f"{plane.api_server}\n", "both have the same one"
     sharer.kill()
     sharer.communicate()
-    time.sleep(0.5)
+    time.sleep(0.5)  # the supervisor has heard of it
     assert plane.state().phase == "ready"
     assert plane.state().supervised()
     plane.release()
-    assert processes_of(data) == []
+    assert processes_of(data) == {}
     plane.release()
 
 
@@ -163,12 +148,12 @@ sys.stdin.read()
 
 
 def test_a_killed_holder_leaves_nothing_even_if_a_child_of_his_lives_on(data):
-    holder = subprocess.Popen([sys.executable, "-c", FORKING, str(data)], stdout=subprocess.PIPE, text=True)
+    holder = start_process([sys.executable, "-c", FORKING, str(data)], stdout=subprocess.PIPE, text=True)
     child = int(holder.stdout.readline())
     holder.kill()
     holder.communicate()
     try:
-        eventually(lambda: phase(data) == "stopped", "the control plane stopped")
+        until(lambda: phase(data) == "stopped")
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -183,7 +168,7 @@ child = os.fork()  # has the holder's end of the FIFO open too
 if child:
     print(child, flush=True)
 os.close(1)
-time.sleep(120)
+time.sleep(3600)
 """
 
 
@@ -191,7 +176,7 @@ def test_a_member_that_dies_ends_the_whole_and_is_named(data, toolbox):
     broken = toolbox.with_program("kwok", Path("/bin/false"))
     with pytest.raises(ControlPlaneFailed, match=r"kwok ended with 1 \(see kwok.log\)"):
         ControlPlane.start(data, broken)
-    assert processes_of(data) == []
+    assert processes_of(data) == {}
     assert phase(data) == "failed"
 
 

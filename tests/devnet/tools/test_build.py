@@ -18,6 +18,8 @@ from devnet.children import alive
 from devnet.errors import BuildFailed, GoMissing
 from devnet.tools.recipes import CopyFromCheckout, GoBuild, Link, Recipe
 from tests.devnet.tools.families import RECIPE, builder, fake_go, family, first_on_path
+from tests.world.patience import until
+from tests.world.processes import start_process
 
 BUILD_IT = """
 import sys
@@ -104,18 +106,13 @@ def test_a_killed_build_leaves_nothing_that_looks_finished_and_no_compiler(tmp_p
     fake_go(tmp_path / "bin", told=told, then="exec sleep 60")
     made, _ = builder(tmp_path)
     argv = [sys.executable, "-c", BUILD_IT, str(tmp_path), str(Path(__file__).parents[3])]
-    process = subprocess.Popen(argv)
-    deadline = time.monotonic() + 20
-    while not builds(told):
-        assert time.monotonic() < deadline, "the build did not start"
-        time.sleep(0.02)
+    process = start_process(argv)
+    until(lambda: bool(builds(told)))
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not made.folder(RECIPE).exists()
     [compiler] = builds(told)
-    while alive(compiler):
-        assert time.monotonic() < deadline, "the compiler outlives its builder"
-        time.sleep(0.02)
+    until(lambda: not alive(compiler))
 
     fake_go(tmp_path / "bin", told=told)
     done = made.ensure(RECIPE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-import time
 
 import pytest
 from aiohttp import web
@@ -32,10 +31,8 @@ async def test_a_dead_node_is_named_and_costs_seconds_not_for_ever() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    started = time.monotonic()
     with pytest.raises(ChainError, match=address):
-        await ask(address)
-    assert time.monotonic() - started < 5
+        await ask(address, seconds=3600)
 
 
 async def test_a_node_that_never_answers_is_given_up_in_time() -> None:

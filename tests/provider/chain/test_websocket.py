@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -177,12 +176,12 @@ async def test_a_half_open_socket_is_detected_and_no_block_is_late_by_more_than_
     ):
         before = await next_heights(blocks, 3)
         proxy.freeze()
-        frozen = time.monotonic()
+        frozen = node.height
         after = await next_heights(blocks, 8)
         while proxy.websockets < 2:
-            await next_heights(blocks, 1)
-        assert time.monotonic() - frozen < 8
-    assert before + after == list(range(before[0], before[0] + 11))
+            after += await next_heights(blocks, 1)
+        assert node.height - frozen < 32, "eight seconds of the node's blocks"
+    assert before + after == list(range(before[0], before[0] + 3 + len(after)))
 
 
 async def test_a_node_with_only_half_open_connections_is_replaced_by_another() -> None:
@@ -191,18 +190,15 @@ async def test_a_node_with_only_half_open_connections_is_replaced_by_another() -
         SimulatedChain.start(block_seconds=0.25) as node,
         proxy_before(node.rpc_address) as (hanging, proxy),
         proxy_before(node.rpc_address) as (well, _),
-        client(f"{hanging},{well}", poll_interval=0.1, rpc_timeout=10) as chain,
+        client(f"{hanging},{well}", poll_interval=0.1, rpc_timeout=3600) as chain,
         aclosing(chain.follow(after=node.height)) as blocks,  # type: ignore[type-var]
     ):
         before = await next_heights(blocks, 6)
         proxy.freeze()
         proxy.frozen = True
-        started = time.monotonic()
         after = await next_heights(blocks, 4)
-        taken = time.monotonic() - started
         assert chain.address == well
     assert before + after == list(range(before[0], before[0] + 10))
-    assert taken < 6  # two seconds, and what a busy machine adds; the plain time limit would be ten
 
 
 def test_every_recorded_frame_is_read_and_headers_are_what_the_node_announced(recorded: Any) -> None:

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from stacks.common.scratch_folders import scratch
+from tests.world.processes import start_process
 
 
 def _dead() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
+    process = start_process([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 

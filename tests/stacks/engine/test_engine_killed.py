@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from lease.spec import LeaseSpec
 from stacks.common.processes import command_name, survivors
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import demo, small
+from tests.world.patience import eventually
+from tests.world.processes import start_process
 
 pytestmark = pytest.mark.devnet
 
@@ -83,7 +84,7 @@ async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(co
     daemon.wait()
 
     if not with_workers:
-        await until(lambda: survivors(config.data) == [], seconds=15)
+        await until(lambda: survivors(config.data) == [])
     engine = PulumiEngine(config)
     result = await engine.up(spec)
     assert result.ok, result.error
@@ -153,7 +154,7 @@ async def test_closing_the_engine_ends_its_workers(config):
 
 
 def start_daemon(config: EngineConfig, spec: LeaseSpec) -> subprocess.Popen[str]:
-    daemon = subprocess.Popen(
+    daemon = start_process(
         [sys.executable, "-m", "tests.stacks.daemon"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
@@ -183,11 +184,8 @@ def exists(client, namespace: str) -> bool:
     return True
 
 
-async def until(probe: Callable[[], bool], *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not await asyncio.to_thread(probe):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
+async def until(probe: Callable[[], bool]) -> None:
+    await eventually(lambda: asyncio.to_thread(probe))
 
 
 async def test_a_worker_that_died_while_it_was_idle_is_replaced_before_it_is_used(engine, client):

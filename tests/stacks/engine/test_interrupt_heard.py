@@ -19,6 +19,8 @@ from stacks.common.processes import DATA_MARK, STACK_MARK
 from stacks.common.results import Operation
 from stacks.common.wire import Interrupt, Task, encode
 from stacks.worker.process import Worker
+from tests.world.patience import PATIENCE_S
+from tests.world.processes import start_process
 
 STACK = "a-stack"
 
@@ -63,7 +65,7 @@ def command_line(config: EngineConfig, stack: str) -> subprocess.Popen[bytes]:
     program = config.data / "pulumi"
     if not program.exists():
         shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
-    return subprocess.Popen([program, "60"], env={DATA_MARK: str(config.data), STACK_MARK: stack})
+    return start_process([program, "3600"], env={DATA_MARK: str(config.data), STACK_MARK: stack})
 
 
 def send(daemon: int, *frames: Task | Interrupt) -> None:
@@ -79,7 +81,7 @@ def test_an_interrupt_right_behind_its_task_ends_the_command_line_that_is_still_
     send(daemon, TASK, Interrupt())
     started = command_line(config, STACK)
     try:
-        assert started.wait(20) == -signal.SIGINT
+        assert started.wait(PATIENCE_S) == -signal.SIGINT
     finally:
         started.kill()
         started.wait()
@@ -94,7 +96,7 @@ def test_an_interrupt_is_not_for_another_stack_nor_for_what_ran_before_the_task(
         time.sleep(0.3)
         assert own.poll() is None
         send(daemon, TASK, Interrupt())
-        assert own.wait(20) == -signal.SIGINT and other.poll() is None
+        assert own.wait(PATIENCE_S) == -signal.SIGINT and other.poll() is None
     finally:
         for each in (other, own):
             each.kill()

@@ -15,14 +15,18 @@ import pytest
 
 from devnet.tools import Toolbox
 from stacks.common.processes import alive
+from tests.world.patience import PATIENCE_S
+from tests.world.processes import start_process
 
 HOST = Path(__file__).resolve().parents[3] / "tools" / "langhost" / "pulumi-language-python"
-SLOW = "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()} {os.getppid()}')\ntime.sleep(60)\n"
+SLOW = "import os, pathlib, time\npathlib.Path('pid').write_text(f'{os.getpid()} {os.getppid()}')\ntime.sleep(3600)\n"
 
 
 def pulumi(toolbox: Toolbox, folder: Path, env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
     command = [str(toolbox.program("pulumi")), "--non-interactive", "--color", "never", *args]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
+    )
 
 
 @pytest.mark.devnet
@@ -82,7 +86,7 @@ def test_a_killed_command_line_leaves_neither_host_nor_program(toolbox, project,
     folder = project(SLOW)
     pulumi(toolbox, folder, cli, "stack", "init", "s")
     command = [str(toolbox.program("pulumi")), "--non-interactive", "preview", "-s", "s"]
-    child = subprocess.Popen(command, cwd=folder, env=cli, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = start_process(command, cwd=folder, env=cli, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     program, host = eventually(lambda: [int(pid) for pid in read(folder / "pid").split()])
 
     child.send_signal(signal.SIGKILL)
@@ -92,7 +96,7 @@ def test_a_killed_command_line_leaves_neither_host_nor_program(toolbox, project,
 
 
 def test_without_an_engine_it_says_that_pulumi_starts_it():
-    done = subprocess.run([sys.executable, HOST], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, HOST], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     assert done.returncode != 0
     assert "started by pulumi" in done.stderr
@@ -114,16 +118,16 @@ def test_with_no_usable_interpreter_the_remedy_is_named_and_nothing_loops(tmp_pa
 
 def bare_python(folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """The host under an interpreter that has no packages: `-S` would not survive the hand-over, an empty venv does."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True, timeout=PATIENCE_S)
     command = [folder / "bare" / "bin" / "python", HOST]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def read(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def eventually(probe: Callable[[], Any], *, seconds: float = 20) -> Any:
+def eventually(probe: Callable[[], Any], *, seconds: float = PATIENCE_S) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := probe()):
         assert time.monotonic() < deadline, "it did not happen in time"
