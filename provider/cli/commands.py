@@ -1,4 +1,7 @@
-"""The commands of `lessor`: where each is, and the line of help that its group shows."""
+"""The commands of `lessor`: where each is, and the line of help that its group shows.
+
+The devnet's commands are named here only; nothing else of the provider refers to the devnet.
+"""
 
 from __future__ import annotations
 
@@ -53,22 +56,22 @@ _BID = GroupEntry(
 _DEVNET = GroupEntry(
     "Start and stop a Kubernetes control plane on this machine, for development.",
     {
-        "up": CommandEntry("provider.cli.devnet:up", "Start the control plane; missing tools are built first."),
-        "down": CommandEntry("provider.cli.devnet:down", "Stop the control plane and wait for its end."),
-        "status": CommandEntry("provider.cli.devnet:status", "Print the state of the control plane as JSON."),
-        "exec": CommandEntry("provider.cli.devnet_node:exec_", "Run a command beside a real node."),
+        "up": CommandEntry("devnet.cli.control_plane:up", "Start the control plane; missing tools are built first."),
+        "down": CommandEntry("devnet.cli.control_plane:down", "Stop the control plane and wait for its end."),
+        "status": CommandEntry("devnet.cli.control_plane:status", "Print the state of the control plane as JSON."),
+        "exec": CommandEntry("devnet.cli.enclosure:exec_", "Run a command beside a real node."),
         "enclosed": CommandEntry(
-            "provider.cli.devnet_node:enclosed", "Run a command in a fresh enclosure, which ends with it."
+            "devnet.cli.enclosure:enclosed", "Run a command in a fresh enclosure, which ends with it."
         ),
     },
 )
 
 COMMANDS: Table = {
     "doctor": CommandEntry(
-        "provider.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
+        "devnet.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
     ),
     "demo": CommandEntry(
-        "provider.cli.demo:demo",
+        "devnet.cli.demo:demo",
         "Start a cluster, a chain, a provider and a tenant on this machine, and follow one lease from start to end.",
     ),
     "devnet": _DEVNET,

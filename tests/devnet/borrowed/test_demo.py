@@ -90,7 +90,7 @@ def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, to
     said, _ = again.communicate(timeout=280)
     assert again.returncode == 1
     assert "was cut short: removing what it made" in said
-    assert "nobody can be asked here; say --yes" in said
+    assert "there is no terminal to ask at; give --yes" in said
     assert "nothing was made in the cluster" in said
     assert somebody.everything() == before
 

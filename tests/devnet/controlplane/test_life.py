@@ -20,8 +20,7 @@ from tests.world.processes import ends_with_test, kill_processes_of, processes_o
 
 pytestmark = pytest.mark.devnet
 
-ONLY_DEVNET = "import typer; from provider.cli.devnet import register; app = typer.Typer(); register(app); app()"
-LESSOR = [sys.executable, "-c", ONLY_DEVNET]  # the other commands import much, and are not asked here
+LESSOR = [sys.executable, "-c", "from provider.cli import main; main()"]
 
 
 def start_command(data: Path, *options: str) -> subprocess.Popen:

@@ -69,7 +69,9 @@ def test_every_form_is_masked(form: str, where: str) -> None:
 
 @given(st.text(min_size=SHORTEST, max_size=40), st.sampled_from(sorted(FORMS)))
 def test_no_secret_survives_in_any_form(secret: str, form: str) -> None:
-    quoted = FORMS[form](secret).strip('"')
+    quoted = FORMS[form](secret)
+    if "json" in form:
+        quoted = quoted[1:-1]  # no more: the secret itself may end in a quote
     masked = mask(f"<<{quoted}>>", a_spec(secret))
     if form.startswith("base64"):
         quoted = quoted.rstrip("=")[2 + 6 : -2]

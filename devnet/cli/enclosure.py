@@ -43,12 +43,12 @@ def enclosed(command: _Command) -> None:
 
 def exec_(
     command: _Command,
-    data: Annotated[Path, typer.Option("--data", help="Folder of the devnet.")] = Path(".devnet/cluster"),
+    data: Annotated[Path, typer.Option("--data", help="The folder of the devnet.")] = Path(".devnet/cluster"),
 ) -> None:
     """Run a command beside a real node.
 
-    `lessor devnet up --node real` has started it.
-    KUBECONFIG is set. `ip netns exec outside COMMAND` runs on the other side of the node's wire.
+    `lessor devnet up --node real` starts such a node. KUBECONFIG is set. `ip netns exec outside COMMAND` runs on the
+    other side of the node's wire.
     """
     try:
         enclosure = Enclosure.join(data.absolute() / "enclosure")
@@ -70,8 +70,8 @@ def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
 def _build(tools: Sequence[str]) -> None:
     console = Console(stderr=True)
     try:
-        with voice(console) as spoken:
-            ensure_tools(tools, voice=spoken)
+        with voice(console) as progress:
+            ensure_tools(tools, voice=progress)
     except DevnetError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from None

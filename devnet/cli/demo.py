@@ -1,34 +1,32 @@
-"""`lessor demo`: a provider at work, from an SDL to nothing."""
+"""`lessor demo`: one lease from its SDL to its end."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from devnet.borrowed import give_back_earlier
+from devnet.cli.enclosure import NodeKind, rerun_enclosed
+from devnet.controlplane import stop_supervisor
+from devnet.demo import Borrow, DemoOptions, Interrupted, Interrupts, run_demo
+from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, ENGINE
-from provider.cli.devnet_node import NodeKind, rerun_enclosed
+from lease.errors import LeaseError
+from lease.printable import printable
 
-if TYPE_CHECKING:
-    from devnet.demo import Borrow
-
-__all__ = ["register"]
+__all__ = ["demo"]
 
 
 _SDL = Path("examples/demo.yaml")
 _OWN_CLUSTER_SDL = Path("examples/web.yaml")
 _DATA = Path(".demo")
-_OURS = ("controlplane", "borrowed.json", "cluster.kubeconfig", "provider.log")
-"""Any of these in a folder says that an earlier demo made it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add `demo`."""
-    app.command()(demo)
+_MARKS = ("controlplane", "borrowed.json", "cluster.kubeconfig", "provider.log")
+"""Any of these in a folder shows that an earlier demo made the folder."""
 
 
 def demo(
@@ -37,15 +35,17 @@ def demo(
         Path | None,
         typer.Option(help=f"The SDL that the tenant publishes: {_SDL}, with --kubeconfig {_OWN_CLUSTER_SDL}."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end, until Ctrl-C.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep everything running at the end, until Ctrl-C.")] = False,
     denom: Annotated[str, typer.Option(help="Rewrite the SDL's prices to this denom, for example uact.")] = "",
-    data: Annotated[Path, typer.Option(help="Folder for everything; what an earlier demo left is removed.")] = _DATA,
+    data: Annotated[Path, typer.Option(help="The demo's folder; files of an earlier demo in it are removed.")] = _DATA,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Use this cluster (kind, k3s, …) and build nothing; needs Pulumi and its Kubernetes plugin."),
     ] = None,
-    context: Annotated[str, typer.Option(help="A context of --kubeconfig other than its current one.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to what will be made in the cluster.")] = False,
+    context: Annotated[str, typer.Option(help="The context of --kubeconfig; default: its current one.")] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to the objects that the demo will make in the cluster.")
+    ] = False,
     node: Annotated[
         NodeKind, typer.Option(help="`real` runs containers, in namespaces that cannot reach the network; needs root.")
     ] = NodeKind.SIMULATED,
@@ -54,15 +54,10 @@ def demo(
 
     Everything listens on loopback only and stops with this command. Needs a checkout; missing tools are built first.
 
-    With --kubeconfig the cluster is yours. What will be made in it is listed, and made once you agree; all of it is
-    removed at the end, also after Ctrl-C or a failure, and what could not be removed is named. A cluster in which an
-    Akash provider lives is refused. Neither MetalLB nor an ingress controller is needed.
+    With --kubeconfig the demo uses your cluster. It lists the objects that it will make there, and makes them once you
+    agree. It removes all of them at the end, also after Ctrl-C or a failure, and names any that it could not remove. A
+    cluster with an Akash provider is refused. The cluster needs neither MetalLB nor an ingress controller.
     """
-    from devnet.demo import DemoOptions, Interrupted, Interrupts, run_demo  # noqa: PLC0415  only this command needs it
-    from devnet.errors import DevnetError  # noqa: PLC0415
-    from lease.errors import LeaseError  # noqa: PLC0415
-    from lease.printable import printable  # noqa: PLC0415
-
     if node is NodeKind.REAL:
         _check_for_node(kubeconfig)
         rerun_enclosed(data.absolute().with_name(data.name + "-enclosure"), [*CONTROL_PLANE, *ENGINE])
@@ -84,11 +79,9 @@ def demo(
 
 
 def _borrow(kubeconfig: Path | None, context: str, *, yes: bool) -> Borrow | None:
-    from devnet.demo import Borrow  # noqa: PLC0415
-
     if kubeconfig is None:
         if context:
-            raise typer.BadParameter("--context chooses in a kubeconfig; name it by --kubeconfig")
+            raise typer.BadParameter("--context needs --kubeconfig, the file that it is in")
         return None
     return Borrow(kubeconfig.expanduser(), context, lambda: yes or _asked())
 
@@ -101,15 +94,15 @@ def _check_for_node(kubeconfig: Path | None) -> None:
 
 
 def _asked() -> bool:
-    """The person's answer; where nobody can be asked, --yes is the only one."""
+    """The answer of the person at the terminal; False without a terminal."""
     if not sys.stdin.isatty():
-        typer.echo("   nobody can be asked here; say --yes if you agree")
+        typer.echo("   there is no terminal to ask at; give --yes to agree")
         return False
     return typer.confirm("   Go on?")
 
 
 def _checked(sdl: Path | None, default: Path) -> Path:
-    """A missing file is told with what is wrong: often it is only the folder that the command was started in."""
+    """The SDL to publish. Raises `typer.BadParameter` when there is none, often because of the current folder."""
     chosen = sdl or default
     if chosen.is_file():
         return chosen
@@ -121,20 +114,17 @@ def _checked(sdl: Path | None, default: Path) -> Path:
 
 
 def _clear(data: Path, console: Console) -> None:
-    """Stop and remove what an earlier demo left in its folder and in a cluster; a folder that is none of ours is
-    refused.
-    """
-    from devnet.borrowed import give_back_earlier  # noqa: PLC0415
-    from devnet.controlplane import stop_supervisor  # noqa: PLC0415
-
+    """Stop an earlier demo, remove its objects in a cluster and its folder. Any other folder with files is refused."""
     if not data.exists():
         return
     if not data.is_dir():
-        raise typer.BadParameter(f"{data} is no folder; name an empty one by --data, or one that can be made")
+        raise typer.BadParameter(f"{data} is no folder; name by --data a folder that is empty or does not exist")
     if not any(data.iterdir()):
         return
-    if not any((data / name).exists() for name in _OURS):
-        raise typer.BadParameter(f"{data} holds something else than an earlier demo; name an empty folder")
+    if not any((data / name).exists() for name in _MARKS):
+        raise typer.BadParameter(
+            f"{data} holds other files than those of an earlier demo; name an empty folder by --data"
+        )
     stop_supervisor((data / "controlplane").absolute())
     give_back_earlier(data.absolute(), lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
     shutil.rmtree(data)

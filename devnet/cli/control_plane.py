@@ -1,4 +1,4 @@
-"""`lessor devnet up|down|status`: the provider's world on this machine, on loopback only."""
+"""`lessor devnet up|down|status`: a Kubernetes control plane on this machine, on loopback only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from devnet.cli.enclosure import NodeKind, rerun_enclosed
 from devnet.controlplane import ControlPlane, default_nodes, read_state, stop_supervisor
 from devnet.controlplane.certificates import Outward
 from devnet.errors import ControlPlaneFailed, DevnetError
@@ -20,18 +21,21 @@ from devnet.node.configuration import NODE_NAME
 from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
 from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, voice
-from provider.cli.devnet_node import NodeKind, rerun_enclosed
 
 __all__ = ["down", "status", "up"]
 
-_Data = Annotated[Path, typer.Option("--data", help="Folder of this devnet; made if missing.")]
+_Data = Annotated[Path, typer.Option("--data", help="The folder of this devnet; made if missing.")]
 _DEFAULT = Path(".devnet/cluster")
 
 
 def up(
     data: _Data = _DEFAULT,
-    nodes: Annotated[int, typer.Option(min=0, max=100, help="Simulated nodes; the last one has GPUs.")] = 3,
-    detach: Annotated[bool, typer.Option("--detach", help="Come back when it is ready; stop it with `down`.")] = False,
+    nodes: Annotated[
+        int, typer.Option(min=0, max=100, help="The number of simulated nodes; the last one has GPUs.")
+    ] = 3,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is ready; `lessor devnet down` stops it.")
+    ] = False,
     *,
     node: Annotated[
         NodeKind,
@@ -42,20 +46,19 @@ def up(
 
     Without --detach it runs until Ctrl-C, and ends with this command.
     """
-
     if node is NodeKind.REAL:
         _up_real(data.absolute(), nodes, detach=detach)
         return
     if not nodes:
-        raise typer.BadParameter("--nodes 0 leaves no node; only with --node real is there another one")
+        raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
     errors = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)  # ends like Ctrl-C: by leaving the context, which waits for the end
     try:
-        with voice(errors) as told:
-            toolbox = ensure_tools(CONTROL_PLANE, voice=told)
+        with voice(errors) as progress:
+            toolbox = ensure_tools(CONTROL_PLANE, voice=progress)
         plane = ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach)
         with plane:
-            _tell(plane)
+            _show(plane)
             if not detach:
                 _watch(plane)
     except DevnetError as error:
@@ -74,7 +77,7 @@ def _up_real(data: Path, nodes: int, *, detach: bool) -> None:
         outward = Outward(NODE_ADDRESS, NODE_NAME)
         with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes) if nodes else (), outward=outward) as plane:
             RealNode.start(own_enclosure(), plane, toolbox).wait_for_workloads()
-            _tell(plane)
+            _show(plane)
             typer.echo("commands    lessor devnet exec -- COMMAND")
             _watch(plane)
     except DevnetError as error:
@@ -87,7 +90,6 @@ def down(data: _Data = _DEFAULT) -> None:
 
     It is no error when none runs in this folder.
     """
-
     enclosure = data.absolute() / "enclosure"
     stopped = Enclosure.stop_in(enclosure) if enclosure.exists() else stop_supervisor(data.absolute())
     typer.echo("stopped" if stopped else f"nothing runs in {data.absolute()}")
@@ -98,16 +100,15 @@ def status(data: _Data = _DEFAULT) -> None:
 
     Exit code 1: it is not ready.
     """
-
     found = read_state(data.absolute())
     if found is None:
         typer.echo(json.dumps({"phase": "stopped"}))
         raise typer.Exit(1)
     running = found.supervised()
-    told = dataclasses.asdict(found)
+    document = dataclasses.asdict(found)
     if not running and found.phase != "failed":
-        told["phase"] = "stopped"
-    typer.echo(json.dumps(told))
+        document["phase"] = "stopped"
+    typer.echo(json.dumps(document))
     if not running or found.phase != "ready":
         raise typer.Exit(1)
 
@@ -116,13 +117,12 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _tell(plane: ControlPlane) -> None:
+def _show(plane: ControlPlane) -> None:
     typer.echo(f"API server  {plane.api_server}\nkubeconfig  {plane.kubeconfig}\nlogs        {plane.logs}")
 
 
 def _watch(plane: ControlPlane) -> None:
-    """Until Ctrl-C, SIGTERM, or the end of the control plane, whose reason becomes our error."""
-
+    """Wait for Ctrl-C or SIGTERM. Raises `ControlPlaneFailed` with the reason when the control plane ends."""
     typer.echo("Ctrl-C stops it.")
     try:
         while True:

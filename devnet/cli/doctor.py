@@ -1,4 +1,4 @@
-"""`lessor doctor`: which tools the devnet and the engine have on this machine, and what to do about the rest."""
+"""`lessor doctor`: the tools of the devnet and the engine on this machine, and how to get missing ones."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from devnet.cli.enclosure import NodeKind
 from devnet.errors import DevnetError
 from devnet.node import missing_requirements
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, survey, voice
-from provider.cli.devnet_node import NodeKind
 
 __all__ = ["doctor"]
 
+_UNLIMITED = 1_000_000
+
 
 def doctor(
-    build: Annotated[bool, typer.Option("--build", help="Build what is missing (the first time takes long).")] = False,
+    build: Annotated[bool, typer.Option("--build", help="Build missing tools; the first time takes long.")] = False,
     throw_away: Annotated[
-        bool, typer.Option("--throw-away", help="Build without leaving a Go build cache (up to 12 GB) behind.")
+        bool, typer.Option("--throw-away", help="With --build: keep no Go build cache, which has up to 12 GB.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of objects, one a tool.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with an object for each tool.")] = False,
     *,
     node: Annotated[
-        NodeKind, typer.Option(help="`real` adds the programs of a real node and what the machine lacks for one.")
+        NodeKind, typer.Option(help="`real` adds the programs of a real node, and what the machine lacks for one.")
     ] = NodeKind.SIMULATED,
 ) -> None:
     """Show every tool, where it was found, and how to get a missing one.
 
-    Exit code 1: a tool is missing, or the machine cannot run a real node that was asked for.
+    Exit code 1: a tool is missing, or the machine cannot run the requested real node.
     """
     names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
     errors = Console(stderr=True)
     try:
         if build and not problems:
-            with voice(errors) as spoken:
-                ensure_tools(names, voice=spoken, throw_away=throw_away)
+            with voice(errors) as progress:
+                ensure_tools(names, voice=progress, throw_away=throw_away)
         rows = [dataclasses.asdict(found) for found in survey(names)]
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)
@@ -57,15 +60,19 @@ def _show(rows: Sequence[dict[str, object]], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, default=str, indent=2))
         return
-    table = Table("tool", "found", "version")
-    table.add_column("where / what to do", overflow="fold")
+    console = Console()
+    if not console.is_terminal:  # each tool is one line in a pipe
+        console = Console(width=_UNLIMITED)
+    table = Table("TOOL", "FOUND", "VERSION", box=None, pad_edge=False)
+    table.add_column("WHERE, AND WHAT TO DO", overflow="fold")
     for row in rows:
-        notes = filter(None, [_short(row["path"]), str(row["note"])])
+        details = filter(None, [_short(row["path"]), str(row["note"])])
         style = "red" if row["where"] == "missing" else None
-        table.add_row(str(row["name"]), str(row["where"]), str(row["version"]), "\n".join(notes), style=style)
-    Console().print(table)
+        cells = (str(row["name"]), str(row["where"]), str(row["version"]), "; ".join(details))
+        table.add_row(*map(Text, cells), style=style)
+    console.print(table)
 
 
 def _short(path: object) -> str:
-    """A path in the home folder begins with `~`."""
+    """The path as text, with `~` for the home folder."""
     return str(path or "").replace(str(Path.home()), "~", 1)

@@ -1,0 +1,1 @@
+"""The commands `lessor demo`, `lessor devnet` and `lessor doctor`; `provider.cli.commands` names their functions."""
