@@ -102,7 +102,7 @@ class Drift:
 
 
 class Digests:
-    """What every watched object said last, but for its status. Forgetting a digest costs a comparison."""
+    """A digest of every watched object's last content without its status. Forgetting a digest costs a comparison."""
 
     def __init__(self) -> None:
         self._digests: dict[str, bytes] = {}

@@ -48,7 +48,7 @@ class LeaseClaims:
         self._one_at_a_time = asyncio.Lock()
 
     async def take(self, inputs: SpecInputs, specs: SpecMaker, *, sticky: frozenset[str]) -> ClaimedSpec:
-        """Claim what the manifest asks for and make its spec. `sticky` names stay withheld though nobody holds them
+        """Claim what the manifest asks for and make its spec. `sticky` names stay withheld although no lease holds them
         now. `withheld` and `addresses` of `inputs` are replaced by what is claimed.
 
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.

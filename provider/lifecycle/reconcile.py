@@ -175,7 +175,7 @@ class Reconciler:
         instability = memory.instability
         seconds = instability.saw(unstable=outcome.of_the_tenant, now=self._clock.monotonic())
         if instability.over:
-            outcome = replace(outcome, reason=f"{outcome.reason}; so for {seconds:.0f} s")
+            outcome = replace(outcome, reason=f"{outcome.reason}; the application has not run for {seconds:.0f} s")
             return await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.UNSTABLE)
         if outcome.of_the_tenant and outcome.again_in is None:
             outcome = replace(outcome, again_in=instability.check_again_s)
@@ -196,7 +196,7 @@ class Reconciler:
             reason = f"{outcome.reason}; the lease is given up {limit} after it was won"
             return replace(outcome, reason=reason, again_in=again_in)
         if trace := await traces_of_a_manifest(self._parts.cluster, lease, records=self._parts.config.records):
-            return replace(outcome, reason=f"{outcome.reason}; it had one and is not given up: {trace}")
+            return replace(outcome, reason=f"{outcome.reason}; the lease had one and is not given up: {trace}")
         await withdraw(self._parts, lease, memory.opening)
         outcome = replace(outcome, reason=f"no manifest has come within {limit}")
         outcome = await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.MANIFEST_TIMEOUT)

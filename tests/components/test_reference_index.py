@@ -28,7 +28,7 @@ RULES = "provider/lifecycle/test_rules.py"
 LOOP = "provider/lifecycle/test_loop.py"
 RECORDS = "provider/lifecycle/test_records.py"
 LEDGER = "provider/inventory/test_ledger.py"
-PAUSES = f"{RULES}::test_rule_5_trouble_of_ours_is_tried_again_with_growing_pauses"
+PAUSES = f"{RULES}::test_rule_5_a_fault_of_the_provider_is_tried_again_with_growing_pauses"
 GIVEN_BACK = f"{SERVING}::test_hostnames_and_addresses_that_an_update_drops_are_given_back_with_their_pool"
 WHOLE_PATH = "whole/test_whole_path.py::test_a_lease_is_what_its_tenant_and_the_cluster_see"
 
@@ -44,7 +44,7 @@ HELD_ELSEWHERE: dict[int, tuple[str, ...]] = {
     31: (EXCHANGES, f"{STATUS}::test_a_lease_without_a_manifest_is_not_found_in_three_ways"),
     32: (
         "provider/kube/test_bad_servers.py::test_a_dead_port_is_named",
-        "provider/lifecycle/test_troubles.py::test_our_trouble",
+        "provider/lifecycle/test_provider_faults.py::test_our_trouble",
     ),
     42: (f"{CLAIMS}::test_blocked_names_are_refused",),
     43: (f"{CLAIMS}::test_blocked_names_are_refused",),

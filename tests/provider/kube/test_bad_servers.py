@@ -101,7 +101,7 @@ async def test_a_server_that_drips_for_ever_is_given_up(tmp_path: Path) -> None:
         (web.Response(body=b"\xff\xfe\x00"), ClusterError, "not JSON"),
     ],
 )
-async def test_bad_answers_are_errors_with_the_servers_words(
+async def test_bad_answers_are_errors_with_the_text_of_the_server(
     tmp_path: Path, answer: web.Response, error: type[ClusterError], words: str
 ) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -232,6 +232,6 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 async def test_an_object_of_an_unknown_kind_is_not_sent(tmp_path: Path) -> None:
     cluster = KubeCluster(kubeconfig(tmp_path, "http://127.0.0.1:9"))
-    with pytest.raises(ValueError, match="none of the provider's kinds"):
+    with pytest.raises(ValueError, match="ConfigMap is not a kind of the provider"):
         await cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
     await cluster.aclose()

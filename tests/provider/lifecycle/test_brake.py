@@ -23,7 +23,7 @@ from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import Block, LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
-from tests.provider.lifecycle.test_remembering import Kept
+from tests.provider.lifecycle.test_restart_record import Kept
 from tests.provider.lifecycle.world import World, a_group, a_lease
 from tests.world.chain import event_of
 from tests.world.virtual import VirtualClock
@@ -228,7 +228,7 @@ async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
     assert (await world.check(L)).retry and world.leftovers(L)
 
 
-def test_a_word_that_the_chain_contradicts_after_the_window_counts_no_more() -> None:
+def test_an_announcement_that_the_chain_contradicts_after_the_window_counts_no_more() -> None:
     made = Braked(leases=0, percent=0)
     made.announced(L, now=0)
     made.not_ended(L, now=1)

@@ -46,14 +46,14 @@ async def test_a_lease_the_node_does_not_know_is_listed_and_stays_until_an_opera
     assert L not in world.loop.suspects
 
 
-async def test_a_lease_that_runs_is_closed_by_nobodys_word() -> None:
+async def test_no_request_closes_a_lease_that_runs() -> None:
     world = World()
     await world.run(L, a_group())
     assert "does not look closed" in world.loop.close(L)
     assert (await world.converge(L)).phase is Phase.RUNNING
 
 
-async def test_a_word_is_void_when_the_chain_calls_the_lease_alive_after_all() -> None:
+async def test_a_close_request_is_void_when_the_chain_calls_the_lease_alive_after_all() -> None:
     world = await _suspect()
     assert world.loop.close(L) == ""
     world.chain.put_lease(L, LeaseState.ACTIVE)
@@ -64,7 +64,7 @@ async def test_a_word_is_void_when_the_chain_calls_the_lease_alive_after_all() -
     assert world.image(L) == "nginx:1"
 
 
-async def test_with_a_word_given_a_chain_that_does_not_answer_removes_nothing() -> None:
+async def test_after_a_close_request_a_chain_that_does_not_answer_removes_nothing() -> None:
     world = await _suspect()
     world.loop.close(L)
     world.chain.lies.append(ChainError("https://node", "connection refused"))
@@ -118,7 +118,7 @@ async def _said(path: Path, word: OperatorRequest, **lease: Any) -> dict[str, An
 
 
 @pytest.mark.real_time
-async def test_words_reach_a_running_provider_through_its_socket(tmp_path: Path) -> None:
+async def test_requests_reach_a_running_provider_through_its_socket(tmp_path: Path) -> None:
     world = await _suspect()
     async with _listening(world, tmp_path) as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -159,7 +159,7 @@ async def test_a_socket_that_cannot_be_made_stops_nothing(tmp_path: Path) -> Non
     await serve_control(World().loop, tmp_path / ("long" * 40))
 
 
-async def test_the_brake_is_released_by_a_word() -> None:
+async def test_a_request_releases_the_brake() -> None:
     world = World(brake_leases=0, brake_percent=0)
     leases = [a_lease(dseq) for dseq in range(1, 6)]
     for lease in leases:

@@ -120,7 +120,7 @@ async def test_a_repair_that_fails_for_our_sake_is_tried_again() -> None:
     assert SERVICE in world.cluster.objects
 
 
-async def test_what_changed_while_we_were_down_is_found_at_the_first_look() -> None:
+async def test_a_change_while_the_provider_was_down_is_found_at_the_first_check() -> None:
     world = World()
     await world.run(L, a_group(hosts=["a.example.com"]))
     world.cluster.remove(("networking.k8s.io/v1", "Ingress", namespace_name(L), "a.example.com"))
@@ -129,7 +129,7 @@ async def test_what_changed_while_we_were_down_is_found_at_the_first_look() -> N
     assert ("networking.k8s.io/v1", "Ingress", namespace_name(L), "a.example.com") in world.cluster.objects
 
 
-async def test_after_the_first_comparison_a_look_reads_no_more_than_it_needs() -> None:
+async def test_after_the_first_comparison_a_check_reads_no_more_than_it_needs() -> None:
     world = World()
     await world.run(L, a_group())
     await world.check(L)

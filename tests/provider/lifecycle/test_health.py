@@ -195,7 +195,7 @@ async def test_a_healthy_lease_costs_one_list() -> None:
     assert asked == ["list Deployment"]
 
 
-async def test_only_another_kind_of_trouble_is_worth_a_look() -> None:
+async def test_only_another_kind_of_trouble_is_worth_a_check() -> None:
     looks = []
     world = World()
     watcher = Watcher(world.cluster, records="lease", check=lambda lease, after: looks.append(lease))
@@ -226,7 +226,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("phase", "reason", "attempts", "told"), WORDS)
-def test_a_tenant_is_told_his_own_part_and_never_an_address_of_ours(
+def test_a_tenant_reads_the_tenants_part_and_never_an_address_of_the_provider(
     phase: Phase, reason: str, attempts: int, told: str
 ) -> None:
     assert tenant_text(LeaseStatus(L, phase, reason, 0.0, attempts)) == told

@@ -114,7 +114,7 @@ def fail_once(world: World, error: BaseException) -> None:
 
 @pytest.mark.parametrize("error", [Conflict("https://fake", "it has changed", status=409), unreachable()])
 @pytest.mark.parametrize("ends", [False, True])
-async def test_pools_that_stayed_when_their_address_was_given_back_go_at_the_next_look_at_everything(
+async def test_pools_that_stayed_when_their_address_was_given_back_go_at_the_next_check_of_all_leases(
     error: ClusterError, ends: bool
 ) -> None:
     world = World()
@@ -172,7 +172,7 @@ async def test_stopping_the_loop_removes_nothing() -> None:
     assert world.image(L) == "nginx:1" and len(world.engine.calls) == 1
 
 
-async def test_another_providers_lease_is_none_of_our_business() -> None:
+async def test_another_providers_lease_is_ignored() -> None:
     world = World()
     theirs = LeaseId(OTHER, 1, 1, 1, OTHER)
     async with running(world):
@@ -183,7 +183,7 @@ async def test_another_providers_lease_is_none_of_our_business() -> None:
 
 
 @pytest.mark.parametrize(("kind", "ours"), [(LEASE_CLOSED, True), (LEASE_RECLAIM_STARTED, True), (LEASE_CLOSED, False)])
-async def test_the_chain_is_asked_about_a_lease_of_ours_that_a_block_names(kind: str, ours: bool) -> None:
+async def test_the_chain_is_asked_about_a_lease_of_this_provider_that_a_block_names(kind: str, ours: bool) -> None:
     world = World()
     lease = L if ours else LeaseId(OTHER, 1, 1, 1, OTHER)
     async with running(world):
@@ -239,7 +239,7 @@ async def test_a_new_manifest_does_not_wait_out_the_pause_of_the_one_before() ->
     assert a_lease(99) not in world.reconciler.statuses
 
 
-async def test_only_a_change_of_there_or_ready_is_worth_a_look() -> None:
+async def test_only_a_change_of_there_or_ready_is_worth_a_check() -> None:
     world = World()
     spec = await world.run(L, a_group())
     looks: list[tuple[LeaseId, float]] = []
@@ -326,7 +326,7 @@ async def test_a_new_block_is_taken_as_the_chance_to_prove_an_end() -> None:
         await until(world, lambda: not world.leftovers(L))
 
 
-async def test_lost_events_are_made_good_by_looking_at_everything() -> None:
+async def test_after_lost_events_every_lease_is_checked() -> None:
     world = World()
     world.bus = MemoryBus(queue_size=2)
     world.restart()
@@ -352,7 +352,7 @@ async def test_leases_are_found_by_whatever_they_left() -> None:
         assert found.leases == ({L} if "lease.id.dseq" in str(world.cluster.objects[kept]) else set())
 
 
-async def test_a_stack_that_nothing_else_explains_is_looked_up_among_ended_leases_or_reported() -> None:
+async def test_a_stack_that_nothing_else_explains_is_searched_among_ended_leases_or_reported() -> None:
     world = World()
     world.chain.put_lease(L, LeaseState.CLOSED)
     world.engine.state = {namespace_name(L): {}, "somebody-elses": {}}

@@ -23,7 +23,7 @@ from provider.lifecycle.state import Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message, TxResult
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.settings import Settings
-from tests.provider.lifecycle.test_remembering import Kept
+from tests.provider.lifecycle.test_restart_record import Kept
 from tests.provider.lifecycle.world import World, a_group, a_lease, lease_chain, on_chain
 from tests.world.chain import FakeChain
 from tests.world.virtual import VirtualClock
@@ -113,7 +113,7 @@ async def test_a_lease_without_a_manifest_is_given_up_once_when_its_time_is_over
     assert world.said == [CLOSE], "the node may be behind"
 
 
-async def test_the_looks_come_by_themselves_until_the_time_is_over() -> None:
+async def test_checks_come_without_events_until_the_time_is_over() -> None:
     world = await won(Waiting())
     waited = 0.0
     while not world.said:
@@ -156,7 +156,7 @@ async def test_switched_off_nothing_is_counted_written_or_given_up() -> None:
     assert world.said == [] and world.store.directives == ()
 
 
-async def test_a_failed_message_is_not_the_last_word() -> None:
+async def test_a_failed_message_is_sent_again() -> None:
     world = await won(Waiting())
     world.chain.deaf = True
     outcome = await world.after(LIMIT)
@@ -310,7 +310,7 @@ async def test_one_that_ended_while_it_was_to_be_given_up_is_asked_nothing() -> 
     assert world.said == []
 
 
-def test_a_jump_of_the_wall_clock_ends_nothing_while_we_run() -> None:
+def test_a_jump_of_the_wall_clock_ends_nothing_while_the_provider_runs() -> None:
     memory = Memories(LifecycleConfig(provider="akash1", manifest_timeout_s=LIMIT))[L]
     memory.manifest_wait.left(now=10)
     assert memory.directives(L, now=10, wall=10**9) == [Directive(L, DirectiveKind.AWAITED, 10**9)]

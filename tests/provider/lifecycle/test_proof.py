@@ -26,7 +26,7 @@ def verdicts(*answers: LeaseAnswer) -> list[Verdict]:
 
 
 @pytest.mark.parametrize("state", [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS])
-def test_the_same_word_at_two_heights_is_proof(state: LeaseState) -> None:
+def test_the_same_answer_at_two_heights_is_proof(state: LeaseState) -> None:
     assert verdicts(said(state, 5), said(state, 6)) == [Verdict.LOOKS_ENDED, Verdict.ENDED]
 
 
@@ -74,7 +74,7 @@ def test_a_node_that_is_a_block_behind_may_say_alive_but_takes_nothing_back() ->
     ("reason", "told"),
     [(1, "closed (owner) at"), (10003, "closed (manifest timeout) at"), (0, "closed at"), (77, "closed at")],
 )
-def test_the_proof_says_in_words_why_the_chain_closed_it(reason: int, told: str) -> None:
+def test_the_proof_names_the_reason_why_the_chain_closed_the_lease(reason: int, told: str) -> None:
     ended = lease_from_pb(
         pb.Lease(id=lease_id_to_pb(L), state=LeaseState.CLOSED, price={"denom": "uakt"}, reason=reason)
     )

@@ -41,7 +41,7 @@ async def test_rule_1_a_lease_the_node_does_not_know_is_never_torn_down() -> Non
         pytest.param(unknown(999), id="not found"),
     ],
 )
-async def test_rule_1_no_other_word_than_closed_ends_a_lease(lie: object) -> None:
+async def test_rule_1_no_other_answer_than_closed_ends_a_lease(lie: object) -> None:
     world = World()
     await world.run(L, a_group())
     world.chain.lies = [lie] * 5  # type: ignore[list-item]
@@ -164,7 +164,7 @@ async def test_rule_5_a_failed_update_is_retried_only_when_something_changed() -
     assert world.image(L) == "nginx:3"
 
 
-async def test_rule_5_trouble_of_ours_is_tried_again_with_growing_pauses() -> None:
+async def test_rule_5_a_fault_of_the_provider_is_tried_again_with_growing_pauses() -> None:
     world = World()
     await world.win(L, a_group())
     world.engine.faults.extend([Fault(error="dial tcp 127.0.0.1:6443: connect: connection refused")] * 6)

@@ -339,7 +339,7 @@ async def test_what_the_engine_did_and_every_change_of_state_is_published() -> N
     assert isinstance(told[0], LeaseStatus) and told[0].reason == "applying the first version"
 
 
-async def test_a_defect_of_ours_is_named_and_tried_again() -> None:
+async def test_a_defect_of_the_provider_is_named_and_tried_again() -> None:
     world = World()
     await world.win(L, a_group())
 

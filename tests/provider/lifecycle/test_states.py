@@ -126,7 +126,7 @@ async def test_a_crash_loop_holds_up_no_update() -> None:
     assert world.image(L) == "nginx:2"
 
 
-async def test_trouble_of_ours_in_an_update_keeps_the_lease_applying_and_says_so() -> None:
+async def test_a_fault_of_the_provider_in_an_update_keeps_the_lease_applying_and_is_in_the_reason() -> None:
     world = await applying()
     world.engine.faults.append(Fault(error="connection refused"))
     outcome = await world.check(L)

@@ -42,7 +42,7 @@ async def test_a_network_policy_of_no_stack_is_removed_without_the_engine() -> N
 
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, SERVICE, DEPLOYMENT, SECRET], ids=lambda kind: kind.kind)
-async def test_what_may_serve_what_runs_stays_and_is_told(kind: Kind) -> None:
+async def test_a_stray_that_may_serve_what_runs_stays_and_is_reported(kind: Kind) -> None:
     world = await _with(kind)
     for _ in range(2):
         outcome = await world.converge(LEASE)

@@ -111,7 +111,7 @@ async def test_the_tenants_next_manifest_makes_every_pod_by_todays_builder() -> 
 
 
 @pytest.mark.parametrize("upgraded", [True, False], ids=["after the upgrade", "before the first look"])
-async def test_an_operators_word_recreates_what_was_kept(*, upgraded: bool) -> None:
+async def test_a_recreate_request_recreates_what_was_kept(*, upgraded: bool) -> None:
     world = World()
     await _of_the_previous_builder(world)
     if upgraded:

@@ -69,7 +69,7 @@ async def recorded(tmp_path: Path) -> AsyncIterator[Recorded]:
     await database.close()
 
 
-async def test_a_life_is_told_with_the_reason_of_each_run(recorded: Recorded) -> None:
+async def test_the_history_of_a_lease_has_the_reason_of_each_run(recorded: Recorded) -> None:
     world = recorded.world
     await world.run(L, a_group())
     await world.send(L, a_group("nginx:2"))

@@ -172,7 +172,7 @@ async def test_a_key_is_made_once_and_only_its_owner_reads_it(database: Database
     assert path.read_text().strip() not in repr(first)
 
 
-async def test_a_lost_or_another_key_is_told_and_destroys_nothing(
+async def test_a_lost_or_another_key_is_logged_and_destroys_nothing(
     database: Database, ring: KeyRing, tmp_path: Path
 ) -> None:
     await save_version(database, ring, a_spec(), manifest_hash="m", now=1.0)
@@ -262,7 +262,7 @@ async def test_a_name_that_means_several_or_none_lists_what_is_possible(database
             await find_lease(database, name)
 
 
-async def test_the_last_word_on_a_lease_replaces_the_one_before(database: Database) -> None:
+async def test_the_last_status_of_a_lease_replaces_the_one_before(database: Database) -> None:
     await save_status(database, a_status(LEASE, Phase.APPLYING))
     await save_status(database, a_status(LEASE))
     assert await known_leases(database) == [a_status(LEASE)]

@@ -115,7 +115,7 @@ async def test_what_ended_its_time_while_nobody_ran_is_deleted_after_the_start()
         assert (await world.check(L)).phase is Phase.CLOSED
 
 
-async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_words() -> None:
+async def test_a_storage_that_cannot_delete_keeps_it_listed_with_its_message() -> None:
     world = await quarantined()
     world.storage.stuck["pv-1"] = "rpc error: volume is still attached"
     async with world.tended() as clock:
@@ -149,7 +149,7 @@ async def test_a_volume_that_goes_between_the_list_and_the_watch_is_not_kept_in_
         assert world.loop.quarantined == []
 
 
-async def test_a_policy_that_cannot_be_written_is_said_and_tried_again() -> None:
+async def test_a_policy_that_cannot_be_written_is_logged_and_tried_again() -> None:
     world = await quarantined()
 
     def refuse(operation: str, kind: str, name: str) -> None:

@@ -196,7 +196,7 @@ async def test_a_storage_that_gave_more_than_was_asked_for_is_no_difference() ->
     assert claim(world)["spec"]["volumeName"] == "pv-1"
 
 
-async def test_data_goes_to_another_tenant_only_when_that_is_said() -> None:
+async def test_data_goes_to_another_tenant_only_with_force_owner() -> None:
     world = await quarantined()
     stranger = a_lease(3, owner=OTHER)
     await won(world, stranger)
@@ -252,7 +252,7 @@ async def test_an_expiry_that_was_decided_a_moment_ago_does_not_undo_a_restore()
         assert world.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
 
-async def test_the_words_of_an_operator_reach_it() -> None:
+async def test_restore_requests_reach_the_provider() -> None:
     world = await quarantined()
     await won(world)
     async with world.tended() as clock:

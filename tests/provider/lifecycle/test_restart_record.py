@@ -109,7 +109,7 @@ async def _suspect(world: World) -> None:
     await world.check(LEASES[0])
 
 
-async def test_an_operators_word_given_before_a_restart_counts_after_it() -> None:
+async def test_a_close_request_before_a_restart_counts_after_it() -> None:
     world = Restarting(Kept())
     await world.run(LEASES[0], a_group())
     await _suspect(world)
@@ -120,7 +120,7 @@ async def test_an_operators_word_given_before_a_restart_counts_after_it() -> Non
     assert _left(world) == 0
 
 
-async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> None:
+async def test_a_close_request_is_forgotten_when_the_chain_calls_its_lease_alive() -> None:
     world = Restarting(Kept())
     await world.run(LEASES[0], a_group())
     await _suspect(world)
@@ -133,13 +133,13 @@ async def test_a_word_is_forgotten_when_the_chain_calls_its_lease_alive() -> Non
     assert _left(world) == 1
 
 
-async def test_a_word_that_cannot_be_written_down_is_obeyed_and_says_so() -> None:
+async def test_a_request_that_cannot_be_recorded_is_carried_out_with_a_warning() -> None:
     world = await _braking()
     world.store.full = True
     assert "a restart forgets it" in (await answer_request(world.loop, b'{"word": "release-brake"}'))["text"]
 
 
-async def test_the_loop_recalls_before_it_looks() -> None:
+async def test_the_loop_restores_directives_before_it_checks_a_lease() -> None:
     world = await _braking()
     world.restart()
     task = asyncio.create_task(world.loop.run())
@@ -168,7 +168,7 @@ SAID = (
 )
 
 
-async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
+async def test_the_store_returns_the_directives_without_rows_that_it_cannot_read(tmp_path: Path) -> None:
     database = MemoryDatabase(tmp_path / "lessor.db")
     memory = StoredDirectives(database)
     assert await memory.save(SAID)
@@ -183,7 +183,7 @@ async def test_the_store_gives_back_what_was_said_and_leaves_out_what_it_cannot_
     await database.close()
 
 
-async def test_a_store_that_fails_is_told_and_stops_nothing(tmp_path: Path) -> None:
+async def test_a_store_that_fails_is_logged_and_stops_nothing(tmp_path: Path) -> None:
     database = MemoryDatabase(tmp_path / "lessor.db")
     async with database.writing() as connection:
         await connection.exec_driver_sql("DROP TABLE standing_words")
