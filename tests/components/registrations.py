@@ -48,7 +48,7 @@ def main() -> None:
         cluster = ClusterProvider("cluster", kubeconfig="/etc/kubeconfig", context="c")
         LeaseComponent(spec.namespace, spec, pulumi.ResourceOptions(providers=[cluster]))
 
-    mocks._sync_await(stack.run_pulumi_func(program))
+    mocks._sync_await(stack.run_pulumi_func(program))  # type: ignore[attr-defined]
     print(json.dumps(recorder.requests))
 
 

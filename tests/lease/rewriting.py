@@ -87,7 +87,7 @@ class _Writer:
         """Plain stays plain where the text allows it, for its type may matter; text changes its quotes."""
         if node.tag:
             return f"{_tag(node.tag)} {_double_quoted(node.value)}"
-        if not node.style and _PLAIN.fullmatch(node.value):
+        if not node.style and _PLAIN.fullmatch(node.value):  # type: ignore[attr-defined]
             return str(node.value) or "~"
         if node.value.isascii() and node.value.isprintable() and self.chance.random() < 0.5:
             return "'" + node.value.replace("'", "''") + "'"

@@ -267,7 +267,7 @@ def test_a_unit_is_checked_id_cpu_gpu_memory_storage() -> None:
     wrong = (Attribute("$", "v"),)
     values = {"cpu_milli": 1, "gpu_units": 25, "memory_bytes": 1, "storage": (Volume("a", 1, wrong),)}
     attributes = {"cpu_attributes": wrong, "gpu_attributes": wrong, "memory_attributes": wrong}
-    fields = [problem.field for problem in group_problems((spec(unit(**values, **attributes)),))]
+    fields = [problem.field for problem in group_problems((spec(unit(**values, **attributes)),))]  # type: ignore[arg-type]
     assert fields[:8] == ["cpu", "cpu", "gpu", "gpu", "memory", "memory", "storage", "storage"]
 
 

@@ -92,7 +92,7 @@ def _found(field: FieldDescriptor) -> tuple[Any, ...]:
     non_nullable = options.HasExtension(gogo_pb2.nullable) and not options.Extensions[gogo_pb2.nullable]
     custom = options.Extensions[gogo_pb2.customtype] or None
     oneof = field.containing_oneof.name if field.containing_oneof else None
-    return field.number, label, kind, type_name, field.json_name, oneof, non_nullable, custom
+    return field.number, label, kind, type_name, field.json_name, oneof, non_nullable, custom  # type: ignore[attr-defined]
 
 
 def test_every_enum_has_the_reference_s_values() -> None:

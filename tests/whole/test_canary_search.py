@@ -29,7 +29,7 @@ PLANTED: dict[str, Callable[[bytes], bytes]] = {
     "zlib in base64": lambda raw: b'{"x": "' + base64.b64encode(zlib.compress(raw)) + b'"}',
     "base64 in base64": lambda raw: base64.b64encode(b'{"auth": "' + base64.b64encode(b"me:" + raw) + b'"}'),
     "base64 for urls in gzip": lambda raw: gzip.compress(base64.urlsafe_b64encode(b"??" + raw)),
-    **{f"base64 after {shift}": lambda raw, shift=shift: base64.b64encode(b"x" * shift + raw) for shift in range(4)},
+    **{f"base64 after {shift}": lambda raw, shift=shift: base64.b64encode(b"x" * shift + raw) for shift in range(4)},  # type: ignore[misc]
 }
 
 

@@ -255,7 +255,7 @@ class FakeChain:
             raise lie
         return lie
 
-    def _execute(self, message: Message) -> None:
+    def _execute(self, message: Any) -> None:
         bid = lease_id_from_pb(message.id)
         match message.DESCRIPTOR.name:
             case "MsgCreateBid":
@@ -267,7 +267,7 @@ class FakeChain:
             case other:
                 raise NotImplementedError(other)
 
-    def _create_bid(self, bid: LeaseId, message: Message) -> None:
+    def _create_bid(self, bid: LeaseId, message: Any) -> None:
         order = self.orders.get(bid.order)
         if order is None:
             raise TxRefused(self.address, codespace="market", code=15, log="order not found")

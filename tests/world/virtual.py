@@ -59,22 +59,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._passed
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         call = _Call(callback, args, context or copy_context(), self._passed)
         self._soon.append(call)
         return call
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         call = _Call(callback, args, context or copy_context(), when)
         heapq.heappush(self._timers, (when, next(self._numbers), call))
         return call
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         return self.call_at(self._passed + delay, callback, *args, context=context)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         """Call `func` at once, in this thread: the time of another thread is not virtual."""
         done: asyncio.Future[Any] = self.create_future()
         try:

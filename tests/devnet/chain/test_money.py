@@ -168,9 +168,9 @@ def test_a_debt_in_act_is_paid_out_of_akt_as_far_as_it_goes_and_no_coin_is_lost(
     chain.block(signing.create_bid(1, price=100_000), role="provider")
     chain.block(signing.create_lease(1))
     top_up = escrow.MsgAccountDeposit(signer=TENANT)
-    top_up.id.scope, top_up.id.xid = 1, f"{TENANT}/1"
+    top_up.id.scope, top_up.id.xid = 1, f"{TENANT}/1"  # type: ignore[assignment]
     top_up.deposit.amount.denom, top_up.deposit.amount.amount = "uakt", "600000"
-    top_up.deposit.sources.append(1)
+    top_up.deposit.sources.append(1)  # type: ignore[arg-type]
     assert chain.block(top_up)[0].code == 0
     act, akt = chain.everything("uact"), chain.everything("uakt")
     provider, tenant = chain.held("uakt", signing.PROVIDER.address), chain.held("uakt")

@@ -109,7 +109,7 @@ def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
     with voice(console) as told:
         told.line(text)
         told.live("not a minute yet")
-    assert console.file.getvalue() == f"{text}\n"
+    assert console.file.getvalue() == f"{text}\n"  # type: ignore[attr-defined]
 
 
 def test_on_a_terminal_a_living_line_is_below_what_stays():
@@ -118,7 +118,7 @@ def test_on_a_terminal_a_living_line_is_below_what_stays():
         told.line("etcd: building")
         told.live("etcd: building for 0:01 [sic]")
         told.line("etcd: built")
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())  # type: ignore[attr-defined]
     assert shown.index("etcd: building\n") < shown.index("etcd: built\n")
     assert "building for 0:01 [sic]" in shown
 

@@ -95,10 +95,10 @@ def _subtract(
         where = nodes.get(replica.node if ran is None else ran)
         if where is None:
             nowhere, where = True, rest
-        where.subtract(memory=replica.ram_bytes)
+        where.subtract(memory=replica.ram_bytes)  # type: ignore[call-overload]
         if ran is None:
-            where.subtract(cpu=replica.requests.cpu_milli, memory=replica.requests.memory_bytes)
-            where.subtract(disk=replica.requests.ephemeral_bytes, pods=1)
+            where.subtract(cpu=replica.requests.cpu_milli, memory=replica.requests.memory_bytes)  # type: ignore[call-overload]
+            where.subtract(disk=replica.requests.ephemeral_bytes, pods=1)  # type: ignore[call-overload]
             where.subtract((card.vendor, card.model) for card in replica.cards)
     claimed = {one.storage_class for one in cluster.inventory.claims if one.namespace == namespace}
     rest.subtract({f"class {name}": size for name, size in reservation.volumes.items() if name not in claimed})

@@ -60,13 +60,13 @@ def test_a_bid_message_carries_price_deposit_and_offer() -> None:
     bid = messages.create_bid(
         order.bid_by("akash1p"), price=group.units[0].price, deposit=Coin("uakt", Decimal(500000)), offer=group.units
     )
-    assert bid.price.amount == "12500000000000000000"
-    assert (bid.deposit.amount.denom, bid.deposit.amount.amount, list(bid.deposit.sources)) == ("uakt", "500000", [1])
-    assert (bid.id.provider, bid.id.bseq) == ("akash1p", 0)
-    assert [(item.resources.id, item.count) for item in bid.resources_offer] == [(1, 2)]
-    assert messages.close_bid(order.bid_by("akash1p")).reason == 10002
+    assert bid.price.amount == "12500000000000000000"  # type: ignore[attr-defined]
+    assert (bid.deposit.amount.denom, bid.deposit.amount.amount, list(bid.deposit.sources)) == ("uakt", "500000", [1])  # type: ignore[attr-defined]
+    assert (bid.id.provider, bid.id.bseq) == ("akash1p", 0)  # type: ignore[attr-defined]
+    assert [(item.resources.id, item.count) for item in bid.resources_offer] == [(1, 2)]  # type: ignore[attr-defined]
+    assert messages.close_bid(order.bid_by("akash1p")).reason == 10002  # type: ignore[attr-defined]
     close = messages.close_bid(order.bid_by("akash1p"), reason=messages.CloseReason.MANIFEST_TIMEOUT)
-    assert close.reason == 10003
+    assert close.reason == 10003  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -15,6 +16,7 @@ from provider.chain.comet import CometChain
 from provider.errors import CatchingUp, ChainError, TxRefused, WrongChain
 from provider.protocols.chain import BidState, DeploymentState, LeaseState, OrderState
 from provider.units import Coin
+from tests.provider.chain.direct import direct, sender, ticking
 from tests.provider.chain.world import (
     ATTRIBUTES,
     BROKE,
@@ -130,14 +132,25 @@ async def test_one_bid_an_order_the_second_is_refused(node: SimulatedChain) -> N
             await us.broadcast([bid_on(7)])
 
 
-async def test_a_sequence_that_another_used_is_repaired_once(node: SimulatedChain) -> None:
-    """Two clients with one key: each believes the sequence is its own."""
-    async with client(node.rpc_address, index=PROVIDER) as one, client(node.rpc_address, index=PROVIDER) as two:
-        await register(one)
+@pytest.mark.virtual_time
+async def test_a_sequence_that_another_used_is_repaired_once() -> None:
+    """Two senders with one key: each believes the sequence is its own, and asks for it once when it is not."""
+    async with direct() as world, ticking(world.chain):
+        other = sender(world.node)
         for index in range(3):
-            for chain in (two, one):
+            for ours in (other, world.us):
+                world.node.asked.clear()
                 uri = f"https://p{index}.example.com:8443"
-                await chain.broadcast([messages.update_provider(US, host_uri=uri, attributes=ATTRIBUTES)])
+                found = await ours.broadcast([messages.update_provider(US, host_uri=uri, attributes=ATTRIBUTES)])
+                asked = Counter(world.node.asked)
+                fresh = (index, ours) == (0, other)  # it has never sent: there is nothing to repair
+                assert asked["/cosmos.auth.v1beta1.Query/Account"] == 1
+                assert asked["/cosmos.tx.v1beta1.Service/Simulate"] == (1 if fresh else 2)
+                assert asked["broadcast_tx_sync"] == 1
+                assert world.count("MsgUpdateProvider") == 2 * index + (1 if ours is other else 2)
+                assert world.chain.blocks.get(found.height) is not None
+        assert (other.shared_key, world.us.shared_key) == (2, 3)
+        await other.close()
 
 
 async def test_the_error_for_a_missing_account_names_what_it_lacks(node: SimulatedChain) -> None:

@@ -39,12 +39,12 @@ async def following(chain: CometChain, after: int) -> AsyncIterator[Block]:
 
 async def test_every_block_comes_once_and_in_order_after_the_last_known_height(node: SimulatedChain) -> None:
     await node.produce(20)
-    async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:
+    async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:  # type: ignore[type-var]
         assert heights(await take(blocks, 25)) == list(range(6, 31))
 
 
 async def test_a_websocket_that_is_cut_again_and_again_costs_no_block(node: SimulatedChain) -> None:
-    async with client(node.rpc_address) as chain, aclosing(following(chain, 1)) as blocks:
+    async with client(node.rpc_address) as chain, aclosing(following(chain, 1)) as blocks:  # type: ignore[type-var]
         seen = []
         for _ in range(5):
             seen += await take(blocks, 3)
@@ -56,7 +56,7 @@ async def test_the_websocket_delivers_a_block_long_before_the_poll() -> None:
     async with (
         SimulatedChain.start(block_seconds=None) as node,
         client(node.rpc_address, poll_interval=30) as chain,
-        aclosing(following(chain, node.height)) as blocks,
+        aclosing(following(chain, node.height)) as blocks,  # type: ignore[type-var]
     ):
         waiting = asyncio.ensure_future(anext(blocks))
         await asyncio.sleep(0.5)
@@ -67,7 +67,7 @@ async def test_the_websocket_delivers_a_block_long_before_the_poll() -> None:
 
 
 async def test_a_node_that_was_away_is_resumed_at_the_next_height(node: SimulatedChain) -> None:
-    async with client(node.rpc_address) as chain, aclosing(following(chain, 1)) as blocks:
+    async with client(node.rpc_address) as chain, aclosing(following(chain, 1)) as blocks:  # type: ignore[type-var]
         before = await take(blocks, 3)
         await node.restart(down_seconds=0.5)
         after = await take(blocks, 6)
@@ -75,7 +75,7 @@ async def test_a_node_that_was_away_is_resumed_at_the_next_height(node: Simulate
 
 
 async def test_a_node_that_cuts_connections_is_asked_until_it_answers(node: SimulatedChain) -> None:
-    async with client(node.rpc_address, rpc_timeout=1) as chain, aclosing(following(chain, 1)) as blocks:
+    async with client(node.rpc_address, rpc_timeout=1) as chain, aclosing(following(chain, 1)) as blocks:  # type: ignore[type-var]
         await take(blocks, 2)
         node.faults.refuse = True
         waiting = asyncio.ensure_future(take(blocks, 5))
@@ -87,7 +87,7 @@ async def test_a_node_that_cuts_connections_is_asked_until_it_answers(node: Simu
 async def test_pruned_heights_are_reported_as_a_gap_and_the_rest_follows(node: SimulatedChain) -> None:
     await node.produce(30)
     node.prune(20)
-    async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:
+    async with client(node.rpc_address) as chain, aclosing(following(chain, 5)) as blocks:  # type: ignore[type-var]
         first, second = await take(blocks, 2)
         assert (first.height, first.missed_from) == (20, 6)
         assert (second.height, second.missed_from) == (21, 0)
@@ -96,7 +96,7 @@ async def test_pruned_heights_are_reported_as_a_gap_and_the_rest_follows(node: S
 async def test_a_height_whose_results_the_node_discarded_is_a_gap_of_one(node: SimulatedChain) -> None:
     await node.produce(10)
     node.faults.results_missing = {6}
-    async with client(node.rpc_address) as chain, aclosing(following(chain, 4)) as blocks:
+    async with client(node.rpc_address) as chain, aclosing(following(chain, 4)) as blocks:  # type: ignore[type-var]
         found = await take(blocks, 3)
     assert [(block.height, block.missed_from) for block in found] == [(5, 0), (6, 6), (7, 0)]
 
@@ -128,7 +128,7 @@ async def test_an_unusable_answer_is_requested_again_not_skipped(bad: object) ->
     async with (
         scripted_node(answer) as address,
         client(address, poll_interval=0.01) as chain,
-        aclosing(following(chain, 4)) as blocks,
+        aclosing(following(chain, 4)) as blocks,  # type: ignore[type-var]
     ):
         assert heights(await take(blocks, 2)) == [5, 6]
 
@@ -142,7 +142,7 @@ async def test_a_node_below_the_last_height_yields_nothing_until_it_is_past_it()
     async with (
         scripted_node(answer) as address,
         client(address, poll_interval=0.01) as chain,
-        aclosing(following(chain, 10)) as blocks,
+        aclosing(following(chain, 10)) as blocks,  # type: ignore[type-var]
     ):
         assert heights(await take(blocks, 1)) == [11]
 
@@ -161,12 +161,12 @@ async def test_the_pump_publishes_every_block_and_keeps_the_height() -> None:
         await asyncio.gather(task, return_exceptions=True)
         await chain.push()
     await database.close()
-    assert [block.height for block in bus.on(CHAIN_BLOCK)] == [101, 102, 103]
+    assert [block.height for block in bus.on(CHAIN_BLOCK)] == [101, 102, 103]  # type: ignore[attr-defined]
 
 
 async def test_leaving_stops_the_websocket_too(node: SimulatedChain) -> None:
     async with client(node.rpc_address) as chain:
-        async with aclosing(following(chain, 1)) as blocks:
+        async with aclosing(following(chain, 1)) as blocks:  # type: ignore[type-var]
             await take(blocks, 1)
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert "chain websocket" not in names

@@ -243,7 +243,7 @@ async def test_the_error_for_an_account_that_cannot_pay_has_its_balance_and_the_
             await expensive.broadcast([bid_on(1)])
         await expensive.close()
         bid = bid_on(1)
-        bid.deposit.amount.amount = str(10**20)
+        bid.deposit.amount.amount = str(10**20)  # type: ignore[attr-defined]
         with pytest.raises(CannotPay, match=rf"account {US} has \d+uakt and cannot pay the deposit"):
             await world.us.broadcast([bid])
 
@@ -386,7 +386,7 @@ async def test_garbage_about_a_block_proves_nothing(found: Any) -> None:
 
 async def test_the_provider_ends_a_lease_with_a_reason_and_reclaims_one() -> None:
     lease = LeaseId(bid_id(1).owner, 1, 1, 1, US)
-    assert messages.start_reclaim(lease).id.provider == US
+    assert messages.start_reclaim(lease).id.provider == US  # type: ignore[attr-defined]
     async with direct(1) as world, ticking(world.chain):
         await world.us.broadcast([bid_on(1)])
         await world.tenant.broadcast([tenant_messages.create_lease(bid_id(1))])

@@ -105,7 +105,7 @@ async def test_whatever_is_wrong_with_one_node_the_next_block_comes_from_another
     monkeypatch.setattr("provider.chain.connection._MAX_ANSWER_BYTES", 200_000)
     async with scripted_node(BAD[what]) as bad, scripted_node(good()) as well:
         settings = {"poll_interval": 0.02, "rpc_timeout": 0.3, "chain_id": "local"}
-        async with client(f"{bad},{well}", **settings) as chain, following(chain, 1000) as blocks:
+        async with client(f"{bad},{well}", **settings) as chain, following(chain, 1000) as blocks:  # type: ignore[arg-type]
             found = await take(blocks, 5)
     assert [(block.height, block.missed_from) for block in found] == [(height, 0) for height in range(1001, 1006)]
 

@@ -64,8 +64,8 @@ def test_recorded_bids_and_leases_have_prices_in_whole_tokens(recorded: Recorded
                 assert all(one.amount >= 500_000 for one in held)
     for entry in entries(recorded, "/akash.market.v1beta5.Query/Leases"):
         if not entry.get("code"):
-            for item in market_query.QueryLeasesResponse.FromString(base64.b64decode(entry["response"])).leases:
-                assert LeaseState(item.lease.state)
+            for item in market_query.QueryLeasesResponse.FromString(base64.b64decode(entry["response"])).leases:  # type: ignore[assignment]
+                assert LeaseState(item.lease.state)  # type: ignore[attr-defined]
 
 
 async def test_a_recorded_not_found_is_none_and_every_other_refusal_is_an_error(recorded: Recorded) -> None:
@@ -78,14 +78,14 @@ async def test_a_recorded_not_found_is_none_and_every_other_refusal_is_an_error(
     }.items():
         for entry in entries(recorded, path):
             if entry.get("code") == 22:
-                assert await ask(Replay(entry), _any_id(path)) is None
+                assert await ask(Replay(entry), _any_id(path)) is None  # type: ignore[operator]
                 found["none"] += 1
             elif entry.get("code"):
                 with pytest.raises(QueryError):
-                    await ask(Replay(entry), _any_id(path))
+                    await ask(Replay(entry), _any_id(path))  # type: ignore[operator]
                 found["error"] += 1
             else:
-                assert await ask(Replay(entry), _any_id(path)) is not None
+                assert await ask(Replay(entry), _any_id(path)) is not None  # type: ignore[operator]
     assert found["none"] >= 3
 
 

@@ -84,7 +84,7 @@ def files(folder: Path, ours: Identity = OURS, ca: Identity = AUTHORITY) -> dict
 async def test_queries_and_blocks_come_through_a_proxy_that_demands_a_client_certificate(
     behind_mtls: str, tmp_path: Path
 ) -> None:
-    async with client(behind_mtls, poll_interval=30, **files(tmp_path)) as chain:
+    async with client(behind_mtls, poll_interval=30, **files(tmp_path)) as chain:  # type: ignore[arg-type]
         head = await chain.head()
         assert await chain.open_orders() == []
         async with aclosing(chain.follow(after=head.height)) as blocks:  # type: ignore[type-var]
@@ -98,7 +98,7 @@ async def test_queries_and_blocks_come_through_a_proxy_that_demands_a_client_cer
 async def test_an_unknown_client_gets_nothing_and_the_error_names_the_address(
     behind_mtls: str, tmp_path: Path, ours: Identity, ca: Identity
 ) -> None:
-    async with client(behind_mtls, rpc_timeout=2, **files(tmp_path, ours, ca)) as chain:
+    async with client(behind_mtls, rpc_timeout=2, **files(tmp_path, ours, ca)) as chain:  # type: ignore[arg-type]
         with pytest.raises(ChainError, match=behind_mtls):
             await chain.head()
 
@@ -106,7 +106,7 @@ async def test_an_unknown_client_gets_nothing_and_the_error_names_the_address(
 async def test_a_renewed_certificate_is_used_without_a_restart_and_a_broken_one_is_not(
     behind_mtls: str, tmp_path: Path
 ) -> None:
-    async with client(behind_mtls, rpc_timeout=2, **files(tmp_path, STRANGER)) as chain:
+    async with client(behind_mtls, rpc_timeout=2, **files(tmp_path, STRANGER)) as chain:  # type: ignore[arg-type]
         with pytest.raises(ChainError):
             await chain.head()
         OURS.write(tmp_path, "ours")

@@ -12,7 +12,7 @@ from devnet.tenant import messages as tenant_messages
 from provider.chain import messages
 from provider.errors import ChainError, NotSent, TxRefused
 from provider.protocols.chain import TxResult
-from tests.provider.chain.direct import (
+from tests.provider.chain.direct import (  # type: ignore[attr-defined]
     ATTRIBUTES,
     US,
     bid_id,
@@ -48,7 +48,7 @@ async def test_twenty_bids_at_once_are_all_in_the_next_block_and_share_their_fee
 async def test_unshared_transactions_are_pending_together_with_consecutive_sequences(
     mode: dict[str, int], transactions: int
 ) -> None:
-    async with direct(*TWENTY, **mode) as world:
+    async with direct(*TWENTY, **mode) as world:  # type: ignore[arg-type]
         sending = asyncio.gather(*(world.us.broadcast([bid_on(dseq)]) for dseq in TWENTY))
         while sum(tx.count(b"MsgCreateBid") for tx in world.chain.pending) < 20:
             await asyncio.sleep(0.05)
@@ -143,7 +143,7 @@ async def test_nothing_settles_one_deployment_twice_in_a_block() -> None:
         assert [one for one in found if isinstance(one, Exception)] == paid_out
         for transactions in world.blocks().values():
             settled = Counter(
-                message.id.dseq
+                message.id.dseq  # type: ignore[attr-defined]
                 for transaction in transactions
                 for message in transaction
                 if message.DESCRIPTOR.name in ("MsgWithdrawLease", "MsgCloseBid")

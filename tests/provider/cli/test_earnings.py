@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lessor(*arguments: str) -> Result:
-    return CliRunner().invoke(build_app(), ["earnings", *arguments])
+    return CliRunner().invoke(build_app(), ["earnings", *arguments])  # type: ignore[return-value]
 
 
 def sent(number: int, days_ago: float, fee: int, denom: str = "uakt") -> SentTx:

@@ -45,7 +45,7 @@ def kept(home: Path) -> Path:
 @pytest.fixture
 def lessor() -> Iterator[Callable[..., Result]]:
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(build_app(), ["lease", *arguments])
+        return CliRunner().invoke(build_app(), ["lease", *arguments])  # type: ignore[return-value]
 
     yield run
 

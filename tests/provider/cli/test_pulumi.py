@@ -63,7 +63,7 @@ async def _fill(home: Path) -> None:
 
 
 def lessor(*arguments: str, said: str | None = None) -> Result:
-    return CliRunner().invoke(build_app(), ["pulumi", *arguments], input=said)
+    return CliRunner().invoke(build_app(), ["pulumi", *arguments], input=said)  # type: ignore[return-value]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ _COMMAND = get_command(build_app())
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(_COMMAND, ["sdl", *map(str, arguments)])
+    return CliRunner().invoke(_COMMAND, ["sdl", *map(str, arguments)])  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -94,9 +94,9 @@ def test_several_files_are_checked_and_the_worst_decides_the_code(tmp_path: Path
 
 
 def test_a_document_comes_from_standard_input(example: Path) -> None:
-    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=example.read_bytes())
+    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=example.read_bytes())  # type: ignore[arg-type]
     assert (result.exit_code, result.stdout) == (0, "-: valid; 1 service in cluster\n")
-    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=b"")
+    result = CliRunner().invoke(_COMMAND, ["sdl", "check", "-"], input=b"")  # type: ignore[arg-type]
     assert result.exit_code == 1
     assert "-:1:1: error: uninitialized" in result.stderr
 
@@ -106,7 +106,7 @@ def test_standard_input_that_is_closed_or_asked_for_twice_is_one_line_with_code_
     closed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1)
     assert "standard input is closed" in closed.stderr
-    twice = CliRunner().invoke(_COMMAND, ["sdl", "check", "-", "-"], input=b"")
+    twice = CliRunner().invoke(_COMMAND, ["sdl", "check", "-", "-"], input=b"")  # type: ignore[arg-type]
     assert twice.exit_code == 2
     assert "given twice" in twice.stderr
 
@@ -162,7 +162,7 @@ def test_every_corpus_document_prints_its_expected_hash_manifest_and_groups(
 ) -> None:
     name, text, expected = any_sdl
     results = {
-        command: CliRunner().invoke(_COMMAND, ["sdl", command, "-"], input=text)
+        command: CliRunner().invoke(_COMMAND, ["sdl", command, "-"], input=text)  # type: ignore[arg-type]
         for command in ("hash", "manifest", "groups")
     }
     if not expected["valid"]:

@@ -270,7 +270,7 @@ async def test_a_defect_in_one_withdrawal_stops_neither_the_others_nor_the_loop(
 
 async def test_a_defect_in_a_look_ends_nothing_and_it_looks_again(world: World) -> None:
     world.empty_lease(L1)
-    world.chain.before = lambda name: {}[name] if name == "escrows" else None
+    world.chain.before = lambda name: {}[name] if name == "escrows" else None  # type: ignore[index]
     async with world.running():
         assert not world.chain.sent
         world.chain.before = lambda name: None

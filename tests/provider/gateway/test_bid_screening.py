@@ -79,12 +79,12 @@ async def stub(world: World, tmp_path: Path):
         options=[("grpc.ssl_target_name_override", name)],
     )
     yield service_pb2_grpc.ProviderRPCStub(channel)
-    await channel.close()
+    await channel.close()  # type: ignore[call-arg]
     await server.stop()
 
 
 def request(spec: GroupSpec, **more: object):
-    return service_pb2.BidScreeningRequest(group_spec=codec.group_to_pb(spec), **more)
+    return service_pb2.BidScreeningRequest(group_spec=codec.group_to_pb(spec), **more)  # type: ignore[arg-type]
 
 
 async def test_screening_answers_with_the_price_and_reserves_nothing(world: World, stub) -> None:
@@ -165,7 +165,7 @@ async def test_too_many_requests_and_a_dead_chain_are_reported_without_internal_
         await screening.answer(request(make_spec()), Context())
 
 
-HELD = HostnameSpec.model_construct(hostname="held.example.com", service="web", external_port=80)
+HELD = HostnameSpec.model_construct(hostname="held.example.com", service="web", external_port=80)  # type: ignore[call-arg]
 
 
 def screening_names(cluster: FakeCluster, screen) -> BidScreening:

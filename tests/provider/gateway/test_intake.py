@@ -189,7 +189,7 @@ REFUSALS: dict[str, tuple[Any, int, str]] = {
     "not UTF-8": (lambda world: b'[{"name":"\xff"}]', 404, "Deployment not found"),
     "nested 100000 deep": (lambda world: b"[" * 100_000, 422, "e"),
     "broken structure": (
-        lambda world: (rent(world, body(), lease()), b"[]")[1],
+        lambda world: (rent(world, body(), lease()), b"[]")[1],  # type: ignore[func-returns-value]
         422,
         "invalid manifest: manifest is empty",
     ),

@@ -17,7 +17,9 @@ from provider.gateway.auth.tokens import Tokens, adr36_document, verify_signatur
 from provider.gateway.errors import AuthError
 from tests.data import document, read
 from tests.provider.gateway.accounts import NOW, Account, b64
-from tests.provider.gateway.world import FakeChain, VirtualClock, chain_is_away
+from tests.provider.gateway.world import chain_is_away
+from tests.world.chain import FakeChain
+from tests.world.virtual import VirtualClock
 
 SIGNER = "akash1qufa3xzrf34qvwyejkhvnc4psf49fftaw0asmh"
 KEY = bytes.fromhex("03e1fde5cc17f56501ed53d87718df76c135b9a6401dceb53d198111a1eaf85f76")

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.world.patience import PATIENCE_S
 from tests.world.virtual import VirtualClock
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
-FREE = Price("uact", 1)
+FREE = Price("uact", Decimal(1))
 
 
 SPECS = SpecMaker(ClusterFacts(api_server_endpoints=("192.0.2.1:6443",)))

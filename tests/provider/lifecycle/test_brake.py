@@ -150,7 +150,7 @@ async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
     for lease in leases:
         await world.run(lease, a_group())
     task = asyncio.create_task(world.loop.run())
-    await world.after(50)
+    await world.elapse(50)
     for lease in leases:
         world.chain.put_lease(lease, LeaseState.CLOSED)
     events = tuple(event_of(LEASE_CLOSED, lease) for lease in leases)
@@ -159,7 +159,7 @@ async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
         world.cluster.settle()
         if not any(world.leftovers(lease) for lease in leases):
             break
-        await world.after(1)
+        await world.elapse(1)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -172,7 +172,7 @@ CRASH = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode":
 async def crashing(world: World, *, looks: int = 40) -> None:
     for _ in range(looks):
         await world.check(L)
-        await world.after(5)
+        await world.elapse(5)
 
 
 async def test_an_unstable_lease_is_never_closed_unless_an_operator_sets_a_limit() -> None:

@@ -48,7 +48,7 @@ async def looping(world: World) -> AsyncIterator[None]:
     task = asyncio.create_task(world.loop.run())
     try:
         await until(lambda: phase(world) is Phase.RUNNING, world)
-        await world.after(50)
+        await world.elapse(50)
         yield
     finally:
         task.cancel()
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool], world: World) -> None:
         if condition():
             return
         world.cluster.settle()
-        await world.after(_STEP_S)
+        await world.elapse(_STEP_S)
     raise AssertionError(f"not within {_STEPS * _STEP_S:g} s: {dict(world.loop.statuses)}")
 
 
@@ -103,7 +103,7 @@ async def test_what_a_repair_does_not_put_right_is_reported_and_not_tried_for_ev
     async with looping(world):
         by_hand(world, DEPLOYMENT, another_image)
         await until(lambda: "not as applied" in world.loop.statuses[L].reason, world)
-        await world.after(100)
+        await world.elapse(100)
         assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
         by_hand(world, DEPLOYMENT, lambda obj: obj["spec"].update(replicas=7))
         await until(lambda: len(operations(world)) == 5, world)
@@ -149,7 +149,7 @@ async def test_a_status_a_pod_and_a_foreign_annotation_are_no_drift() -> None:
         world.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": pod})
         world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
         by_hand(world, DEPLOYMENT, lambda obj: obj["metadata"].update(annotations={"x": "y"}))
-        await world.after(100)
+        await world.elapse(100)
         await until(lambda: phase(world) is Phase.RUNNING, world)
     assert operations(world) == [Operation.UP]
 
@@ -266,7 +266,7 @@ async def test_a_rolling_drain_of_the_nodes_is_no_drift_and_ends_nothing() -> No
             for lease in (L, OTHER):
                 drained = (DEPLOYMENT[0], DEPLOYMENT[1], namespace_name(lease), "web")
                 by_hand(world, drained, lambda obj: obj["status"].update(readyReplicas=0, availableReplicas=0))
-            await world.after(0.4)
+            await world.elapse(0.4)
             world.cluster.settle()
         await until(lambda: all(each.phase is Phase.RUNNING for each in world.loop.statuses.values()), world)
     assert world.engine.calls == []
@@ -286,13 +286,13 @@ async def test_a_change_by_hand_asks_for_its_lease_at_once_and_for_no_other() ->
         watcher.know(lease)
     following = [asyncio.create_task(watcher.follow(kind)) for kind in watched(gateway_api=False, addresses=True)]
     try:
-        await world.after(0.05)
+        await world.elapse(0.05)
         for lease in (L, OTHER):
             drifts[lease].compared = True
         asked.clear()
         by_hand(world, DEPLOYMENT, another_image)
         world.cluster.remove(SERVICE)
-        await world.after(0.05)
+        await world.elapse(0.05)
     finally:
         for task in following:
             task.cancel()

@@ -54,7 +54,7 @@ async def until(world: World, condition: Callable[[], bool], *, ready: bool = Tr
         if condition():
             return
         world.cluster.settle(ready=ready)
-        await world.after(_STEP_S)
+        await world.elapse(_STEP_S)
     raise AssertionError(f"not within {_STEPS * _STEP_S:g} s: {dict(world.loop.statuses)}")
 
 
@@ -178,7 +178,7 @@ async def test_another_providers_lease_is_ignored() -> None:
     async with running(world):
         world.bus.publish(LEASE_CHANGED, theirs)
         world.loop.check(theirs)
-        await world.after(50)
+        await world.elapse(50)
     assert world.chain.calls.count("lease") == 0
 
 
@@ -259,7 +259,7 @@ async def test_only_a_change_of_there_or_ready_is_worth_a_check() -> None:
     ):
         looks.clear()
         change()
-        await world.after(10)
+        await world.elapse(10)
         counts.append(bool(looks))
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -281,7 +281,7 @@ async def test_an_unreadable_object_in_a_watch_stops_nothing() -> None:
     task = asyncio.create_task(watcher.follow(DEPLOYMENT))
     await asyncio.sleep(0)
     await world.run(L, a_group())
-    await world.after(10)
+    await world.elapse(10)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -331,7 +331,7 @@ async def test_after_lost_events_every_lease_is_checked() -> None:
     world.bus = MemoryBus(queue_size=2)
     world.restart()
     async with running(world):
-        await world.after(20)
+        await world.elapse(20)
         world.chain.put_lease(L, LeaseState.ACTIVE)
         for height in range(5):
             world.bus.publish(CHAIN_BLOCK, Block(height, ()))

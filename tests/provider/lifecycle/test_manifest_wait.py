@@ -60,6 +60,8 @@ class Chain(FakeChain):
 class Waiting(World):
     """Time is the test's own, and a restart keeps what the store has."""
 
+    chain: Chain
+
     def __init__(self, limit_s: float = LIMIT) -> None:
         self.time = VirtualClock()
         self.store = Kept()

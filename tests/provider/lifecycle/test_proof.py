@@ -76,7 +76,7 @@ def test_a_node_that_is_a_block_behind_may_say_alive_but_takes_nothing_back() ->
 )
 def test_the_proof_names_the_reason_why_the_chain_closed_the_lease(reason: int, told: str) -> None:
     ended = lease_from_pb(
-        pb.Lease(id=lease_id_to_pb(L), state=LeaseState.CLOSED, price={"denom": "uakt"}, reason=reason)
+        pb.Lease(id=lease_id_to_pb(L), state=LeaseState.CLOSED, price={"denom": "uakt"}, reason=reason)  # type: ignore[arg-type]
     )
     assert told in AnswerJudge().judge(L, LeaseAnswer(ended, 5, "akashnet-2"), set()).reason
 

@@ -144,7 +144,7 @@ async def test_the_loop_restores_directives_before_it_checks_a_lease() -> None:
     world.restart()
     task = asyncio.create_task(world.loop.run())
     try:
-        await world.after(1)
+        await world.elapse(1)
         assert world.loop.statuses
         assert len(world.loop.braked) == 2
     finally:

@@ -41,7 +41,7 @@ async def _start(world: World, count: int) -> Counter[str]:
         async with asyncio.timeout(180):
             while sum(status.phase is Phase.RUNNING for status in world.loop.statuses.values()) < count:
                 await asyncio.sleep(0.05)
-        await world.after(0.7)
+        await world.elapse(0.7)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

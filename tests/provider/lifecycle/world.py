@@ -131,7 +131,7 @@ class World:
     def build_spec(self, inputs: SpecInputs) -> LeaseSpec:
         return SpecMaker(self.facts, self.settings).build(inputs)
 
-    async def after(self, seconds: float) -> None:
+    async def elapse(self, seconds: float) -> None:
         """So much later, in virtual time; what is due by then has run."""
         await asyncio.sleep(seconds)
         await VirtualClock().settle()
@@ -181,7 +181,7 @@ class World:
         """What runs."""
         spec = self.engine.specs[-1] if self.engine.specs else None
         obj = spec and self.cluster.workload(namespace_name(lease), spec.services[0])
-        return obj and obj["spec"]["template"]["spec"]["containers"][0]["image"]
+        return obj and obj["spec"]["template"]["spec"]["containers"][0]["image"]  # type: ignore[return-value]
 
     def leftovers(self, lease: LeaseId) -> list[str]:
         """Everything that still speaks of a lease."""

@@ -200,7 +200,7 @@ async def test_decisions_of_one_moment_share_a_commit_and_a_store_that_fails_fai
         assert sorted(one.number for one in found) == list(range(1, 21))
         await database.close()
         bad = _FailingDatabase()
-        failing = DecisionLog(bad)
+        failing = DecisionLog(bad)  # type: ignore[arg-type]
         results = await asyncio.gather(
             *(failing.record(one, Declined(("no",)), now=1.0) for one in inputs), return_exceptions=True
         )

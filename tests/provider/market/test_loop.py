@@ -36,8 +36,8 @@ async def test_a_new_order_is_decided_recorded_promised_and_bid_on(tmp_path: Pat
         world.chain.add_order(make_order())
         await world.block()
         assert world.chain.sent_kinds() == ["MsgCreateBid"]
-        assert world.chain.sent[0].price.amount == "10000000000000000000"
-        assert world.chain.sent[0].deposit.amount.amount == "500000"
+        assert world.chain.sent[0].price.amount == "10000000000000000000"  # type: ignore[attr-defined]
+        assert world.chain.sent[0].deposit.amount.amount == "500000"  # type: ignore[attr-defined]
         assert world.free_cpu() == 3000
         (decision,) = await world.decisions()
         assert (decision.verdict, decision.reasons) == ("bid", ())
@@ -81,7 +81,7 @@ async def test_a_declined_order_is_bid_on_when_room_appears(tmp_path: Path) -> N
         world.chain.add_order(make_order(8))
         await world.block()
         assert len(world.chain.sent) == 1
-        won = world.chain.sent[0].id.dseq
+        won = world.chain.sent[0].id.dseq  # type: ignore[attr-defined]
         world.chain.close_order(order_id(won))
         await world.block()
         await world.later(70)
@@ -136,7 +136,7 @@ async def test_no_bid_stays_open_for_an_order_that_closed_in_any_way(tmp_path: P
         await world.block()
         item = order_id(7)
         about = {events.ORDER_CLOSED: item, events.DEPLOYMENT_CLOSED: item.deployment}.get(kind, item.group)
-        await world.block(event_of(kind, about))
+        await world.block(event_of(kind, about))  # type: ignore[arg-type]
         assert world.chain.bid_states[world.ours()].state is BidState.CLOSED
         assert world.free_cpu() == 4000
 
@@ -365,7 +365,7 @@ async def test_a_closed_leases_new_order_gets_a_new_bid(tmp_path: Path) -> None:
         world.chain.close_lease(world.ours())
         world.chain.add_order(make_order(oseq=2))
         await world.block()
-        assert [(m.DESCRIPTOR.name, m.id.oseq) for m in world.chain.sent] == [("MsgCreateBid", 1), ("MsgCreateBid", 2)]
+        assert [(m.DESCRIPTOR.name, m.id.oseq) for m in world.chain.sent] == [("MsgCreateBid", 1), ("MsgCreateBid", 2)]  # type: ignore[attr-defined]
 
 
 async def test_hostile_events_change_nothing(tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ async def test_a9_tenants_who_never_take_a_bid_are_throttled_and_their_deposits_
                 world.chain.orders[order.id] = order
                 await consider(market, order)
         assert world.chain.sent_kinds() == ["MsgCreateBid"] * 6
-        for order in list(world.chain.orders):  # the market of this world knows no limit, and would go on
-            if order.bid_by(US) not in world.chain.bid_states:
-                del world.chain.orders[order]
+        for order in list(world.chain.orders):  # type: ignore[assignment]  # the market of this world knows no limit, and would go on
+            if order.bid_by(US) not in world.chain.bid_states:  # type: ignore[attr-defined]
+                del world.chain.orders[order]  # type: ignore[arg-type]
         await world.later(world.market.bid_timeout + 6)
         assert {bid.state for bid in world.chain.bid_states.values()} == {BidState.CLOSED}
 

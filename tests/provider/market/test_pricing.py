@@ -117,7 +117,7 @@ def test_all_scales_zero_is_a_wrong_setting() -> None:
         with pytest.raises(SettingsError, match="AP_BID_PRICE_CPU_SCALE"):
             scale_prices(Settings(storage_scale=free))
     for one in ("cpu_scale", "memory_scale", "endpoint_scale", "ip_scale"):
-        assert scale_prices(Settings(**{one: 1}))
+        assert scale_prices(Settings(**{one: 1}))  # type: ignore[arg-type]
     assert scale_prices(Settings(storage_scale={"": Decimal(1)}))
 
 

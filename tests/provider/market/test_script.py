@@ -96,7 +96,7 @@ async def test_vector_12_slots_come_back_from_runs_that_fail_or_are_cancelled(tm
     pricing = script_pricing(script(tmp_path, "sleep 10"), process_limit=1, timeout_s=0.05)
     for _ in range(3):
         assert "did not end" in (await pricing(asked())).problem
-    task = asyncio.create_task(pricing(asked()))
+    task = asyncio.create_task(pricing(asked()))  # type: ignore[arg-type]
     await asyncio.sleep(0.01)  # anywhere in the run
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

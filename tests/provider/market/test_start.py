@@ -39,9 +39,9 @@ async def test_a_new_order_is_bid_on_while_the_list_of_old_ones_is_still_on_its_
     async with running(tmp_path, chain=chain) as world:
         chain.add_order(make_order(2))
         await world.block()
-        assert [message.id.dseq for message in chain.sent] == [2]
+        assert [message.id.dseq for message in chain.sent] == [2]  # type: ignore[attr-defined]
         chain.failing = 3
         chain.listed.set()
         await world.later(10)
-        assert [message.id.dseq for message in chain.sent] == [2, 1]
+        assert [message.id.dseq for message in chain.sent] == [2, 1]  # type: ignore[attr-defined]
         assert chain.calls.count("open_orders") == 1

@@ -214,7 +214,7 @@ async def test_the_bid_carries_the_window_and_its_bounds_are_the_chains(tmp_path
         assert world.free_cpu() == 4000
         market.book.params = MarketParams({}, 20, HOUR, 720 * HOUR)
         await consider(market, order)
-        assert [message.reclamation_window.seconds for message in world.chain.sent] == [3600]
+        assert [message.reclamation_window.seconds for message in world.chain.sent] == [3600]  # type: ignore[attr-defined]
 
 
 WANTED = (Attribute("region", "us-west"),)
@@ -294,9 +294,9 @@ async def test_vectors_30_to_34_an_answer_is_kept_for_its_age_and_an_error_is_no
     asks.now = 100.0
     await audits.signed_by("a")
     assert asks.count == 2  # 32
-    asks.answer = ()
+    asks.answer = ()  # type: ignore[assignment]
     assert await audits.signed_by("b") == ()  # 31: not audited is an answer
-    asks.answer = ChainError("fake", "no answer")
+    asks.answer = ChainError("fake", "no answer")  # type: ignore[assignment]
     for _ in range(2):
         with pytest.raises(ChainError):  # 34
             await audits.signed_by("c")
@@ -305,7 +305,7 @@ async def test_vectors_30_to_34_an_answer_is_kept_for_its_age_and_an_error_is_no
 
 async def test_vector_33_hostile_orders_do_not_fill_the_memory() -> None:
     asks, audits = cache()
-    asks.answer = tuple(Attribute(f"k{index}", "v") for index in range(1001))
+    asks.answer = tuple(Attribute(f"k{index}", "v") for index in range(1001))  # type: ignore[assignment]
     for number in range(52):
         await audits.signed_by(f"auditor{number}")
     assert sum(len(answer.attributes) for answer in audits._known.values()) <= 50_000
@@ -325,7 +325,7 @@ async def test_questions_at_one_time_share_a_query_and_a_change_in_between_is_no
     asks.gate.set()
     assert await asyncio.gather(*both) == [WANTED] * 4
     assert asks.count == 1
-    asks.answer = ()
+    asks.answer = ()  # type: ignore[assignment]
     assert await audits.signed_by("a") == ()
 
 

@@ -169,7 +169,7 @@ def answering(home: Path, **changes: object) -> Iterator[None]:
     async def serve() -> None:
         database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
         made = await make_daemon(database)
-        task = asyncio.create_task(serve_status(replace(made.observed, **changes), status_socket(home)))
+        task = asyncio.create_task(serve_status(replace(made.observed, **changes), status_socket(home)))  # type: ignore[arg-type]
         while not status_socket(home).exists():
             await asyncio.sleep(0.01)
         ready.set()
@@ -195,7 +195,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def status(*arguments: str) -> Result:
-    return CliRunner().invoke(build_app(), ["status", *arguments])
+    return CliRunner().invoke(build_app(), ["status", *arguments])  # type: ignore[return-value]
 
 
 def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from structlog.testing import capture_logs
 
 from lease.ids import namespace_name
 from lease.manifest import Group
@@ -290,6 +291,19 @@ async def test_it_explains_no_later_run(recorded: Recorded) -> None:
 
 
 async def test_a_store_that_is_away_costs_only_the_line(recorded: Recorded) -> None:
-    await recorded.database.close()
-    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
-    await asyncio.gather(*recorded.engine._writing)
+    before, world = await recorded.runs(), recorded.world
+    async with recorded.database.writing() as connection:
+        await connection.exec_driver_sql("ALTER TABLE runs RENAME TO away")
+    with capture_logs() as logs:
+        recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
+        await asyncio.gather(*recorded.engine._writing)
+        spec = await world.run(L, a_group())
+    assert spec.services and (await world.converge(L)).phase is Phase.RUNNING, "the engine works on"
+    assert [operation for operation, _ in world.engine.calls] == [Operation.UP]
+    assert {entry["event"] for entry in logs if entry["log_level"] == "error"} == {"store.unwritable"}
+    async with recorded.database.writing() as connection:
+        await connection.exec_driver_sql("ALTER TABLE away RENAME TO runs")
+    assert await recorded.runs() == before
+    await world.send(L, a_group("nginx:2"))
+    await world.converge(L)
+    assert [run.outcome for run in await recorded.runs()] == [RunOutcome.DONE], "the next run has its line again"

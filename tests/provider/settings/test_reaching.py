@@ -42,7 +42,7 @@ RULES: dict[str, tuple[str, Any]] = {
 
 
 async def facts(settings: Settings) -> ClusterFacts:
-    return await cluster_facts(settings, None)  # type: ignore[arg-type]  nothing is asked
+    return await cluster_facts(settings, None)  # type: ignore[arg-type]
 
 
 def built(**changes: Any) -> LeaseSpec:

@@ -26,6 +26,8 @@ GIB = 2**30
 class Kept(World):
     """A provider that keeps volumes for a day, and its storage."""
 
+    clock: VirtualClock
+
     def __init__(self, **config: Any) -> None:
         super().__init__(**{"volume_quarantine_s": DAY, **config})
         self.storage = Storage(self.cluster)

@@ -40,7 +40,7 @@ class Line:
     channel: grpc.aio.Channel
 
     async def __call__(self, method: str, body: bytes = b"", **options: object) -> bytes:
-        return await self.channel.unary_unary(SERVICE + method)(body, **options)
+        return await self.channel.unary_unary(SERVICE + method)(body, **options)  # type: ignore[arg-type, call-arg]
 
     async def attached(self, *pairs: tuple[str, str], stack: str = "one") -> str:
         """What a run says first; returns the answer to Configure."""

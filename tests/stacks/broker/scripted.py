@@ -52,7 +52,7 @@ async def act(method: str, request: bytes, context) -> bytes:
             return repr(sorted(context.invocation_metadata())).encode()
         case "log":
             async with grpc.aio.insecure_channel(ENGINE) as channel:
-                return await channel.unary_unary("/pulumirpc.Engine/Log")(argument.encode()) + b"logged"
+                return await channel.unary_unary("/pulumirpc.Engine/Log")(argument.encode()) + b"logged"  # type: ignore[call-arg]
         case "unknown-kind" if not Path(argument).exists():
             Path(argument).touch()
             text = b"Found API Group, but it did not contain a schema for Pool"
@@ -105,7 +105,7 @@ class Handler:
 
 async def serve() -> None:
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", 100 << 20)])
-    server.add_generic_rpc_handlers((Handler(),))
+    server.add_generic_rpc_handlers((Handler(),))  # type: ignore[arg-type]
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(port, flush=True)

@@ -184,7 +184,7 @@ async def test_a_plugins_files_lie_in_its_own_folder_and_go_with_it(broker):
 
 async def ask(providers: str, method: str, body: bytes = b"") -> bytes:
     async with grpc.aio.insecure_channel("127.0.0.1:" + providers.partition(":")[2]) as channel:
-        return await channel.unary_unary(SERVICE + method)(body)
+        return await channel.unary_unary(SERVICE + method)(body)  # type: ignore[call-arg]
 
 
 async def test_the_process_starts_when_needed_and_ends_with_all_it_had(settings):
@@ -253,7 +253,7 @@ async def test_running_calls_are_finished_before_the_broker_goes(settings, tmp_p
     async with Broker(settings()) as broker:
         providers = await broker.debug_providers()
         async with grpc.aio.insecure_channel("127.0.0.1:" + providers.partition(":")[2]) as channel:
-            await channel.unary_unary(SERVICE + "Configure")(configure())
+            await channel.unary_unary(SERVICE + "Configure")(configure())  # type: ignore[call-arg]
             running = asyncio.create_task(_create(channel, request("sleep 1")))
             await asyncio.sleep(0.3)
             await broker.stop()
@@ -261,4 +261,4 @@ async def test_running_calls_are_finished_before_the_broker_goes(settings, tmp_p
 
 
 async def _create(channel: grpc.aio.Channel, body: bytes) -> bytes:
-    return await channel.unary_unary(SERVICE + "Create")(body)
+    return await channel.unary_unary(SERVICE + "Create")(body)  # type: ignore[call-arg]

@@ -166,7 +166,7 @@ def records_are_stored_and_bad_ones_refused(kube) -> None:
         == status["status"]
     )
     own = {"hostname": "a.example", "owner": "akash1owner", "provider": "akash1provider", "service_name": "web"}
-    own |= {"dseq": 2**63 - 1, "gseq": 1, "oseq": 1, "external_port": 80}
+    own |= {"dseq": 2**63 - 1, "gseq": 1, "oseq": 1, "external_port": 80}  # type: ignore[dict-item]
     assert kube.create(host(metadata=ObjectMeta(name="a.example", namespace="lease"), spec=own))["spec"] == own
     wrong: list = [
         (host, own | {"external_port": 70000}),
@@ -200,7 +200,7 @@ def no_right_is_unlimited(kube) -> None:
 def the_rights_are_enough_for_a_lease(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
     """A lease with everything, applied, updated and destroyed as the provider's own account."""
     command = [cluster.toolbox.program("kubectl"), "create", "token", "lessor", "-n", "akash-services"]
-    token = subprocess.check_output(command, env=pulumi.env, text=True, timeout=30).strip()
+    token = subprocess.check_output(command, env=pulumi.env, text=True, timeout=30).strip()  # type: ignore[arg-type]
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["users"] = [{"name": document["users"][0]["name"], "user": {"token": token}}]
     (tmp_path / "account").write_text(yaml.safe_dump(document))

@@ -32,7 +32,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64 for urls": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
     **{
-        f"base64 after {shift}": lambda text, shift=shift: base64.b64encode(b"u" * shift + text.encode()).decode()
+        f"base64 after {shift}": lambda text, shift=shift: base64.b64encode(b"u" * shift + text.encode()).decode()  # type: ignore[misc]
         for shift in range(1, 6)
     },
 }

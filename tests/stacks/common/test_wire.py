@@ -15,7 +15,7 @@ from stacks.common.results import Operation, ResourceChange, StackResult
 from stacks.common.wire import Result, Task, decode, encode
 from tests.stacks.leases import CANARY, PASSWORD, demo
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)  # type: ignore[arg-type]
 changes = st.builds(ResourceChange, texts, texts, texts, texts, st.lists(texts, max_size=3).map(tuple))
 results = st.builds(
     StackResult,
@@ -44,7 +44,7 @@ def test_a_spec_crosses_the_pipe_with_its_secrets():
     body = encode(task)[4:]
 
     assert CANARY.encode() in body
-    assert decode(body, to_worker=True).spec.content_hash() == task.spec.content_hash()
+    assert decode(body, to_worker=True).spec.content_hash() == task.spec.content_hash()  # type: ignore[union-attr]
 
 
 def test_a_spec_in_a_message_or_a_traceback_shows_no_secret():

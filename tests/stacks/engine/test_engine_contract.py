@@ -20,7 +20,7 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS)
+@pytest.fixture(params=WAYS.values(), ids=WAYS)  # type: ignore[call-overload]
 def chosen(request, config, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -103,7 +103,7 @@ def test_everything_is_served_once_and_a_tenants_own_in_the_order_of_asking(step
         elif (item := turns.next()) is not None:
             (place,) = [place for place, items in waiting.items() if item in items]
             assert waiting[place].popleft() == item
-        assert len(turns) == sum(map(len, waiting.values())) == sum(turns.depths().values())
+        assert len(turns) == sum(map(len, waiting.values())) == sum(turns.depths().values())  # type: ignore[arg-type]
     assert not any(waiting.values())
 
 

@@ -44,7 +44,7 @@ async def live_and_die(
         await _release_addresses(cluster, spec)
     yield
     for spec in specs:
-        await _step(timings, "gone", lambda spec=spec: _until(lambda: _left(cluster, spec), seconds=_GONE_SECONDS))
+        await _step(timings, "gone", lambda spec=spec: _until(lambda: _left(cluster, spec), seconds=_GONE_SECONDS))  # type: ignore[misc]
         if spec.namespace in await engine.stacks():
             raise Failed("the stack is still listed after its destroy")
     for end in ends:
