@@ -74,8 +74,10 @@ def wait_for_no_process(data: Path) -> None:
 @pytest.mark.parametrize(
     ("moment", "number", "shell"),
     [
-        ("RPC http", signal.SIGKILL, ""),  # while the cluster program runs
-        ("PUT /deployment", signal.SIGKILL, ""),  # while a lease stack is being created
+        # while the cluster program runs
+        pytest.param("RPC http", signal.SIGKILL, "", marks=pytest.mark.long),
+        # while a lease stack is being created: the kernel ends all, whatever the demo does
+        pytest.param("PUT /deployment", signal.SIGKILL, "", marks=pytest.mark.long),
         ("1. The devnet", signal.SIGINT, ""),  # while the control plane starts
         # as a shell without job control starts what it does not wait for
         ("PUT /deployment", signal.SIGINT, "trap '' INT"),
@@ -127,6 +129,7 @@ def test_an_order_that_gets_no_bid_is_told_with_the_providers_reasons(toolbox: T
     wait_for_no_process(tmp_path / "demo")
 
 
+@pytest.mark.long  # the story with one group is told by tests/devnet/borrowed
 def test_a_deployment_of_two_groups_goes_through_the_whole_story(toolbox: Toolbox, tmp_path: Path) -> None:
     """Only the first group changes in the update: the other one's lease has nothing to say."""
     sdl = tmp_path / "two.yaml"

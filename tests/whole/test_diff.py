@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
 from lease.manifest_json import manifest_json
@@ -39,6 +41,7 @@ def files_of(home: Path, stack: str) -> dict[str, tuple[int, bytes]]:
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
+@pytest.mark.long  # tests/provider/cli/test_diff.py has the words, over fakes
 async def test_diff_says_what_a_manifest_would_change_and_the_running_provider_does_not_notice(
     world: World, provider: ProviderProcess, tmp_path: Path
 ) -> None:

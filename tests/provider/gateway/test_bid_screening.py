@@ -321,3 +321,10 @@ async def test_an_invalid_request_over_the_socket_is_refused(world: World, line:
 )
 def test_the_grpc_gateway_listens_beside_the_other_one(settings, address) -> None:
     assert grpc_address(Settings(**settings)) == address
+
+
+@pytest.mark.parametrize(("notice", "understood"), [("3600", False), (1.5, False), (3600, True), (None, True)])
+async def test_a_question_names_its_notice_in_whole_nanoseconds(world: World, notice: object, understood: bool) -> None:
+    line = json.dumps({"groups": [], "reclamation_ns": notice}).encode()
+    found = await answer(Screening(world.market), line)
+    assert ("does not know this request" not in found.get("text", "")) is understood

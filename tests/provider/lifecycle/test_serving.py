@@ -12,6 +12,7 @@ from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Pha
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
 from provider.records.applied import applied_name
+from stacks.common.priority import Priority
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
 from tests.world.engine import Fault, Killed
@@ -349,3 +350,13 @@ async def test_a_defect_of_the_provider_is_named_and_tried_again() -> None:
     world.cluster.before = broken
     outcome = await world.check(L)
     assert outcome.retry and "RuntimeError: boom" in outcome.reason
+
+
+async def test_a_first_deployment_goes_before_a_repair_and_a_repair_before_an_update() -> None:
+    world = World()
+    await world.run(L, a_group())
+    await world.send(L, a_group("nginx:2"))
+    await world.converge(L)
+    world.cluster.remove(("apps/v1", "Deployment", namespace_name(L), "web"))
+    await world.converge(L)
+    assert world.engine.priorities == [Priority.FIRST, Priority.UPDATE, Priority.REPAIR]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from provider.chain import events
 from provider.errors import ChainError, TxRefused
+from provider.market.book import Book
 from provider.market.decision import BidDecision, decide
 from provider.market.record.decisions import load_inputs
-from provider.protocols.chain import Bid, BidState, Event
+from provider.protocols.chain import Bid, BidState, Event, Order
 from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
 from tests.world.chain import FakeChain, event_of
 
@@ -407,3 +408,29 @@ async def test_no_bid_leaves_without_its_record(tmp_path: Path) -> None:
         assert world.chain.sent == []
         assert world.free_cpu() == 4000
         (tmp_path / "market.db").rmdir()
+
+
+class StaleList(FakeChain):
+    """Its list of open orders is of a time before every order."""
+
+    async def open_orders(self) -> Sequence[Order]:
+        return []
+
+
+async def test_a_bid_whose_order_a_stale_list_leaves_out_stays_open_while_its_order_does(tmp_path: Path) -> None:
+    async with running(tmp_path, chain=StaleList()) as world:
+        world.chain.add_order(make_order())
+        await world.block()
+        await world.later(130)
+        assert world.chain.sent_kinds() == ["MsgCreateBid"]
+        world.chain.close_order(order_id(7))
+        world.chain.pending.clear()
+        await world.later(130)
+        assert world.chain.bid_states[world.ours()].state is BidState.CLOSED
+
+
+def test_the_time_of_a_bid_is_kept_for_an_hour_and_an_owner_without_one_is_forgotten() -> None:
+    book = Book()
+    book.bid_at = {"akash1a": {order_id(1): 0.0, order_id(2): 100.0}, "akash1b": {order_id(3): 0.0}}
+    book.keep_only(set(), now=3600.0)
+    assert book.bid_at == {"akash1a": {order_id(2): 100.0}}
