@@ -1,6 +1,6 @@
-"""Child processes that never outlive the process which started them, not even when that one is killed.
+"""Child processes that end with their parent process, even if the parent is killed.
 
-The kernel sends the child SIGKILL when the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG): start
+The kernel sends the child SIGKILL when the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG). Start
 long-lived children from a main thread only.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["alive", "bound_to_us", "cpu_seconds", "start_bound", "started_at"]
+__all__ = ["alive", "bound_to_parent", "cpu_seconds", "start_bound", "started_at"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -35,25 +35,25 @@ def start_bound(
         stderr=subprocess.STDOUT,
         env=dict(env) if env is not None else None,
         cwd=cwd,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the parent, which stops its children in order
-        preexec_fn=bound_to_us(),  # noqa: PLW1509  between fork and exec: two system calls, no locks
+        start_new_session=True,  # Ctrl-C in the terminal reaches only the parent, which stops its children in order
+        preexec_fn=bound_to_parent(),  # noqa: PLW1509  between fork and exec: two system calls, no locks
     )
 
 
-def bound_to_us() -> Callable[[], None]:
+def bound_to_parent() -> Callable[[], None]:
     """A `preexec_fn` that binds the child to the life of the calling thread."""
     parent = os.getpid()
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl: no signal will come any more
+        if os.getppid() != parent:  # the parent ended between fork and prctl: no signal will come
             os._exit(1)
 
     return bind
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat after the command's name, empty when there is no such process (proc(5))."""
+    """The fields of /proc/PID/stat after the command's name; empty if there is no such process (proc(5))."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -61,18 +61,18 @@ def _stat(pid: int) -> list[str]:
 
 
 def started_at(pid: int) -> int:
-    """Start time of a process in clock ticks since boot, 0 if there is none; with the pid it names one process."""
+    """The start time of a process in clock ticks since boot, 0 if there is none. It distinguishes reused pids."""
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used, and those of its descendants that it has waited for; 0 if there is none."""
+    """CPU seconds of a process and of the descendants that it waited for; 0 if there is no such process."""
     fields = _stat(pid)
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid: int, *, since: int = 0) -> bool:
-    """Whether the process runs (a zombie does not) and, with `since`, is still the one that started then."""
+    """Whether the process runs (a zombie does not) and, with `since`, has that start time."""
     fields = _stat(pid)
     return bool(fields) and fields[0] not in "ZX" and (not since or int(fields[19]) == since)

@@ -1,4 +1,4 @@
-"""What can go wrong in the devnet. Each error says what was wrong, with which value, and what to do."""
+"""The errors of the devnet. Each text names the problem, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -21,46 +21,48 @@ __all__ = [
 
 
 class DevnetError(Exception):
-    """Root of everything `devnet` raises on purpose."""
+    """The base class of all errors of `devnet`."""
 
 
 class NoCheckout(DevnetError):
-    """The recipes of the tools are not in the wheel."""
+    """The build recipes are missing, because Lessor runs from an installed wheel."""
 
     def __init__(self, looked_in: Path) -> None:
         super().__init__(
-            f"no build recipes at {looked_in}: this is an installed wheel. The devnet and `lessor doctor` "
-            "need a checkout of the repository; run them from there (`make tools`)."
+            f"there are no build recipes at {looked_in}, because Lessor runs from an installed wheel. The devnet and "
+            "`lessor doctor` need a checkout of the repository; run them there (`make tools`)."
         )
 
 
 class UnknownTool(DevnetError):
-    """A name that no recipe knows."""
+    """No tool has this name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        super().__init__(f"no tool is called {name!r}; known are {', '.join(known)}")
+        super().__init__(f"there is no tool {name!r}; the tools are {', '.join(known)}")
 
 
 class ToolsMissing(DevnetError):
-    """Tools that are neither on PATH nor in the cache, where building was not asked for."""
+    """Tools are neither on PATH nor in the cache, and the caller did not ask to build them."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(f"not built yet: {', '.join(names)}. Run `make tools` (once; the first build takes long).")
+        super().__init__(
+            f"these tools are not built yet: {', '.join(names)}. Run `make tools` once; the first build takes long."
+        )
         self.names = tuple(names)
 
 
 class GoMissing(DevnetError):
-    """No Go, or one too old, and something has to be built."""
+    """A tool must be built, and Go is missing or too old."""
 
     def __init__(self, found: str, needed: str) -> None:
         super().__init__(
-            f"Go {needed} or newer is needed to build the missing tools, found {found}. "
-            "Install it from https://go.dev/dl/ and put its bin folder on PATH, or put the tools themselves on PATH."
+            f"building the missing tools needs Go {needed} or newer; found: {found}. "
+            "Install Go from https://go.dev/dl/ and put its bin folder on PATH, or put the tools themselves on PATH."
         )
 
 
 class BuildFailed(DevnetError):
-    """A recipe did not succeed; carries the last lines of its log."""
+    """A build failed. The text has the last lines of its log, `log` is the whole log."""
 
     def __init__(self, recipe: str, *, log: Path, problem: str) -> None:
         lines = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
@@ -69,13 +71,13 @@ class BuildFailed(DevnetError):
             f"building {recipe} failed: {problem}\n{tail}\n"
             f"The whole log is {log}. Usual causes: no module proxy (check `go env GOPROXY`), a full disk (the caches "
             "grow to about 20 GB; try `lessor doctor --build --throw-away`), or too little memory (5 GB are needed). "
-            "Then run `make tools` again: it goes on where it stopped."
+            "Then run `make tools` again, which continues where the build stopped."
         )
         self.log = log
 
 
 class ControlPlaneFailed(DevnetError):
-    """The control plane did not start or died; carries the reason and where the logs are."""
+    """The control plane did not start, or ended; `logs` is the folder of its logs."""
 
     def __init__(self, problem: str, *, logs: Path) -> None:
         super().__init__(f"the devnet control plane failed: {problem}. Logs: {logs}")
@@ -83,26 +85,26 @@ class ControlPlaneFailed(DevnetError):
 
 
 class ClusterUnusable(DevnetError):
-    """Somebody's cluster that cannot be borrowed, or did not answer as it should."""
+    """The demo cannot use the cluster, or the API server refused a request or did not answer."""
 
 
 class EngineIncomplete(DevnetError):
-    """Pulumi is not all there, where nothing is built; names each missing part with what to do."""
+    """Parts of Pulumi are missing for a demo on the user's cluster, which builds nothing; `missing` names each."""
 
     def __init__(self, missing: Sequence[str]) -> None:
-        told = "\n".join(f"  - {each}" for each in missing)
-        super().__init__(f"on a cluster of your own nothing is built, and this is missing here:\n{told}")
+        lines = "\n".join(f"  - {each}" for each in missing)
+        super().__init__(f"a demo on your own cluster builds nothing, and these parts are missing:\n{lines}")
         self.missing = tuple(missing)
 
 
 class NotGivenBack(DevnetError):
-    """Things of a demo that are still in somebody's cluster."""
+    """Objects of a demo are still in the user's cluster; `left` names each."""
 
     def __init__(self, server: str, left: Sequence[str]) -> None:
-        told = "\n".join(f"  - {each}" for each in left)
+        lines = "\n".join(f"  - {each}" for each in left)
         super().__init__(
-            f"these could not be removed from {server}:\n{told}\n"
-            "Start the demo again with the same --data folder, which first tries again, or remove them by hand."
+            f"the demo could not remove these objects from {server}:\n{lines}\n"
+            "Start the demo again with the same --data folder to remove them, or remove them by hand."
         )
         self.left = tuple(left)
 

@@ -1,4 +1,4 @@
-"""The cluster's API by paths and plain objects, with what the kubeconfig says for TLS and authentication."""
+"""A client of the Kubernetes API that takes paths and plain objects; TLS and credentials come from a kubeconfig."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from devnet.errors import ClusterUnusable
 
 __all__ = ["KubeApi"]
 
-_SECONDS = 15.0
-_NOT_YET = (429, 503)
-"""Too much to do, or a young custom resource whose storage is being made."""
-_PAUSE_SECONDS = 0.5
+_TIMEOUT_S = 15.0
+_NOT_READY = (429, 503)
+"""Status codes of a busy API server, or of a new custom resource whose storage is not ready."""
+_PAUSE_S = 0.5
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 class KubeApi:
-    """Raises `ClusterUnusable` for whatever is neither an answer of 2xx nor one that a method says it expects."""
+    """Every method raises `ClusterUnusable` unless the answer is 2xx, or a 404 that the method expects."""
 
     def __init__(self, kubeconfig: Path) -> None:
         try:
             config = KubeConfig.from_file(kubeconfig).get()
-            assert config is not None  # noqa: S101  our files name their context
+            assert config is not None  # noqa: S101  the files written by write_kubeconfig name their context
             self._config = config
             self._connect().close()
         except (AssertionError, ConfigError, OSError, ValueError) as error:
@@ -37,34 +37,34 @@ class KubeApi:
         self.server = config.cluster.server
 
     def _connect(self) -> httpx.Client:
-        """A client for one request: nothing has to be closed, whoever stops asking and how."""
-        return Client(self._config, ConnectionParams(timeout=httpx.Timeout(_SECONDS), trust_env=False))
+        """A client for one request, so that this object needs no `close`."""
+        return Client(self._config, ConnectionParams(timeout=httpx.Timeout(_TIMEOUT_S), trust_env=False))
 
     def get(self, path: str) -> dict[str, Any] | None:
-        """The object, None when there is none."""
-        return self._ask("GET", path, missing=True)
+        """The object, None if it does not exist."""
+        return self._request("GET", path, missing=True)
 
     def items(self, path: str) -> Sequence[dict[str, Any]]:
-        """The list's items, each with its kind; () where the cluster does not know such objects."""
-        found = self._ask("GET", path, missing=True)
+        """The items of a list, each with its kind; () if the cluster does not have this kind."""
+        found = self._request("GET", path, missing=True)
         if found is None:
             return ()
         kind = str(found.get("kind", "")).removesuffix("List")
         return [{"kind": kind, **item} for item in found.get("items") or ()]
 
     def create(self, path: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """What the API server made of it."""
-        return self._ask("POST", path, body=manifest) or {}
+        """Create an object; the object as the API server stored it."""
+        return self._request("POST", path, body=manifest) or {}
 
     def merge(self, path: str, change: Mapping[str, Any]) -> bool:
-        """Change an object; False when there is none."""
-        return self._ask("PATCH", path, body=change, headers=_MERGE, missing=True) is not None
+        """Change an object; False if it does not exist."""
+        return self._request("PATCH", path, body=change, headers=_MERGE, missing=True) is not None
 
     def delete(self, path: str) -> bool:
-        """Ask for its deletion; False when there is none."""
-        return self._ask("DELETE", path, missing=True) is not None
+        """Request the deletion of an object; False if it does not exist."""
+        return self._request("DELETE", path, missing=True) is not None
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -73,7 +73,7 @@ class KubeApi:
         headers: Mapping[str, str] | None = None,
         missing: bool = False,
     ) -> dict[str, Any] | None:
-        response = self._insist(method, path, body, headers)
+        response = self._send(method, path, body, headers)
         if missing and response.status_code == 404:
             return None
         if response.is_error:
@@ -81,21 +81,21 @@ class KubeApi:
         found: dict[str, Any] = response.json()
         return found
 
-    def _insist(
+    def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
     ) -> httpx.Response:
-        """The answer; asked again for a while where the API server says that it is not ready for that yet."""
-        deadline = time.monotonic() + _SECONDS
+        """The response. The request is repeated for up to 15 s while the API server answers that it is not ready."""
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
             try:
                 with self._connect() as http:
                     response = http.request(method, path, json=body, headers=headers)
             except (httpx.HTTPError, ConfigError, OSError) as error:
-                told = str(error) or type(error).__name__
-                raise ClusterUnusable(f"the API server {self.server} could not be asked: {told}") from None
-            if response.status_code not in _NOT_YET or time.monotonic() > deadline:
+                problem = str(error) or type(error).__name__
+                raise ClusterUnusable(f"the API server {self.server} did not answer: {problem}") from None
+            if response.status_code not in _NOT_READY or time.monotonic() > deadline:
                 return response
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_PAUSE_S)
 
 
 def _message(response: httpx.Response) -> str:

@@ -1,7 +1,7 @@
-"""Somebody's cluster, borrowed for a demo: looked at before anything is made, given back as it was.
+"""The user's cluster, borrowed for a demo: it is checked first, and all objects of the demo are removed at the end.
 
-Nothing is built for it. Pulumi and its Kubernetes plugin are the user's own; the chain, the provider and the tenant run
-on this machine.
+The demo builds nothing here. It uses the user's Pulumi and Kubernetes plugin. The chain, the provider and the tenant
+run on this machine.
 """
 
 from devnet.borrowed.cluster import BorrowedCluster

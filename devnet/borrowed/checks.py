@@ -1,4 +1,4 @@
-"""A look at somebody's cluster before anything is made there: who lives in it, and what we may do."""
+"""Checks of the user's cluster before the demo makes anything there: existing providers, and the user's rights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devnet.borrowed.plan import CLUSTER_ROLE, CRDS
 from devnet.errors import ClusterUnusable
 from devnet.kube_api import KubeApi
 
-__all__ = ["nodes_to_label", "refuse_inhabited", "refuse_without_rights"]
+__all__ = ["nodes_to_label", "refuse_provider", "refuse_without_rights"]
 
 _DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ROLE = f"apis/rbac.authorization.k8s.io/v1/clusterroles/{CLUSTER_ROLE}"
@@ -22,18 +22,18 @@ _NEEDED = (
 )
 
 
-def refuse_inhabited(api: KubeApi) -> None:
-    """Raise `ClusterUnusable` when a Lessor or an Akash provider lives there, or something is left of one."""
-    signs = list(_signs(api))
-    if signs:
+def refuse_provider(api: KubeApi) -> None:
+    """Raise `ClusterUnusable` if the cluster has objects of an Akash provider or of an earlier demo."""
+    objects = list(_provider_objects(api))
+    if objects:
         raise ClusterUnusable(
-            f"{api.server} has an Akash provider, or something left of one: {'; '.join(signs)}. A demo there could "
-            "change or remove what belongs to it, so nothing was made. Choose another cluster by --kubeconfig or "
-            "--context. If these are remains of a demo, start it with the same --data folder, which removes them first."
+            f"{api.server} has objects of an Akash provider: {'; '.join(objects)}. A demo could change or remove them, "
+            "so nothing was made. Choose another cluster by --kubeconfig or --context. If the objects are those of an "
+            "earlier demo, start the demo with its --data folder, which removes them first."
         )
 
 
-def _signs(api: KubeApi) -> Iterator[str]:
+def _provider_objects(api: KubeApi) -> Iterator[str]:
     for plural in CRDS:
         found = api.get(f"{_DEFINITIONS}/{plural}.akash.network")
         if found:
@@ -48,7 +48,7 @@ def _signs(api: KubeApi) -> Iterator[str]:
 
 
 def refuse_without_rights(api: KubeApi, *, nodes: bool) -> None:
-    """Raise `ClusterUnusable` when this user may not make what a demo makes, or remove it again."""
+    """Raise `ClusterUnusable` if this user may not create or delete the objects of a demo. `nodes`: nor label nodes."""
     asked = [(verb, *what) for what in _NEEDED for verb in ("create", "delete")]
     asked += [("patch", "", "nodes")] if nodes else []
     refused = [f"{verb} {resource}" for verb, group, resource in asked if not _may(api, verb, group, resource)]
@@ -66,10 +66,10 @@ def _may(api: KubeApi, verb: str, group: str, resource: str) -> bool:
 
 
 def nodes_to_label(api: KubeApi) -> tuple[str, ...]:
-    """The node that needs the label by which tenants' pods find their nodes; () when a usable one has it."""
+    """The node to label so that tenants' pods can run; () if a usable node has the label already."""
     usable = [node for node in api.items("api/v1/nodes") if _takes_pods(node)]
     if not usable:
-        raise ClusterUnusable(f"{api.server} has no node that is ready, not cordoned and without taints")
+        raise ClusterUnusable(f"{api.server} has no node that is ready, schedulable and without taints")
     if any((node["metadata"].get("labels") or {}).get("akash.network") == "true" for node in usable):
         return ()
     return (min(str(node["metadata"]["name"]) for node in usable),)

@@ -1,4 +1,4 @@
-"""The handle on a borrowed cluster: what a world needs of it."""
+"""The borrowed cluster as a `World` uses it: its kubeconfig, environment and settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from devnet.borrowed.checks import nodes_to_label, refuse_inhabited, refuse_without_rights
+from devnet.borrowed.checks import nodes_to_label, refuse_provider, refuse_without_rights
 from devnet.borrowed.kubeconfig import chosen_context, write_kubeconfig
 from devnet.borrowed.plan import Plan
 from devnet.borrowed.removal import KUBECONFIG
@@ -20,14 +20,14 @@ from lease.ids import LeaseId, namespace_name
 
 __all__ = ["BorrowedCluster"]
 
-_QUIET = {
+_PULUMI_OPTIONS = {
     "PULUMI_SKIP_UPDATE_CHECK": "true",
     "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
 }
 
 
 class BorrowedCluster:
-    """`plan` is what will be made. Nothing is made before `begin`."""
+    """`plan` names the objects that the demo will make; none is made before `begin`."""
 
     def __init__(self, data: Path, toolbox: Toolbox, *, plan: Plan, api: KubeApi) -> None:
         self.data = data
@@ -36,44 +36,44 @@ class BorrowedCluster:
         self.api = api
 
     @classmethod
-    def look(cls, data: Path, toolbox: Toolbox, *, kubeconfig: Path, context: str) -> BorrowedCluster:
-        """Look at the cluster; raises `ClusterUnusable` with the reason why it cannot be borrowed."""
+    def inspect(cls, data: Path, toolbox: Toolbox, *, kubeconfig: Path, context: str) -> BorrowedCluster:
+        """Check the cluster and plan the objects. Raises `ClusterUnusable` if the demo cannot use it."""
         document = chosen_context(kubeconfig, context)
         api = KubeApi(write_kubeconfig(document, data / KUBECONFIG))
-        refuse_inhabited(api)
+        refuse_provider(api)
         nodes = nodes_to_label(api)
         refuse_without_rights(api, nodes=bool(nodes))
         plan = Plan.new(document["current-context"], api.server, nodes=nodes)
         return cls(data, toolbox, plan=plan, api=api)
 
     def begin(self) -> None:
-        """Write the plan down and label the nodes it names."""
+        """Save the plan, then label its nodes."""
         self.plan.write(self.data)
         for node in self.plan.nodes:
             self.api.merge(f"api/v1/nodes/{node}", {"metadata": {"labels": {"akash.network": "true"}}})
 
     def expect(self, leases: Iterable[LeaseId]) -> None:
-        """Write down the namespaces of leases that the provider is about to make."""
+        """Save the namespaces of `leases` in the plan before the provider makes them."""
         names = (namespace_name(lease) for lease in leases)
         self.plan = dataclasses.replace(self.plan, leases=tuple(dict.fromkeys((*self.plan.leases, *names))))
         self.plan.write(self.data)
 
     @property
     def kubeconfig(self) -> Path:
-        """One with the chosen context only."""
+        """A kubeconfig with the chosen context only."""
         return self.data / KUBECONFIG
 
     @property
     def api_server(self) -> str:
-        """As the kubeconfig has it."""
+        """The API server's URL in the kubeconfig."""
         return self.api.server
 
     def env(self) -> dict[str, str]:
         """The environment of child processes."""
-        return self.toolbox.env() | _QUIET | {"KUBECONFIG": str(self.kubeconfig)}
+        return self.toolbox.env() | _PULUMI_OPTIONS | {"KUBECONFIG": str(self.kubeconfig)}
 
     def terms(self) -> Terms:
-        """Names of this demo only, no leased addresses, no volumes, and the engine that stock Pulumi serves."""
+        """The names of this demo, no leased addresses, no volumes, and the engine that runs stock Pulumi."""
         plan = self.plan
         return Terms(
             records=plan.records,
@@ -97,8 +97,8 @@ class BorrowedCluster:
         )
 
     def _endpoints(self) -> dict[str, str]:
-        """Where pods reach the API server, which policies close to them: the provider asks the cluster itself; where it
-        does not say, the kubeconfig's address is taken.
+        """The setting for the API server's address, which network policies close to tenants' pods. It is empty if the
+        cluster publishes the address; otherwise it has the kubeconfig's address.
         """
         found = self.api.get("api/v1/namespaces/default/endpoints/kubernetes")
         if any(subset.get("addresses") for subset in (found or {}).get("subsets") or ()):
@@ -107,7 +107,7 @@ class BorrowedCluster:
 
 
 def _address(server: str) -> str:
-    """`address:port` of a URL; a name is looked up."""
+    """`address:port` of a URL; a host name is resolved."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", parts.port or 443
     try:

@@ -1,4 +1,4 @@
-"""Pulumi as the user has it: nothing is built, and what is missing is named with what to do."""
+"""The user's own Pulumi: found on PATH, never built; each missing part is named with its remedy."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ __all__ = ["own_engine"]
 
 _HOST = "pulumi-language-python"
 _INSTALL = "see https://www.pulumi.com/docs/install/"
-_LIMIT_SECONDS = 60
+_TIMEOUT_S = 60
 
 
 def own_engine() -> Toolbox:
     """Pulumi, its Python language host and its Kubernetes plugin, from PATH and the user's PULUMI_HOME (default:
-    ~/.pulumi). Raises `EngineIncomplete`, which names all that is missing.
+    ~/.pulumi). Raises `EngineIncomplete` with all missing parts.
     """
     pulumi = shutil.which("pulumi")
-    missing = [*_about_pulumi(pulumi), *(_about_plugin(pulumi) if pulumi else ())]
+    missing = [*_missing_programs(pulumi), *(_missing_plugin(pulumi) if pulumi else ())]
     if missing or pulumi is None:
         raise EngineIncomplete(missing)
     home = os.environ.get("PULUMI_HOME")
     return Toolbox({"pulumi": Path(pulumi).absolute()}, Path(home) if home else None)
 
 
-def _about_pulumi(pulumi: str | None) -> Iterator[str]:
+def _missing_programs(pulumi: str | None) -> Iterator[str]:
     wanted = tool("pulumi")
     if pulumi is None:
         yield f"pulumi {shown(wanted.minimum)} or newer on PATH: {_INSTALL}"
         return
     version = probe(wanted, Path(pulumi))
     if not new_enough(wanted, version):
-        told = shown(version) or "of no known version"
-        yield f"pulumi {shown(wanted.minimum)} or newer; {pulumi} is {told}: {_INSTALL}"
+        found = shown(version) or "of unknown version"
+        yield f"pulumi {shown(wanted.minimum)} or newer; {pulumi} is {found}: {_INSTALL}"
     if shutil.which(_HOST) is None and not Path(pulumi).resolve().with_name(_HOST).exists():
-        yield f"{_HOST}, which comes with Pulumi and belongs beside {pulumi} or on PATH: {_INSTALL}"
+        yield f"{_HOST}, a part of Pulumi, beside {pulumi} or on PATH: {_INSTALL}"
 
 
-def _about_plugin(pulumi: str) -> Iterator[str]:
-    """The SDK asks for the plugin of its own version, whatever others are there."""
+def _missing_plugin(pulumi: str) -> Iterator[str]:
+    """The SDK uses the plugin of exactly its own version."""
     found = _plugins(pulumi)
     if PLUGIN not in found:
         others = f" (found: {', '.join(sorted(found))})" if found else ""
-        yield f"its Kubernetes plugin {PLUGIN}{others}: pulumi plugin install resource kubernetes {PLUGIN}"
+        yield f"Pulumi's Kubernetes plugin {PLUGIN}{others}: pulumi plugin install resource kubernetes {PLUGIN}"
 
 
 def _plugins(pulumi: str) -> set[str]:
     argv = [pulumi, "plugin", "ls", "--json"]
     env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_LIMIT_SECONDS, env=env, check=True)
-        return {str(each["version"]).removeprefix("v") for each in json.loads(done.stdout) if _is_ours(each)}
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, env=env, check=True)
+        return {str(each["version"]).removeprefix("v") for each in json.loads(done.stdout) if _is_kubernetes(each)}
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
         return set()
 
 
-def _is_ours(plugin: dict[str, object]) -> bool:
+def _is_kubernetes(plugin: dict[str, object]) -> bool:
     return plugin["name"] == "kubernetes" and plugin.get("kind", "resource") == "resource"

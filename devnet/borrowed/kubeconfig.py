@@ -1,4 +1,4 @@
-"""One context of a kubeconfig, alone in a file of its own: whoever gets that file cannot reach another cluster."""
+"""One context of a kubeconfig in a separate file, so that the processes of the demo cannot reach another cluster."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFil
 
 
 def chosen_context(kubeconfig: Path, context: str = "") -> dict[str, Any]:
-    """The document with the context named (default: the current one) and nothing else; files it names by their absolute
-    paths. Raises `ClusterUnusable`.
+    """The kubeconfig reduced to `context` (default: its current context), with absolute file names. Raises
+    `ClusterUnusable`.
     """
     found = _read(kubeconfig)
     name = context or found.get("current-context") or ""
     contexts = {each["name"]: each.get("context") or {} for each in _entries(found, "contexts")}
     if name not in contexts:
         known = ", ".join(sorted(contexts)) or "none"
-        raise ClusterUnusable(f"{kubeconfig}: there is no context {name!r}; there are: {known}. Choose by --context")
+        raise ClusterUnusable(
+            f"{kubeconfig}: there is no context {name!r}; there are: {known}. Choose one by --context"
+        )
     chosen = contexts[name]
     return {
         "apiVersion": "v1",
@@ -38,7 +40,7 @@ def chosen_context(kubeconfig: Path, context: str = "") -> dict[str, Any]:
 
 
 def write_kubeconfig(document: Mapping[str, Any], path: Path) -> Path:
-    """Write it, readable by its owner only; `path`."""
+    """Write the document with mode 0600; returns `path`."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         yaml.safe_dump(dict(document), file)
@@ -51,7 +53,7 @@ def _read(kubeconfig: Path) -> dict[str, Any]:
     except (OSError, yaml.YAMLError) as error:
         raise ClusterUnusable(f"{kubeconfig} cannot be read as a kubeconfig: {error}") from None
     if not isinstance(found, dict):
-        raise ClusterUnusable(f"{kubeconfig} is no kubeconfig")
+        raise ClusterUnusable(f"{kubeconfig} is not a kubeconfig")
     return found
 
 
@@ -65,7 +67,7 @@ def _named(found: Mapping[str, Any], key: str, name: object, kubeconfig: Path) -
     for each in _entries(found, key):
         if each["name"] == name:
             return {"name": name, kind: _absolute(each.get(kind) or {}, kubeconfig.absolute().parent)}
-    raise ClusterUnusable(f"{kubeconfig}: the context names the {kind} {name!r}, which is not there")
+    raise ClusterUnusable(f"{kubeconfig}: the context names the {kind} {name!r}, which does not exist")
 
 
 def _absolute(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a demo makes in somebody's cluster, decided beforehand and written down before it is made."""
+"""The plan of a demo on the user's cluster: the names of all its objects, saved before the demo makes them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CLUSTER_ROLE = "lessor-provider"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """`name` begins every name that can be chosen. `nodes` are to be labelled. `leases`: namespaces of leases, each
-    noted before the provider can make it.
+    """`name` is the prefix of all names that the demo chooses. `nodes` get a label. `leases` are the namespaces of
+    leases, each saved before the provider can make it.
     """
 
     name: str
@@ -31,45 +31,45 @@ class Plan:
 
     @staticmethod
     def new(context: str, server: str, *, nodes: tuple[str, ...]) -> Plan:
-        """One with a name that nobody has."""
+        """A plan with a random name."""
         return Plan(f"lessor-demo-{secrets.token_hex(3)}", context, server, nodes)
 
     @property
     def records(self) -> str:
-        """Namespace of the provider's records."""
+        """The namespace of the provider's records."""
         return f"{self.name}-records"
 
     @property
     def services(self) -> str:
-        """Namespace of the provider's account."""
+        """The namespace of the provider's service account."""
         return f"{self.name}-services"
 
-    def told(self) -> Iterator[str]:
-        """What is going to be made, a line each."""
-        yield f"namespaces {self.records} and {self.services}, and one for the lease, with its objects"
+    def summary(self) -> Iterator[str]:
+        """The planned objects, a line each."""
+        yield f"namespaces {self.records} and {self.services}, and a namespace with the objects of the lease"
         yield f"custom resource definitions {', '.join(f'{each}.akash.network' for each in CRDS)}"
-        yield f"cluster role and its binding {CLUSTER_ROLE}"
-        yield f"ingress class {self.name} (an Ingress-NGINX that takes every class would serve the lease's hostname)"
+        yield f"cluster role {CLUSTER_ROLE} and its binding"
+        yield f"ingress class {self.name} (an ingress controller that takes every class would serve the lease)"
         if self.nodes:
-            yield f"the label akash.network=true on the node {', '.join(self.nodes)}: tenants' pods go nowhere else"
+            yield f"the label akash.network=true on node {', '.join(self.nodes)}, where the tenant's pods run"
 
     def write(self, data: Path) -> None:
-        """Keep it in the demo's folder, replaced as a whole."""
+        """Save the plan in the demo's folder, atomically."""
         partial = data / f"{_NAME}.partial"
         partial.write_text(json.dumps(dataclasses.asdict(self)))
         partial.replace(data / _NAME)
 
     @staticmethod
     def read(data: Path) -> Plan | None:
-        """What `write` left in that folder, None when there is nothing."""
+        """The plan saved in that folder, None if there is none. Raises `DevnetError` if the file cannot be read."""
         try:
             found = json.loads((data / _NAME).read_bytes())
             return Plan(**{**found, "nodes": tuple(found["nodes"]), "leases": tuple(found["leases"])})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise DevnetError(f"{data / _NAME} cannot be read, which says what an earlier demo made: {error}") from None
+            raise DevnetError(f"{data / _NAME}, the plan of an earlier demo, cannot be read: {error}") from None
 
     def forget(self, data: Path) -> None:
-        """Everything of it is gone."""
+        """Remove the saved plan, once all its objects are removed."""
         (data / _NAME).unlink(missing_ok=True)

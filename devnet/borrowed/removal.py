@@ -1,4 +1,4 @@
-"""Give a borrowed cluster back: remove what the plan names, and say what could not be removed."""
+"""The removal of a demo's objects from the user's cluster, with a list of those that remain."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ __all__ = ["KUBECONFIG", "give_back", "give_back_earlier"]
 
 KUBECONFIG = "cluster.kubeconfig"
 _RBAC = "apis/rbac.authorization.k8s.io/v1"
-_POLL_SECONDS = 0.5
-_NAMESPACES_SECONDS, _DEFINITIONS_SECONDS = 120.0, 60.0
+_POLL_S = 0.5
+_NAMESPACES_S, _DEFINITIONS_S = 120.0, 60.0
 Line = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Thing:
-    """One object that a demo makes. `ours`: delete it only with our label on it."""
+class _Object:
+    """One object of a demo. `labelled`: delete the object only if it has Lessor's label."""
 
-    told: str
+    title: str
     path: str
-    ours: bool = True
+    labelled: bool = True
 
 
 def give_back(plan: Plan, api: KubeApi, line: Line) -> None:
-    """Remove everything of `plan` and wait until it is gone. Raises `NotGivenBack`, which names what is left."""
+    """Remove all objects of `plan` and wait until they are gone. Raises `NotGivenBack` with the objects that remain."""
     left: list[str] = []
     _unlabel(plan, api, left)
-    _remove(list(_first(plan)), api, left, seconds=_NAMESPACES_SECONDS)
-    _remove(list(_definitions(plan, api, left)), api, left, seconds=_DEFINITIONS_SECONDS)
-    if not left:  # a plugin that outlived its command line may have made something again
-        _remove(list(_first(plan)), api, left, seconds=_NAMESPACES_SECONDS)
+    _remove(list(_objects(plan)), api, left, seconds=_NAMESPACES_S)
+    _remove(list(_definitions(plan, api, left)), api, left, seconds=_DEFINITIONS_S)
+    if not left:  # a Pulumi plugin that outlived its command line may have made objects again
+        _remove(list(_objects(plan)), api, left, seconds=_NAMESPACES_S)
     if left:
         raise NotGivenBack(plan.server, left)
-    line(f"the cluster has nothing of the demo any more ({plan.server})")
+    line(f"no object of the demo is left at {plan.server}")
 
 
 def give_back_earlier(data: Path, line: Line) -> bool:
-    """Remove what a demo that was killed left in a cluster, by what it wrote in its folder; whether there was any."""
+    """Remove the objects of a killed demo, by the plan in its folder `data`; False if there is no plan."""
     plan = Plan.read(data)
     if plan is None:
         return False
-    line(f"an earlier demo, {plan.name}, was cut short: removing what it made at {plan.server}")
+    line(f"the earlier demo {plan.name} was interrupted: removing its objects from {plan.server}")
     give_back(plan, KubeApi(data / KUBECONFIG), line)
     plan.forget(data)
     return True
@@ -61,65 +61,65 @@ def _unlabel(plan: Plan, api: KubeApi, left: list[str]) -> None:
             left.append(f"the label akash.network on node {node} ({error})")
 
 
-def _first(plan: Plan) -> Iterator[_Thing]:
+def _objects(plan: Plan) -> Iterator[_Object]:
     for name in plan.leases:
-        yield _Thing(f"namespace {name}", f"api/v1/namespaces/{name}", ours=False)
+        yield _Object(f"namespace {name}", f"api/v1/namespaces/{name}", labelled=False)
     for name in (plan.records, plan.services):
-        yield _Thing(f"namespace {name}", f"api/v1/namespaces/{name}")
-    yield _Thing(f"cluster role binding {CLUSTER_ROLE}", f"{_RBAC}/clusterrolebindings/{CLUSTER_ROLE}")
-    yield _Thing(f"cluster role {CLUSTER_ROLE}", f"{_RBAC}/clusterroles/{CLUSTER_ROLE}")
-    yield _Thing(f"ingress class {plan.name}", f"apis/networking.k8s.io/v1/ingressclasses/{plan.name}")
+        yield _Object(f"namespace {name}", f"api/v1/namespaces/{name}")
+    yield _Object(f"cluster role binding {CLUSTER_ROLE}", f"{_RBAC}/clusterrolebindings/{CLUSTER_ROLE}")
+    yield _Object(f"cluster role {CLUSTER_ROLE}", f"{_RBAC}/clusterroles/{CLUSTER_ROLE}")
+    yield _Object(f"ingress class {plan.name}", f"apis/networking.k8s.io/v1/ingressclasses/{plan.name}")
 
 
-def _definitions(plan: Plan, api: KubeApi, left: list[str]) -> Iterator[_Thing]:
-    """Those without objects of somebody else: who came meanwhile keeps his."""
+def _definitions(plan: Plan, api: KubeApi, left: list[str]) -> Iterator[_Object]:
+    """The custom resource definitions that have no objects of another provider; the others are added to `left`."""
     for plural in CRDS:
         name = f"{plural}.akash.network"
         try:
             others = [
-                item for item in api.items(f"apis/akash.network/v2beta2/{plural}") if _place(item) != plan.records
+                item for item in api.items(f"apis/akash.network/v2beta2/{plural}") if _namespace(item) != plan.records
             ]
         except ClusterUnusable as error:
             left.append(f"custom resource definition {name} ({error})")
             continue
         if others:
-            left.append(f"custom resource definition {name}: {len(others)} object(s) of somebody else")
+            left.append(f"custom resource definition {name}: {len(others)} object(s) of another provider")
         else:
             path = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-            yield _Thing(f"custom resource definition {name}", path)
+            yield _Object(f"custom resource definition {name}", path)
 
 
-def _place(item: dict[str, dict[str, str]]) -> str:
+def _namespace(item: dict[str, dict[str, str]]) -> str:
     return item["metadata"].get("namespace", "")
 
 
-def _remove(things: Sequence[_Thing], api: KubeApi, left: list[str], *, seconds: float) -> None:
-    """Ask for every deletion, then wait for all."""
-    going = [thing for thing in things if _asked(thing, api, left)]
+def _remove(objects: Sequence[_Object], api: KubeApi, left: list[str], *, seconds: float) -> None:
+    """Request every deletion, then wait for all of them."""
+    remaining = [each for each in objects if _deletion_begun(each, api, left)]
     deadline = time.monotonic() + seconds
-    while going and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-        going = [thing for thing in going if _is_there(thing, api)]
-    left += [f"{thing.told} (still there after {seconds:.0f} s)" for thing in going]
+    while remaining and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        remaining = [each for each in remaining if _exists(each, api)]
+    left += [f"{each.title} (still there after {seconds:.0f} s)" for each in remaining]
 
 
-def _asked(thing: _Thing, api: KubeApi, left: list[str]) -> bool:
-    """Whether it is going to vanish; what cannot be deleted is added to `left`."""
+def _deletion_begun(target: _Object, api: KubeApi, left: list[str]) -> bool:
+    """Request the deletion; False if there is no such object, or if it cannot be deleted and is added to `left`."""
     try:
-        found = api.get(thing.path)
+        found = api.get(target.path)
         if found is None:
             return False
-        if thing.ours and (found["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") != "lessor":
-            left.append(f"{thing.told}: it lacks our label, somebody changed it")
+        if target.labelled and (found["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") != "lessor":
+            left.append(f"{target.title}: Lessor's label is missing, so the object was not deleted")
             return False
-        return api.delete(thing.path)
+        return api.delete(target.path)
     except ClusterUnusable as error:
-        left.append(f"{thing.told} ({error})")
+        left.append(f"{target.title} ({error})")
         return False
 
 
-def _is_there(thing: _Thing, api: KubeApi) -> bool:
+def _exists(target: _Object, api: KubeApi) -> bool:
     try:
-        return api.get(thing.path) is not None
+        return api.get(target.path) is not None
     except ClusterUnusable:
         return True

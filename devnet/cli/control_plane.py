@@ -20,7 +20,7 @@ from devnet.node import Enclosure, own_enclosure
 from devnet.node.configuration import NODE_NAME
 from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
-from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, voice
+from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, progress_output
 
 __all__ = ["down", "status", "up"]
 
@@ -54,8 +54,8 @@ def up(
     errors = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)  # ends like Ctrl-C: by leaving the context, which waits for the end
     try:
-        with voice(errors) as progress:
-            toolbox = ensure_tools(CONTROL_PLANE, voice=progress)
+        with progress_output(errors) as progress:
+            toolbox = ensure_tools(CONTROL_PLANE, progress=progress)
         plane = ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach)
         with plane:
             _show(plane)

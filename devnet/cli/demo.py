@@ -65,7 +65,7 @@ def demo(
     borrow = _borrow(kubeconfig, context, yes=yes)
     chosen = _checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL)
     try:
-        with Interrupts().heard() as interrupts:
+        with Interrupts().installed() as interrupts:
             _clear(data, console)
             run_demo(
                 DemoOptions(chosen, data.absolute(), keep, denom, borrow, node is NodeKind.REAL), console, interrupts

@@ -16,7 +16,7 @@ from rich.text import Text
 from devnet.cli.enclosure import NodeKind
 from devnet.errors import DevnetError
 from devnet.node import missing_requirements
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, survey, voice
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 
 __all__ = ["doctor"]
 
@@ -43,8 +43,8 @@ def doctor(
     errors = Console(stderr=True)
     try:
         if build and not problems:
-            with voice(errors) as progress:
-                ensure_tools(names, voice=progress, throw_away=throw_away)
+            with progress_output(errors) as progress:
+                ensure_tools(names, progress=progress, throw_away=throw_away)
         rows = [dataclasses.asdict(found) for found in survey(names)]
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)

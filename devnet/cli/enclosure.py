@@ -15,7 +15,7 @@ from rich.console import Console
 from devnet.errors import DevnetError
 from devnet.node import ENCLOSURE_VARIABLE, Enclosure
 from devnet.node.session import lessor_command, run_enclosed
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, voice
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output
 
 __all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
 
@@ -70,8 +70,8 @@ def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
 def _build(tools: Sequence[str]) -> None:
     console = Console(stderr=True)
     try:
-        with voice(console) as progress:
-            ensure_tools(tools, voice=progress)
+        with progress_output(console) as progress:
+            ensure_tools(tools, progress=progress)
     except DevnetError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""The demo: one lease from its SDL to nothing, over real parts, told step by step."""
+"""The demo: one lease from its SDL to its end, over real programs, printed step by step."""
 
 from devnet.demo.interrupts import Interrupted, Interrupts
 from devnet.demo.story import Borrow, DemoOptions, run_demo

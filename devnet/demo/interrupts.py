@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: whenever one comes, what was started is stopped, and the demo does not end as if it were done."""
+"""Ctrl-C and SIGTERM stop everything that the demo started, and the demo then ends as interrupted."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Self
 
 __all__ = ["Interrupted", "Interrupts"]
 
-_AGAIN_SECONDS = 5.0
+_AGAIN_S = 5.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """The person asked for the end."""
+    """The user interrupted the demo."""
 
 
 class Interrupts:
-    """`came` is true from the first signal on. Outside `guard` a signal raises `Interrupted` where the program is; the
-    second one does so everywhere.
+    """`came` is true from the first signal on. Outside `guard` a signal raises `Interrupted` at once; a second signal
+    does so inside `guard` too.
     """
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class Interrupts:
         self._event = asyncio.Event()
 
     @contextmanager
-    def heard(self) -> Iterator[Self]:
-        """Both signals are ours, also where the parent had them ignored, as shells do with what they start aside."""
+    def installed(self) -> Iterator[Self]:
+        """Handle both signals in the block, even if the parent ignored them, as shells do for background processes."""
         before = {number: signal.signal(number, self._arrived) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
@@ -38,20 +38,20 @@ class Interrupts:
                 signal.signal(number, handler)
 
     async def guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await `work`. After a signal it is cancelled until it ends, for a cancellation can be lost in what it awaits,
-        and `Interrupted` is raised, in a task that is not cancelled itself and so can clean up.
+        """Await `work`. After a signal, cancel `work` until it ends and raise `Interrupted`. The calling task is not
+        cancelled, so that it can clean up. The cancellation is repeated because the awaited code can lose one.
         """
         self._loop = asyncio.get_running_loop()
         task = asyncio.create_task(work)
-        told = asyncio.create_task(self._event.wait())
+        signalled = asyncio.create_task(self._event.wait())
         try:
             if not self.came:
-                await asyncio.wait({task, told}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            signalled.cancel()
         if not self.came:
             return await task
-        await _ended(task)
+        await _cancel_until_done(task)
         raise Interrupted
 
     def check(self) -> None:
@@ -66,10 +66,10 @@ class Interrupts:
         self._loop.call_soon_threadsafe(self._event.set)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Cancel it until it is over, however it then ended."""
+async def _cancel_until_done(task: asyncio.Task[None]) -> None:
+    """Cancel `task` repeatedly until it is done; its result and error are ignored."""
     while not task.done():
         task.cancel()
-        await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
+        await asyncio.wait({task}, timeout=_AGAIN_S)
     if not task.cancelled():
         task.exception()

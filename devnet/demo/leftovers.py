@@ -1,4 +1,4 @@
-"""Proof that a closed lease left nothing: the API server, Pulumi's backend and the ledger are asked."""
+"""What a closed lease left in the cluster, in Pulumi's backend and in the provider's ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _POOLS = "apis/metallb.io/v1beta1/namespaces/metallb-system"
 
 
 async def leftovers(world: World, *leases: LeaseId) -> tuple[str, ...]:
-    """Everything of `leases` that is still there, () when nothing is; the cluster is asked once about all of them."""
+    """Objects, stacks and reservations of `leases` that still exist, as text; () when there are none.
+
+    Reads each list of objects once for all leases.
+    """
     cluster = await asyncio.to_thread(lambda: tuple(_in_cluster(world, leases)))
     backend = await asyncio.to_thread(lambda: tuple(left for lease in leases for left in _in_backend(world, lease)))
     return (*cluster, *backend, *await _in_ledger(world))
@@ -32,20 +35,20 @@ def _in_cluster(world: World, leases: Collection[LeaseId]) -> Iterator[str]:
     for item in (*api.items("api/v1/namespaces"), *api.items("api/v1/persistentvolumes")):
         claim = (item.get("spec") or {}).get("claimRef") or {}
         if item["metadata"]["name"] in namespaces or claim.get("namespace") in namespaces:
-            yield _told(item)
+            yield _label(item)
     for path in (
         *(f"{_AKASH}/{world.records}/{each}" for each in _RECORDS),
         f"api/v1/namespaces/{world.records}/secrets",
     ):
         for item in api.items(path):
             if any(name in item["metadata"]["name"] for name in namespaces) or _dseq(item) in dseqs:
-                yield _told(item)
+                yield _label(item)
     if not world.terms.real:
         for kind in ("ipaddresspools", "l2advertisements"):
-            yield from map(_told, api.items(f"{_POOLS}/{kind}"))
+            yield from map(_label, api.items(f"{_POOLS}/{kind}"))
 
 
-def _told(item: dict[str, Any]) -> str:
+def _label(item: dict[str, Any]) -> str:
     return f"{item['kind']} {item['metadata']['name']}"
 
 
@@ -54,7 +57,7 @@ def _dseq(item: dict[str, Any]) -> str:
 
 
 def _in_backend(world: World, lease: LeaseId) -> Iterator[str]:
-    """The file backend has one folder a lease; while there is one, Pulumi itself is asked what it holds."""
+    """The lease's folder in the file backend, if it exists, with the stacks that Pulumi lists in it."""
     folder = world.data / "provider" / "engine" / "stacks" / namespace_name(lease)
     if not folder.exists():
         return

@@ -1,4 +1,4 @@
-"""Which programs a process started: looked at often, so that a short-lived one is seen too."""
+"""The programs that a process started, sampled every 10 ms so that short-lived ones are seen too."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 __all__ = ["programs_running", "programs_started"]
 
-_LOOK_SECONDS = 0.01
+_SAMPLE_S = 0.01
 
 
 async def programs_started(ancestor: int, *, seconds: float) -> set[str]:
-    """Names of the programs that new descendants of `ancestor` ran in the next `seconds`, besides Python itself."""
-    there, seen = frozenset(_descendants(ancestor)), set()
+    """Names of the programs that new descendants of `ancestor` ran in the next `seconds`, except Python and Lessor."""
+    earlier, seen = frozenset(_descendants(ancestor)), set()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        seen |= {name for pid, name in _descendants(ancestor).items() if pid not in there}
-        await asyncio.sleep(_LOOK_SECONDS)
-    return _besides_python(seen)
+        seen |= {name for pid, name in _descendants(ancestor).items() if pid not in earlier}
+        await asyncio.sleep(_SAMPLE_S)
+    return _without_python(seen)
 
 
 def programs_running(ancestor: int) -> set[str]:
-    """Names of the programs that descendants of `ancestor` run now, besides Python itself."""
-    return _besides_python(set(_descendants(ancestor).values()))
+    """Names of the programs that descendants of `ancestor` run now, except Python and Lessor."""
+    return _without_python(set(_descendants(ancestor).values()))
 
 
-def _besides_python(names: set[str]) -> set[str]:
+def _without_python(names: set[str]) -> set[str]:
     return {name for name in names if not name.startswith("python") and name != "lessor"}
 
 

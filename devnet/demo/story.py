@@ -1,24 +1,24 @@
-"""The eight steps of the demo."""
+"""The steps of the demo, from the start of the world to the end of a lease."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from devnet.demo.borrowing import borrowed, refuse_addresses
 from devnet.demo.interrupts import Interrupts
 from devnet.demo.leftovers import leftovers
+from devnet.demo.output import DemoOutput
 from devnet.demo.processes import programs_started
-from devnet.demo.telling import Telling
+from devnet.demo.user_cluster import borrowed_cluster, refuse_addresses
 from devnet.errors import DevnetError
 from devnet.tenant import OpenBid
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, voice
-from devnet.world import Event, ProviderProcess, World
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output
+from devnet.world import PROVIDER_LOG, Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
 from lease.manifest import Group, Service
@@ -27,12 +27,12 @@ from lease.sdl import Sdl, read_sdl
 
 __all__ = ["Borrow", "DemoOptions", "run_demo"]
 
-_WATCH_SECONDS = 3.0
+_WATCH_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Borrow:
-    """Somebody's cluster: a context of a kubeconfig (empty: its current one); `agree` asks the person."""
+    """The user's cluster: a context of a kubeconfig (empty: the current one). `agree` asks the user."""
 
     kubeconfig: Path
     context: str
@@ -41,8 +41,8 @@ class Borrow:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`denom`: rewrite the SDL's prices to this denom. `keep`: leave everything running until Ctrl-C. `borrow`: on that
-    cluster instead of one of our own.
+    """`denom`: rewrite the SDL's prices to this denom. `keep`: leave everything running until Ctrl-C. `borrow`: use
+    that cluster in place of the devnet's own. `real_node`: run containers on a real node.
     """
 
     sdl: Path
@@ -54,118 +54,139 @@ class DemoOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rented:
+class _Scene:
+    """The running world, its provider, and where the demo prints."""
+
+    world: World
+    provider: ProviderProcess
+    output: DemoOutput
+
+    @property
+    def mark(self) -> int:
+        """The number of events of the provider so far; a wait counts only those after its mark."""
+        return len(self.provider.events)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rental:
     deployment: DeploymentId
     leases: Sequence[LeaseId]
 
 
 def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> None:
-    """Tell the whole story; raises `DevnetError` (or the SDL's `SdlInvalid`) where it cannot go on, `Interrupted`."""
+    """Run all steps. Raises `DevnetError` (or the SDL's `SdlInvalid`) when a step fails, and `Interrupted`."""
     sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
-    telling = Telling(console)
-    if options.borrow is not None:
-        refuse_addresses(sdl)
-        _on_a_borrowed_cluster(options, options.borrow, sdl, telling=telling, interrupts=interrupts)
-    else:
-        with voice(console, indent="   ") as told:
-            toolbox = ensure_tools([*CONTROL_PLANE, *ENGINE, *(NODE if options.real_node else ())], voice=told)
-        title = "The devnet: a Kubernetes control plane and a simulated chain, on loopback"
-        start = World.start_real if options.real_node else World.start
-        world = start(options.data, toolbox)
-        asyncio.run(_run(world, sdl, title=title, keep=options.keep, telling=telling, interrupts=interrupts))
+    output = DemoOutput(console)
+    with _world(options, sdl, console, output=output) as (title, starting):
+        asyncio.run(_run(starting, sdl, title=title, keep=options.keep, output=output, interrupts=interrupts))
     interrupts.check()
-    telling.good(f"everything is stopped; the demo took {telling.seconds:.0f} s")
+    output.success(f"everything is stopped; the demo took {output.seconds:.0f} s")
 
 
-def _on_a_borrowed_cluster(
-    options: DemoOptions, borrow: Borrow, sdl: Sdl, *, telling: Telling, interrupts: Interrupts
-) -> None:
-    with borrowed(
-        options.data, kubeconfig=borrow.kubeconfig, context=borrow.context, agree=borrow.agree, telling=telling
-    ) as cluster:
-        title = "A simulated chain beside your cluster, on loopback"
-        world = World.around(options.data, cluster, cluster.terms())
-        asyncio.run(_run(world, sdl, title=title, keep=options.keep, telling=telling, interrupts=interrupts))
+@contextmanager
+def _world(
+    options: DemoOptions, sdl: Sdl, console: Console, *, output: DemoOutput
+) -> Iterator[tuple[str, AbstractAsyncContextManager[World]]]:
+    """The title of the first step, and the world that is not started yet."""
+    if (borrow := options.borrow) is not None:
+        refuse_addresses(sdl)
+        with borrowed_cluster(
+            options.data, kubeconfig=borrow.kubeconfig, context=borrow.context, agree=borrow.agree, output=output
+        ) as cluster:
+            title = "A simulated chain starts beside your cluster, on loopback"
+            yield title, World.around(options.data, cluster, cluster.terms())
+        return
+    with progress_output(console, indent="   ") as progress:
+        toolbox = ensure_tools([*CONTROL_PLANE, *ENGINE, *(NODE if options.real_node else ())], progress=progress)
+    start = World.start_real if options.real_node else World.start
+    yield (
+        "The devnet starts: a Kubernetes control plane and a simulated chain, on loopback",
+        start(options.data, toolbox),
+    )
 
 
 async def _run(
-    making: AbstractAsyncContextManager[World],
+    starting: AbstractAsyncContextManager[World],
     sdl: Sdl,
     *,
     title: str,
     keep: bool,
-    telling: Telling,
+    output: DemoOutput,
     interrupts: Interrupts,
 ) -> None:
     async with AsyncExitStack() as stack:
-        with telling.step(title):
-            world = await stack.enter_async_context(making)
-            telling.line(f"API server {world.plane.api_server}, kubeconfig {world.plane.kubeconfig}")
-            telling.line(
-                f"chain {world.chain.chain_id}: RPC {world.chain.rpc_address}, gRPC {world.chain.grpc_address}"
-            )
-        await interrupts.guard(_story(world, sdl, keep=keep, telling=telling))
+        with output.step(title):
+            world = await stack.enter_async_context(starting)
+            output.line(f"API server {world.plane.api_server}, kubeconfig {world.plane.kubeconfig}")
+            output.line(f"chain {world.chain.chain_id}: RPC {world.chain.rpc_address}, gRPC {world.chain.grpc_address}")
+        await interrupts.guard(_story(world, sdl, keep=keep, output=output))
 
 
-async def _story(world: World, sdl: Sdl, *, keep: bool, telling: Telling) -> None:
-    provider = await _provider(world, telling)
-    await _tell(world, provider, sdl, telling=telling)
+async def _story(world: World, sdl: Sdl, *, keep: bool, output: DemoOutput) -> None:
+    await _prepare_cluster(world, output)
+    scene = _Scene(world, await _start_provider(world, output), output)
+    await _follow_lease(scene, sdl)
+    output.line(f"The provider's daemon uses {scene.provider.resident_mb():.0f} MB of resident memory.")
     if keep:
-        await _keep(world, telling)
+        await _keep(world, output)
 
 
-async def _provider(world: World, telling: Telling) -> ProviderProcess:
-    with telling.step("`pulumi up` on the top-level project: what a cluster needs once"):
-        await world.apply_cluster_stack(lambda line: telling.line(line, style="dim") if " created" in line else None)
-        telling.line(f"outputs: {dict(world.outputs)}")
-    with telling.step("A provider is registered on the chain, and `lessor run` starts"):
+async def _prepare_cluster(world: World, output: DemoOutput) -> None:
+    with output.step("`pulumi up` on the top-level project creates what a cluster needs once"):
+        await world.apply_cluster_stack(output.created_object)
+        outputs = world.outputs
+        output.line(f"namespaces {outputs['manifest-namespace']} and {outputs['services-namespace']}")
+        output.line(f"ingress class {outputs['ingress-class']}, custom resources {outputs['crd-version']}")
+
+
+async def _start_provider(world: World, output: DemoOutput) -> ProviderProcess:
+    with output.step("The operator registers a provider on the chain and starts `lessor run`"):
         uri = await world.register_provider()
-        telling.line(f"{world.provider} at {uri}")
+        output.line(f"provider {world.provider} at {uri}")
         provider = await world.run_provider(LESSOR_PREVIEW_UPDATES="true")
-        telling.line(f"process {provider.pid}; its log is {world.data / 'provider.log'}")
-    provider.listen = telling.provider_event
+        output.line(f"process {provider.pid}; log {world.data / PROVIDER_LOG}")
+    provider.listen = output.provider_event
     return provider
 
 
-async def _tell(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: Telling) -> None:
-    with telling.step(
-        "A tenant publishes a deployment; the provider decides, reserves and bids; the tenant takes the bid"
-    ):
-        rented = await _rent(world, provider, sdl, telling=telling)
-    with telling.step("The tenant sends the manifest; the lease becomes a Pulumi stack; the workloads become ready"):
-        await _deploy(world, provider, rented, sdl, telling=telling)
-    what, changed = (
-        ("a variable", _with_a_variable(sdl)) if world.terms.real else ("an image", _with_another_image(sdl))
-    )
-    with telling.step(f"The tenant changes {what}; Pulumi previews the difference, then applies it"):
-        await _update(world, provider, rented, changed, telling=telling)
-    with telling.step("The same manifest again: no Pulumi process starts"):
-        await _send_again(world, provider, rented, changed, telling=telling)
-    with telling.step("The tenant closes the deployment; nothing is left"):
-        await _close(world, provider, rented, telling=telling)
-    telling.line(f"memory of the provider's daemon: {provider.resident_mb():.0f} MB resident")
+async def _follow_lease(scene: _Scene, sdl: Sdl) -> None:
+    """The life of one deployment, from its order to its end."""
+    step = scene.output.step
+    with step("A tenant publishes a deployment; the provider reserves resources and bids; the tenant takes the bid"):
+        rental = await _rent(scene, sdl)
+    with step("The tenant sends the manifest; the lease becomes a Pulumi stack; the workloads become ready"):
+        await _deploy(scene, rental, sdl)
+    real = scene.world.terms.real
+    what, changed = ("a variable", _with_a_variable(sdl)) if real else ("an image", _with_another_image(sdl))
+    with step(f"The tenant changes {what}; Pulumi previews the difference, then applies it"):
+        await _update(scene, rental, changed)
+    with step("The tenant sends the same manifest again: no Pulumi process starts"):
+        await _send_again(scene, rental, changed)
+    with step("The tenant closes the deployment; nothing is left"):
+        await _close(scene, rental)
 
 
-async def _rent(world: World, provider: ProviderProcess, sdl: Sdl, *, telling: Telling) -> _Rented:
-    mark = len(provider.events)
+async def _rent(scene: _Scene, sdl: Sdl) -> _Rental:
+    world, mark, groups = scene.world, scene.mark, len(sdl.groups)
     deployment = await world.tenant.publish(sdl)
-    telling.line(f"tenant: deployment {deployment}, {len(sdl.groups)} group(s)")
-    bids = await _bids(world, provider, deployment, groups=len(sdl.groups), after=mark)
+    scene.output.line(f"tenant: deployment {deployment}, {groups} group{'s' if groups > 1 else ''}")
+    bids = await _bids(scene, deployment, groups=groups, after=mark)
     world.terms.expect([bid.id for bid in bids])
     leases = await world.tenant.take(bids)
     for bid in bids:
-        telling.line(f"tenant: took the bid of {bid.price.normalize():f}{bid.denom} a block for group {bid.id.gseq}")
-    return _Rented(deployment, leases)
+        price = f"{bid.price.normalize():f}{bid.denom}"
+        scene.output.line(f"tenant: took the bid of {price} a block for group {bid.id.gseq}")
+    return _Rental(deployment, leases)
 
 
-async def _bids(
-    world: World, provider: ProviderProcess, deployment: DeploymentId, *, groups: int, after: int
-) -> Sequence[OpenBid]:
-    """One bid a group. A group that was declined ends the wait, with the provider's reasons: nobody else bids here."""
-    bids = asyncio.create_task(world.tenant.wait_for_bids(deployment, groups=groups))
+async def _bids(scene: _Scene, deployment: DeploymentId, *, groups: int, after: int) -> Sequence[OpenBid]:
+    """One bid a group. Raises `DevnetError` with the provider's reasons when it declines a group: no other provider
+    bids here.
+    """
+    bids = asyncio.create_task(scene.world.tenant.wait_for_bids(deployment, groups=groups))
     try:
         while not bids.done():
-            for event in provider.events[after:]:
+            for event in scene.provider.events[after:]:
                 if event.get("event") in ("market.declined", "market.bid_refused"):
                     raise DevnetError(_no_bid(event))
             await asyncio.sleep(0.1)
@@ -176,88 +197,88 @@ async def _bids(
 
 def _no_bid(event: Event) -> str:
     reasons = event.get("reasons") or [event.get("log", "")]
-    told = "\n".join(f"  - {reason}" for reason in reasons)
+    lines = "\n".join(f"  - {reason}" for reason in reasons)
     return (
-        f"there will be no bid for order {event['order']}:\n{told}\n"
-        "The simulated nodes and their cards are in devnet/controlplane, the provider's prices in devnet/world."
+        f"there will be no bid for order {event['order']}:\n{lines}\n"
+        "devnet/controlplane defines the simulated nodes and their cards, devnet/world the provider's prices."
     )
 
 
-async def _deploy(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
-    mark = len(provider.events)
-    await _put(world, rented, sdl, telling)
-    await _running(world, provider, rented.leases, after=mark)
-    gateway = await world.tenant.gateway(world.provider)
-    for lease in rented.leases:
+async def _deploy(scene: _Scene, rental: _Rental, sdl: Sdl) -> None:
+    mark = scene.mark
+    await _put(scene, rental, sdl)
+    await _wait_until_running(scene, rental.leases, after=mark)
+    gateway = await scene.world.tenant.gateway(scene.world.provider)
+    for lease in rental.leases:
         answer = await gateway.lease_status(lease.dseq, gseq=lease.gseq, oseq=lease.oseq)
-        telling.line(f"tenant: lease status {answer.status}: {answer.body}")
+        scene.output.lease_status(answer.status, answer.body)
 
 
-async def _put(world: World, rented: _Rented, sdl: Sdl, telling: Telling) -> None:
-    answer = await world.tenant.send_manifest(rented.leases[0], sdl)
-    telling.line(f"tenant: PUT /deployment/{rented.deployment.dseq}/manifest → {answer.status} {answer.body}".rstrip())
+async def _put(scene: _Scene, rental: _Rental, sdl: Sdl) -> None:
+    answer = await scene.world.tenant.send_manifest(rental.leases[0], sdl)
+    path = f"/deployment/{rental.deployment.dseq}/manifest"
+    scene.output.line(f"tenant: PUT {path} → {answer.status} {answer.body}".rstrip())
     if answer.status != 200:
         raise DevnetError(f"the provider refused the manifest: {answer.status} {answer.body}")
 
 
-async def _running(world: World, provider: ProviderProcess, leases: Sequence[LeaseId], *, after: int) -> None:
+async def _wait_until_running(scene: _Scene, leases: Sequence[LeaseId], *, after: int) -> None:
+    seconds = scene.world.terms.patience
     for lease in leases:
-        await provider.wait_for(
-            "lease.state", seconds=world.terms.patience, after=after, lease=str(lease), phase="running"
-        )
+        await scene.provider.wait_for("lease.state", seconds=seconds, after=after, lease=str(lease), phase="running")
 
 
-async def _update(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
-    """The first manifest group changed: its lease is previewed and applied, those of other groups are left alone."""
-    await world.tenant.announce_update(rented.deployment, sdl)
-    mark = len(provider.events)
-    await _put(world, rented, sdl, telling)
-    changed = rented.leases[[group.name for group in sdl.groups].index(sdl.manifest[0].name)]
+async def _update(scene: _Scene, rental: _Rental, sdl: Sdl) -> None:
+    """Send `sdl`, whose first manifest group is new: Pulumi runs for that group's lease only."""
+    await scene.world.tenant.announce_update(rental.deployment, sdl)
+    mark = scene.mark
+    await _put(scene, rental, sdl)
+    changed = rental.leases[[group.name for group in sdl.groups].index(sdl.manifest[0].name)]
     for operation in ("preview", "up"):
-        await provider.wait_for("stack.result", after=mark, lease=str(changed), operation=operation)
-    await _running(world, provider, [changed], after=mark)
+        await scene.provider.wait_for("stack.result", after=mark, lease=str(changed), operation=operation)
+    await _wait_until_running(scene, [changed], after=mark)
 
 
-async def _send_again(world: World, provider: ProviderProcess, rented: _Rented, sdl: Sdl, *, telling: Telling) -> None:
-    mark = len(provider.events)
-    watch = asyncio.create_task(programs_started(provider.pid, seconds=_WATCH_SECONDS))
-    await _put(world, rented, sdl, telling)
+async def _send_again(scene: _Scene, rental: _Rental, sdl: Sdl) -> None:
+    provider, mark = scene.provider, scene.mark
+    watch = asyncio.create_task(programs_started(provider.pid, seconds=_WATCH_S))
+    await _put(scene, rental, sdl)
     started = await watch
     runs = [event for event in provider.events[mark:] if event.get("event") == "stack.result"]
     if started or runs:
         raise DevnetError(f"an identical manifest started {started or runs}")
-    telling.good(f"watched for {_WATCH_SECONDS:.0f} s: no process, no engine run")
+    scene.output.success(f"no process and no Pulumi run in {_WATCH_S:.0f} s")
 
 
-async def _close(world: World, provider: ProviderProcess, rented: _Rented, *, telling: Telling) -> None:
-    mark = len(provider.events)
-    await world.tenant.close_deployment(rented.deployment)
-    for lease in rented.leases:
-        await provider.wait_for("lease.state", after=mark, lease=str(lease), phase="closed")
-    for lease in rented.leases:
+async def _close(scene: _Scene, rental: _Rental) -> None:
+    world, mark = scene.world, scene.mark
+    await world.tenant.close_deployment(rental.deployment)
+    for lease in rental.leases:
+        await scene.provider.wait_for("lease.state", after=mark, lease=str(lease), phase="closed")
+    for lease in rental.leases:
         left = await leftovers(world, lease)
         if left:
             raise DevnetError(f"lease {lease} left: {', '.join(left)}")
-    telling.good("API server: no namespace, claims, volumes, records, hostnames, addresses of it")
-    telling.good("Pulumi's backend: no stack of it")
-    telling.good("ledger: no reservation")
+    scene.output.success("cluster: no namespace, volume, record, hostname or address of the lease")
+    scene.output.success("Pulumi's backend: no stack of the lease")
+    scene.output.success("ledger: no reservation")
 
 
-async def _keep(world: World, telling: Telling) -> None:
-    telling.line("\n   KEEP: everything runs until Ctrl-C. Try for example:", style="bold")
-    telling.line(f"export KUBECONFIG={world.plane.kubeconfig}")
-    telling.line(f"curl -k https://127.0.0.1:{world.gateway_port}/status")
-    telling.line(f"curl {world.chain.rpc_address}/status")
+async def _keep(world: World, output: DemoOutput) -> None:
+    output.line("\n   KEEP: everything runs until Ctrl-C. Try for example:", style="bold")
+    output.line(f"export KUBECONFIG={world.plane.kubeconfig}")
+    output.line(f"curl -k https://127.0.0.1:{world.gateway_port}/status")
+    output.line(f"curl {world.chain.rpc_address}/status")
     await asyncio.Event().wait()
 
 
 def _with_another_image(sdl: Sdl) -> Sdl:
-    """The same with the first service's image under another tag: what a tenant's update usually is."""
+    """`sdl` with another tag of the first service's image, the usual update of a tenant."""
     return _with_first_service(sdl, lambda service: replace(service, image=_retagged(service.image, "updated")))
 
 
 def _with_a_variable(sdl: Sdl) -> Sdl:
-    """The same with one more variable in the first service: where images are pulled, another tag may not exist."""
+    """`sdl` with one more variable in the first service: a node that pulls images may not find another tag."""
     return _with_first_service(sdl, lambda service: replace(service, env=(*(service.env or ()), "DEMO=updated")))
 
 
@@ -269,7 +290,7 @@ def _with_first_service(sdl: Sdl, change: Callable[[Service], Service]) -> Sdl:
 
 
 def _priced_in(sdl: Sdl, denom: str) -> Sdl:
-    """`sdl` with every price in `denom`, if one is given; the manifest and its hash do not depend on prices."""
+    """`sdl` with every price in `denom`, if one is given; prices are not part of the manifest or its hash."""
     return replace(sdl, groups=tuple(_repriced(group, denom) for group in sdl.groups)) if denom else sdl
 
 

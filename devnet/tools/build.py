@@ -1,4 +1,4 @@
-"""Carry out a recipe: into a folder beside the final one, checked, then renamed. Half a build never looks finished."""
+"""Builds of recipes. A build runs in a temporary folder, which is checked and then renamed to its final name."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import IO, assert_never
 from devnet.children import cpu_seconds, start_bound
 from devnet.errors import BuildFailed, GoMissing
 from devnet.tools.cache import Cache, exclusive, family_files, recipe_hash
-from devnet.tools.fetching import fetched_aside
-from devnet.tools.progress import Meter, Voice
+from devnet.tools.modules import modules_fetched
+from devnet.tools.progress import Meter, Progress
 from devnet.tools.recipes import (
     TOOLS,
     Adopt,
@@ -38,7 +38,7 @@ from devnet.tools.versions import parse, probe, shown
 __all__ = ["Builder", "go_environment"]
 
 _GO_MINIMUM = (1, 26, 0)
-_LOOK_SECONDS = 1.0
+_PROGRESS_INTERVAL_S = 1.0
 _STAMP = "versions.json"
 
 
@@ -46,13 +46,13 @@ _STAMP = "versions.json"
 class Builder:
     """Builds recipes from `root` (the folder `tools/`) into `cache`.
 
-    `throw_away`: give each recipe a Go build cache of its own and delete it afterwards. The shared one grows to about
-    12 GB; the module cache (8.7 GB) stays either way (`go clean -modcache` removes it).
+    `throw_away`: use a separate Go build cache for each recipe and delete it afterwards. The shared one grows to about
+    12 GB. The module cache (8.7 GB) stays in both cases; `go clean -modcache` removes it.
     """
 
     root: Path
     cache: Cache
-    voice: Voice
+    progress: Progress
     throw_away: bool = False
     meter: Meter = dataclasses.field(default_factory=Meter)
 
@@ -61,48 +61,50 @@ class Builder:
         return f"{chosen.name}-{recipe_hash(chosen, self.root)}"
 
     def folder(self, chosen: Recipe) -> Path:
-        """Where the finished build is, or would be: `bin/`, perhaps `share/`, and the versions its programs told."""
+        """The folder of the finished build, which need not exist: `bin/`, perhaps `share/`, and `versions.json`."""
         return self.cache.entry(self.key(chosen))
 
     def versions(self, chosen: Recipe) -> Mapping[str, str]:
-        """Program → version as told after the build; empty when it is not built."""
+        """Program → its version as checked after the build; empty if the recipe is not built."""
         stamp = self.folder(chosen) / _STAMP
         return dict(json.loads(stamp.read_text())) if stamp.is_file() else {}
 
     def ensure(self, chosen: Recipe) -> Path:
-        """The finished folder, built now if it is not there. BuildFailed, GoMissing."""
+        """The folder of the finished build, built now if missing. Raises `BuildFailed` or `GoMissing`."""
         done = self.folder(chosen)
         if done.is_dir():
             return done
         for adopted in _adopted(chosen):
             self.ensure(adopted)
-        with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, progress=self.voice.line):
+        with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, line=self.progress.line):
             if not done.is_dir():
                 self._build(chosen, done)
-        self.meter.drop(chosen.name)  # perhaps another process built it
+        self.meter.drop(chosen.name)  # another process may have built it
         return done
 
     def ensure_all(self, wanted: Sequence[Recipe]) -> None:
-        """`ensure` each in turn; the modules of the later ones are downloaded while the first is compiled."""
+        """Build each recipe in turn; the modules of later recipes are downloaded while the first one is compiled."""
         every = [each for chosen in wanted for each in (*_adopted(chosen), chosen)]
         missing = [each for each in every if not self.folder(each).is_dir()]
         if not missing:
             return
         require_go()
         self.meter.plan({each.name: each.cpu_seconds for each in missing})
-        with fetched_aside(missing[1:], root=self.root, env=go_environment()):
+        with modules_fetched(missing[1:], root=self.root, env=go_environment()):
             for each in wanted:
                 self.ensure(each)
 
     def _build(self, chosen: Recipe, done: Path) -> None:
         require_go()
         partial = done.with_name(done.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)  # left by a killed build; we hold the lock, nobody uses it
+        shutil.rmtree(
+            partial, ignore_errors=True
+        )  # left by a killed build; the lock is held, so nothing uses the folder
         log = self.cache.log(done.name)
         log.parent.mkdir(parents=True, exist_ok=True)
         self.meter.begin(chosen.name, estimate=chosen.cpu_seconds)
         work = _Work(chosen, self, partial, log)
-        self.voice.line(f"{chosen.name}: building, about {chosen.cpu_seconds} CPU seconds from nothing; log {log}")
+        self.progress.line(f"{chosen.name}: building, about {chosen.cpu_seconds} CPU seconds from nothing; log {log}")
         try:
             work.run()
             work.check()
@@ -114,7 +116,7 @@ class Builder:
         used, elapsed = work.cpu_seconds(), self.meter.elapsed
         self.meter.use(used)
         self.meter.finish()
-        self.voice.line(f"{chosen.name}: built in {elapsed:.0f} s ({used:.0f} CPU seconds)")
+        self.progress.line(f"{chosen.name}: built in {elapsed:.0f} s ({used:.0f} CPU seconds)")
 
 
 def _adopted(chosen: Recipe) -> Iterator[Recipe]:
@@ -124,7 +126,7 @@ def _adopted(chosen: Recipe) -> Iterator[Recipe]:
 
 
 def require_go() -> None:
-    """GoMissing unless a Go new enough for every go.mod is on PATH (GOTOOLCHAIN=local downloads no other)."""
+    """Raise `GoMissing` unless PATH has a Go new enough for every go.mod (GOTOOLCHAIN=local downloads no other)."""
     try:
         answer = subprocess.run(
             ["go", "env", "GOVERSION"], capture_output=True, text=True, timeout=30, check=False
@@ -137,7 +139,7 @@ def require_go() -> None:
 
 
 class _Work:
-    """One build under way."""
+    """One running build."""
 
     def __init__(self, chosen: Recipe, builder: Builder, partial: Path, log: Path) -> None:
         self.recipe, self.builder, self.partial, self.log = chosen, builder, partial, log
@@ -146,11 +148,11 @@ class _Work:
         self._before = _children_cpu_seconds()
 
     def cpu_seconds(self, running: int | None = None) -> float:
-        """What this build has used so far; `running` is a process that is not waited for yet."""
+        """CPU seconds of this build so far; `running` is a process that has not ended yet."""
         return _children_cpu_seconds() - self._before + (cpu_seconds(running) if running else 0.0)
 
     def run(self) -> None:
-        """All steps, in a copy of the family's folder: the checkout stays as it is."""
+        """Run all steps in a copy of the family's folder, so that the checkout stays unchanged."""
         (self.partial / "bin").mkdir(parents=True)
         self.source.mkdir()
         family = self.builder.root / self.recipe.family
@@ -164,7 +166,7 @@ class _Work:
         shutil.rmtree(self.source)
 
     def check(self) -> None:
-        """Ask every program for its version and keep the answers; BuildFailed when one does not answer."""
+        """Read the version of every program and store them. Raises `BuildFailed` for a missing or old version."""
         versions = {}
         for tool in TOOLS:
             program = self.partial / "bin" / tool.name
@@ -172,12 +174,12 @@ class _Work:
                 continue
             found = probe(tool, program)
             if found is None or (tool.recipe == self.recipe.name and tool.minimum and found < tool.minimum):
-                raise self._failed(f"{tool.name} says its version is {shown(found) or 'nothing at all'}")
+                raise self._failed(f"{tool.name} reports version {shown(found) or 'nothing'}")
             versions[tool.name] = shown(found)
         (self.partial / _STAMP).write_text(json.dumps(versions))
 
     def forget_go_cache(self) -> None:
-        """Give the throw-away cache back. It survives a failed build, so that the next one goes on there."""
+        """Delete the throw-away cache. A failed build keeps it, so that the next build can continue."""
         shutil.rmtree(self.go_cache, ignore_errors=True)
 
     def _failed(self, problem: str) -> BuildFailed:
@@ -213,7 +215,7 @@ class _Work:
         target.mkdir(parents=True, exist_ok=True)
         found = sorted(self._module(step.module, output).glob(step.pattern))
         if not found:
-            raise self._failed(f"module {step.module} holds no {step.pattern}")
+            raise self._failed(f"module {step.module} has no {step.pattern}")
         for path in found:
             shutil.copyfile(path, target / path.name)
             if step.executable:
@@ -226,7 +228,7 @@ class _Work:
             (self.source / name).write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
 
     def _untyped_sdk(self, step: UntypedSdk, output: IO[bytes]) -> None:
-        """In our copy of the family only: the module is taken from a folder beside its go.mod."""
+        """Replace the module by a folder in the copy of the family."""
         try:
             copy_untyped(self._module(step.module, output), self.source / "sdk")
         except SdkChanged as changed:
@@ -239,14 +241,14 @@ class _Work:
         folder = self._module(f"{step.module}@{step.version}", output)
         shutil.copytree(folder / step.folder, target / step.folder, copy_function=shutil.copyfile)
         for made in (target, *(path for path in target.rglob("*") if path.is_dir())):
-            made.chmod(0o755)  # folders of the module cache are read-only, and rmtree could not remove them
+            made.chmod(0o755)  # folders of the module cache are read-only, so that rmtree fails
         (target / "go.mod").write_text(f"module {step.module}\n")
 
     def _module(self, module: str, output: IO[bytes]) -> Path:
-        """Folder of a pinned module in Go's module cache, downloaded first if need be."""
+        """The folder of a pinned module in Go's module cache, downloaded if missing."""
         answer = self.partial / "module.json"
-        with answer.open("wb") as told:
-            self._go(["go", "mod", "download", "-json", module], told)
+        with answer.open("wb") as file:
+            self._go(["go", "mod", "download", "-json", module], file)
         output.write(answer.read_bytes())
         folder = json.loads(answer.read_bytes()).get("Dir")
         answer.unlink()
@@ -268,10 +270,10 @@ class _Work:
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         while True:
             try:
-                return process.wait(timeout=_LOOK_SECONDS)
+                return process.wait(timeout=_PROGRESS_INTERVAL_S)
             except subprocess.TimeoutExpired:
                 self.builder.meter.use(self.cpu_seconds(process.pid))
-                self.builder.voice.live(self.builder.meter.told())
+                self.builder.progress.live(self.builder.meter.status())
 
     def _environment(self) -> dict[str, str]:
         own = {"GOCACHE": str(self.go_cache)} if self.builder.throw_away else {}
@@ -279,13 +281,13 @@ class _Work:
 
 
 def go_environment() -> dict[str, str]:
-    """What every `go` gets, besides our own environment."""
+    """The environment of every `go` command."""
     own = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     return {**os.environ, **own}
 
 
 def _children_cpu_seconds() -> float:
-    """Of all children of ours that have ended, and theirs."""
+    """CPU seconds of all ended children of this process and of their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -293,6 +295,6 @@ def _children_cpu_seconds() -> float:
 def _go_build(step: GoBuild, target: Path) -> list[str]:
     linker = " ".join(["-s", "-w", *(f"-X {variable}" for variable in step.variables)])
     tags = ["-tags", step.tags] if step.tags else []
-    compiler = ["-gcflags=all=-dwarf=false"]  # the linker would strip it again (-s -w): 5 to 8 % of the CPU seconds
+    compiler = ["-gcflags=all=-dwarf=false"]  # the linker strips it anyway (-s -w); saves 5 to 8 % of the CPU seconds
     flags = ["-mod=readonly", "-trimpath", *compiler, *tags, "-ldflags", linker]
     return ["go", "build", *flags, "-o", str(target), step.package]

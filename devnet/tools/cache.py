@@ -1,4 +1,4 @@
-"""Where built tools lie, by which key, and how two builders stay out of each other's way."""
+"""The cache of built tools: its folders, its keys, and the locks that keep two builders apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devnet.errors import NoCheckout
-from devnet.tools.progress import Progress
+from devnet.tools.progress import Line
 from devnet.tools.recipes import Adopt, CopyFromCheckout, Recipe, recipe
 
 __all__ = ["Cache", "exclusive", "recipe_hash", "sources"]
@@ -24,7 +24,7 @@ _SOURCES = ("go.mod", "go.sum", "*.go")
 
 
 def sources(checkout: Path = _CHECKOUT) -> Path:
-    """The folder `tools/` of the checkout. NoCheckout in an installed wheel."""
+    """The folder `tools/` of the checkout. Raises `NoCheckout` in an installed wheel."""
     folder = checkout / "tools"
     if not (folder / "kubernetes" / "go.mod").is_file():
         raise NoCheckout(folder)
@@ -32,14 +32,14 @@ def sources(checkout: Path = _CHECKOUT) -> Path:
 
 
 def family_files(family: Path) -> list[Path]:
-    """What of a family goes into the build and the key: committed files only, never generated ones."""
+    """The files of a family that are part of the build and of its key: Go sources, go.mod and go.sum."""
     return sorted(path for pattern in _SOURCES for path in family.rglob(pattern))
 
 
 def recipe_hash(chosen: Recipe, root: Path) -> str:
-    """Twelve hexadecimal digits over everything that decides what is built: steps, sources, platform.
+    """A hash of everything that determines the result of a build: steps, sources, platform. Twelve hexadecimal digits.
 
-    `root` is the folder `tools/`. The folder's own place and the files' times do not count.
+    `root` is the folder `tools/`. Neither its path nor the times of files are part of the hash.
     """
     digest = hashlib.sha256(json.dumps([sys.platform, platform.machine(), repr(chosen.steps)]).encode())
     for path in _inputs(chosen, root):
@@ -57,39 +57,39 @@ def _inputs(chosen: Recipe, root: Path) -> Iterator[Path]:
 
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """The folder outside the checkout: LESSOR_CACHE, else `$XDG_CACHE_HOME/lessor`, else `~/.cache/lessor`."""
+    """The cache's folder: LESSOR_CACHE, else `$XDG_CACHE_HOME/lessor`, else `~/.cache/lessor`."""
 
     root: Path
 
     @staticmethod
     def default() -> Cache:
-        """As the environment says."""
+        """The cache that the environment selects."""
         if chosen := os.environ.get("LESSOR_CACHE"):
             return Cache(Path(chosen).expanduser().resolve())
         base = os.environ.get("XDG_CACHE_HOME")
         return Cache((Path(base) if base else Path.home() / ".cache") / "lessor")
 
     def entry(self, key: str) -> Path:
-        """A finished build; the folder exists only when it is complete."""
+        """The folder of a finished build; it exists only once the build is complete."""
         return self.root / "tools" / key
 
     def log(self, key: str) -> Path:
-        """What the build wrote."""
+        """The log of the build."""
         return self.root / "logs" / f"{key}.log"
 
     def lock(self, key: str) -> Path:
-        """Held while this key is being built."""
+        """The lock file that a builder holds during the build."""
         return self.root / "locks" / key
 
 
 @contextmanager
-def exclusive(lock: Path, *, what: str, progress: Progress) -> Iterator[None]:
-    """Hold a file lock; whoever has to wait says so. The kernel frees it when its holder dies."""
+def exclusive(lock: Path, *, what: str, line: Line) -> Iterator[None]:
+    """Hold a file lock; print a line before waiting for another holder. The kernel frees the lock of a dead process."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress(f"{what}: another process is at it; waiting for it to finish ({lock})")
+            line(f"{what}: waiting for another process that builds it ({lock})")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

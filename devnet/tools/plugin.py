@@ -1,4 +1,4 @@
-"""Install the Kubernetes plugin where Pulumi looks for it: in a PULUMI_HOME of our own, never in the user's."""
+"""The Kubernetes plugin of Pulumi, installed in a PULUMI_HOME inside the cache and never in the user's."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 
 from devnet.errors import DevnetError
 from devnet.tools.cache import Cache, exclusive
-from devnet.tools.progress import Progress
+from devnet.tools.progress import Line
 from devnet.tools.recipes import PLUGIN
 
 __all__ = ["installed_home"]
 
 
-def installed_home(cache: Cache, *, pulumi: Path, plugin: Path, key: str, progress: Progress) -> Path:
-    """The PULUMI_HOME that holds this build (`key`) of the plugin, installed now if need be; safe for two at once.
+def installed_home(cache: Cache, *, pulumi: Path, plugin: Path, key: str, line: Line) -> Path:
+    """The PULUMI_HOME with this build (`key`) of the plugin, installed now if missing; two processes may call it.
 
-    Each build has a home of its own, because Pulumi tells plugins apart by their version only.
+    Each build has its own home, because Pulumi distinguishes plugins only by their versions.
     """
     home = cache.root / "pulumi" / key
     ready = home / ".lessor-ready"
     if ready.exists():
         return home
-    with exclusive(cache.lock(f"home-{key}"), what="the Kubernetes plugin", progress=progress):
+    with exclusive(cache.lock(f"home-{key}"), what="the Kubernetes plugin", line=line):
         if not ready.exists():
-            progress("pulumi-resource-kubernetes: installing the plugin for Pulumi")
+            line("pulumi-resource-kubernetes: installing the plugin for Pulumi")
             _install(home, pulumi, plugin)
             ready.touch()
     return home

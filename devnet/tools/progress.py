@@ -1,5 +1,5 @@
-"""What a long build tells: how far it is, and how long the rest may take. On a terminal one living line, else one line
-a minute.
+"""The progress of a long build: what is being built, and how long the rest may take. A terminal shows one line that is
+updated; other outputs get at most one line a minute.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["Clock", "Meter", "Progress", "Voice", "once_a_minute", "voice"]
+__all__ = ["Clock", "Line", "Meter", "Progress", "once_a_minute", "progress_output"]
 
-Progress = Callable[[str], None]
-"""Told one line at a time what is going on."""
+Line = Callable[[str], None]
+"""Prints one line."""
 Clock = Callable[[], float]
-"""Seconds that only grow."""
+"""Monotonic seconds."""
 
-_MINUTE = 60.0
-_JUDGED_CPU_SECONDS = 60.0
-"""Before that much was used, the recipes' own estimates are not corrected by what was seen."""
+_MINUTE_S = 60.0
+_CORRECTION_CPU_S = 60.0
+"""CPU seconds that builds must have used before their measured costs correct the estimates of the rest."""
 _SLOWEST, _FASTEST = 0.2, 64.0
-"""Bounds of the pace: CPU seconds used in one second."""
-_LEFT_OF_AN_OVERDUE = 0.05
-"""Of its estimate, what a recipe that has used it up is thought to need still."""
+"""Bounds of the pace, in CPU seconds per second."""
+_OVERDUE_SHARE = 0.05
+"""The share of its estimate that a recipe beyond its estimate is assumed to need still."""
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
-    """`line` is said once and stays; `live` is what is true now, and the next one takes its place."""
+class Progress:
+    """`line` prints a line that stays; `live` prints a status that the next one replaces."""
 
-    line: Progress
-    live: Progress
+    line: Line
+    live: Line
 
 
 @dataclass(slots=True)
 class Meter:
-    """What is to be built (recipe → CPU seconds estimated), and what it took so far.
+    """The planned builds (recipe → estimated CPU seconds) and their costs so far.
 
-    The remaining time is the CPU seconds not yet used, corrected by how finished recipes compare with their estimates,
-    at the pace seen so far.
+    The remaining time is the estimate of the rest, corrected by the ratio of measured to estimated costs of finished
+    recipes, at the measured pace.
     """
 
     clock: Clock = time.monotonic
     pace: float = 2.0
-    """CPU seconds used in one second: seen, or before anything was seen a guess."""
+    """CPU seconds per second: measured, or a guess before the first measurement."""
     _waiting: dict[str, float] = field(default_factory=dict)
     _current: str = ""
     _began: float = 0.0
@@ -55,28 +55,28 @@ class Meter:
     _spent: float = 0.0
 
     def plan(self, estimates: Mapping[str, float]) -> None:
-        """All that is going to be built."""
+        """Set the builds to come."""
         self._waiting = dict(estimates)
 
     def begin(self, name: str, *, estimate: float) -> None:
-        """This one is being built from now on."""
+        """Note that the build of `name` begins."""
         self._waiting.pop(name, None)
         self._current, self._began, self._used = name, self.clock(), 0.0
         self._waiting = {name: estimate, **self._waiting}
 
     def drop(self, name: str) -> None:
-        """This one needs no building any more."""
+        """Remove `name` from the plan."""
         self._waiting.pop(name, None)
 
     def use(self, cpu_seconds: float) -> None:
-        """What the current one has used so far."""
+        """Set the CPU seconds of the current build so far."""
         self._used = cpu_seconds
         wall = self._spent + self.elapsed
         if wall > 1 and self._all_used() > 1:
             self.pace = min(_FASTEST, max(_SLOWEST, self._all_used() / wall))
 
     def finish(self) -> None:
-        """The current one is built."""
+        """Note that the current build is complete."""
         estimate = self._waiting.pop(self._current, 0.0)
         self._finished.append((self._used, estimate))
         self._spent += self.elapsed
@@ -84,20 +84,20 @@ class Meter:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the current one was begun."""
+        """Seconds since the current build began."""
         return self.clock() - self._began if self._current else 0.0
 
     @property
     def remaining(self) -> float:
-        """Seconds that all of the rest may take."""
+        """Estimated seconds until all builds are complete."""
         correction = self._correction()
         current = self._waiting.get(self._current, 0.0) * correction
         rest = sum(each for name, each in self._waiting.items() if name != self._current) * correction
-        left = max(current - self._used, current * _LEFT_OF_AN_OVERDUE)
+        left = max(current - self._used, current * _OVERDUE_SHARE)
         return (left + rest) / self.pace
 
-    def told(self) -> str:
-        """One line, without the end of it."""
+    def status(self) -> str:
+        """The current build and the remaining time, as one line."""
         others = len(self._waiting) - 1
         beside = f" and {others} more" if others else ""
         return f"{self._current}: building for {_span(self.elapsed)}; this{beside} may take {_about(self.remaining)}"
@@ -107,7 +107,7 @@ class Meter:
 
     def _correction(self) -> float:
         used, estimated = (sum(each) for each in zip(*self._finished, strict=True)) if self._finished else (0.0, 0.0)
-        return used / estimated if used >= _JUDGED_CPU_SECONDS and estimated else 1.0
+        return used / estimated if used >= _CORRECTION_CPU_S and estimated else 1.0
 
 
 def _span(seconds: float) -> str:
@@ -115,18 +115,18 @@ def _span(seconds: float) -> str:
 
 
 def _about(seconds: float) -> str:
-    """Rounded to what an estimate can mean."""
-    minutes = round(seconds / _MINUTE)
+    """`seconds` in whole minutes, the precision of an estimate."""
+    minutes = round(seconds / _MINUTE_S)
     return f"about {minutes} min more" if minutes > 1 else "a minute more"
 
 
-def once_a_minute(line: Progress, *, clock: Clock = time.monotonic) -> Progress:
-    """Passes on the first of what it is told after each minute, and never the very first at once."""
+def once_a_minute(line: Line, *, clock: Clock = time.monotonic) -> Line:
+    """A function that passes at most one text a minute to `line`, the first one after a minute."""
     last = clock()
 
     def live(text: str) -> None:
         nonlocal last
-        if clock() - last >= _MINUTE:
+        if clock() - last >= _MINUTE_S:
             last = clock()
             line(text)
 
@@ -134,14 +134,16 @@ def once_a_minute(line: Progress, *, clock: Clock = time.monotonic) -> Progress:
 
 
 @contextmanager
-def voice(console: Console, *, indent: str = "") -> Iterator[Voice]:
-    """On a terminal a living line below what stays; elsewhere whole lines, however long, one a minute at most."""
+def progress_output(console: Console, *, indent: str = "") -> Iterator[Progress]:
+    """A `Progress` that prints to `console`. On a terminal the status is below the lines that stay; elsewhere it is a
+    line a minute.
+    """
 
     def line(text: str) -> None:
         console.print(f"{indent}{text}", markup=False, highlight=False, soft_wrap=True)
 
     if not console.is_terminal:
-        yield Voice(line, once_a_minute(line))
+        yield Progress(line, once_a_minute(line))
         return
     status = console.status("")
 
@@ -150,6 +152,6 @@ def voice(console: Console, *, indent: str = "") -> Iterator[Voice]:
         status.start()
 
     try:
-        yield Voice(line, live)
+        yield Progress(line, live)
     finally:
         status.stop()

@@ -1,7 +1,7 @@
-"""Which tools there are, how old they may be, and how each is built from pinned Go modules: data only.
+"""The table of tools: their oldest versions, and the recipes that build them from pinned Go modules.
 
-Versions, flags and traps: toolchain.md §1. A recipe's steps run in order in a fresh folder that appears under its final
-name only when all of them and the version check succeeded.
+Versions, flags and traps: toolchain.md §1. A recipe's steps run in order in a new folder, which gets its final name
+once all steps and the version check have succeeded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class GoBuild:
 
 @dataclass(frozen=True)
 class Link:
-    """Symbolic links in `bin/` to one program that looks at the name it is called by."""
+    """Symbolic links in `bin/` to one program that behaves according to its name."""
 
     target: str
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class CopyFromModule:
 
 @dataclass(frozen=True)
 class CopyFromCheckout:
-    """An executable of our own, by its path under `tools/`."""
+    """An executable of the repository, by its path under `tools/`."""
 
     source: str
     to: str
@@ -74,14 +74,14 @@ class CopyFromCheckout:
 
 @dataclass(frozen=True)
 class Adopt:
-    """The programs of another recipe, hard-linked beside ours (a symbolic link would be resolved by the program)."""
+    """The programs of another recipe, as hard links: a program would resolve a symbolic link to its old folder."""
 
     recipe: str
 
 
 @dataclass(frozen=True)
 class EmbedSchema:
-    """The plugin's two generated files, beside its main.go: what the module lacks (toolchain.md §1)."""
+    """The plugin's two generated files, which its module lacks, beside its main.go (toolchain.md §1)."""
 
     module: str
     version: str
@@ -96,9 +96,9 @@ class UntypedSdk:
 
 @dataclass(frozen=True)
 class ReplaceModule:
-    """A module's subfolder as a module of its own in the source folder `to`, where go.mod has a `replace` for it.
+    """A subfolder of a module as a separate module in the source folder `to`, which a `replace` in go.mod names.
 
-    The module's own go.mod would raise versions of dependencies, and so compile them all once more.
+    The module's own go.mod would raise versions of dependencies and so cause another build of all of them.
     """
 
     module: str
@@ -112,9 +112,9 @@ Step = GoBuild | Link | CopyFromModule | CopyFromCheckout | Adopt | EmbedSchema 
 
 @dataclass(frozen=True)
 class Recipe:
-    """`family` is the folder under `tools/` with go.mod and go.sum; `cpu_seconds` is what a cold build costs.
+    """`family` is the folder under `tools/` with go.mod and go.sum; `cpu_seconds` is the cost of an uncached build.
 
-    `cgo`: a C compiler and libraries of the machine take part.
+    `cgo`: the build uses a C compiler and libraries of the machine.
     """
 
     name: str
@@ -126,9 +126,9 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Tool:
-    """One program. `minimum` is the oldest version taken from PATH; `exact` takes no other.
+    """One program. `minimum` is the oldest version accepted from PATH, with `exact` the only one.
 
-    `on_path` is false for what comes with files that only our build has. `companion` must be on PATH too.
+    `on_path` is false for programs that are never taken from PATH. `companion` is a program that must be on PATH too.
     """
 
     name: str
@@ -139,9 +139,9 @@ class Tool:
     on_path: bool = True
     companion: str = ""
     module: str = ""
-    """Read the version of this module from the binary: the program cannot tell it itself."""
+    """The module in the binary whose version is read, for a program that cannot print its version."""
     plugin: bool = False
-    """Ask by gRPC: a Pulumi plugin has no --version."""
+    """The version is read by gRPC, because a Pulumi plugin has no --version."""
 
 
 def _kubernetes_variables() -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _kubernetes_variables() -> tuple[str, ...]:
         "gitMinor": minor,
         "gitTreeState": "clean",
         "gitCommit": f"v{KUBERNETES}",
-        "buildDate": "2026-01-01T00:00:00Z",  # fixed: the same recipe gives the same bytes
+        "buildDate": "2026-01-01T00:00:00Z",  # constant, so that the same recipe gives the same bytes
     }
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return tuple(f"{package}.{name}={value}" for package in packages for name, value in values.items())
@@ -201,7 +201,7 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         336,
     ),
-    Recipe(  # apart from the command line: a changed language host must not link 120 MB again
+    Recipe(  # a separate recipe, so that a changed language host does not link the CLI's 120 MB again
         "pulumi",
         "pulumi",
         (
@@ -266,7 +266,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("kubectl", "kubernetes", version_args=("version", "--client"), minimum=(1, 35, 0)),  # skew policy: one minor
     Tool("kwok", "kwok", minimum=(0, 8, 0)),
     Tool("metallb-controller", "metallb", on_path=False, module="go.universe.tf/metallb"),
-    # The SDK's private server that the engine leans on is tested with this generation (toolchain.md §3).
+    # The SDK's private server that the engine uses is tested with this generation (toolchain.md §3).
     Tool("pulumi", "pulumi", version_args=("version",), minimum=(3, 272, 0), companion="pulumi-language-python"),
     Tool("pulumi-language-python", "pulumi", version_args=(), companion="pulumi"),
     Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True, plugin=True),
@@ -285,12 +285,12 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe of this name; KeyError is a defect of the table."""
+    """The recipe of this name. A KeyError is a defect of the table."""
     return {r.name: r for r in RECIPES}[name]
 
 
 def tool(name: str) -> Tool:
-    """The tool of this name. UnknownTool lists the known ones."""
+    """The tool of this name. Raises `UnknownTool`."""
     for candidate in TOOLS:
         if candidate.name == name:
             return candidate

@@ -1,4 +1,4 @@
-"""Find every tool (PATH, then cache), build what is missing, and hand out paths and an environment."""
+"""The toolbox: finds every tool (PATH, then cache), builds missing ones, and gives their paths and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devnet.errors import ToolsMissing
 from devnet.tools.build import Builder
 from devnet.tools.cache import Cache, sources
 from devnet.tools.plugin import installed_home
-from devnet.tools.progress import Voice, once_a_minute
+from devnet.tools.progress import Progress, once_a_minute
 from devnet.tools.recipes import TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
 
@@ -42,13 +42,13 @@ NODE = (
     "metallb-speaker",
     "standin",
 )
-"""What the real node needs beside CONTROL_PLANE."""
+"""The programs of the real node, in addition to CONTROL_PLANE."""
 _PLUGIN = "pulumi-resource-kubernetes"
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where one tool is. `note` says what to know or do; `path` is None when it is missing."""
+    """Where one tool is; `path` is None if it is missing. `note` has a remark or a remedy."""
 
     name: str
     where: Literal["PATH", "cache", "missing"]
@@ -59,29 +59,29 @@ class Found:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools that were asked for, all present."""
+    """The requested tools, all present."""
 
     programs: Mapping[str, Path]
     pulumi_home: Path | None = None
-    """PULUMI_HOME with the Kubernetes plugin installed; None when the engine's tools were not asked for."""
+    """PULUMI_HOME with the Kubernetes plugin; None if the engine's tools were not requested."""
     _cached: tuple[Path, ...] = field(default=(), repr=False)
 
     def program(self, name: str) -> Path:
-        """Absolute path of a program; KeyError if it was not asked for."""
+        """The absolute path of a program. Raises `KeyError` if it was not requested."""
         return self.programs[name]
 
     def with_program(self, name: str, path: Path) -> Toolbox:
-        """The same tools, but another program under this name."""
+        """The same tools with another program under this name."""
         return replace(self, programs={**self.programs, name: path})
 
     def share(self, name: str) -> Path:
-        """Folder of the data files that came with a built tool (`metallb-controller`: `crds/*.yaml`)."""
+        """The folder of a built tool's data files (`metallb-controller`: `crds/*.yaml`)."""
         return self.programs[name].parent.parent / "share"
 
     def env(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """`base` (the process's own environment) with PATH, PULUMI_HOME and LESSOR_PYTHON set for these tools.
+        """`base` (default: the environment of this process) with PATH, PULUMI_HOME and LESSOR_PYTHON for these tools.
 
-        The plugin is *not* put on PATH: Pulumi warns about plugins it finds there.
+        The plugin is *not* on PATH, because Pulumi warns about plugins there.
         """
         inherited = dict(os.environ if base is None else base)
         folders = [*map(str, self._cached), *filter(None, [inherited.get("PATH", os.defpath)])]
@@ -96,28 +96,28 @@ class Toolbox:
 
 
 def survey(names: Iterable[str] | None = None, *, cache: Cache | None = None) -> list[Found]:
-    """What there is, building nothing. One row a tool, in the order of the table of tools."""
-    builder = _builder(cache, Voice(_nothing, _nothing), throw_away=False)
+    """Where each tool is, in the order of the table of tools. Builds nothing."""
+    builder = _builder(cache, Progress(_discard, _discard), throw_away=False)
     return [_find(chosen, builder) for chosen in _chosen(names)]
 
 
 def ensure_tools(
     names: Sequence[str] = (*CONTROL_PLANE, *ENGINE),
     *,
-    voice: Voice | None = None,
+    progress: Progress | None = None,
     build: bool = True,
     throw_away: bool | None = None,
     cache: Cache | None = None,
 ) -> Toolbox:
-    """These tools, built where missing. Blocks; a first build takes many minutes.
+    """These tools; missing ones are built now. Blocks; a first build takes many minutes.
 
-    `voice`: who is told how it goes (default: lines on stderr, one a minute while a tool is being built).
-    `build=False` raises ToolsMissing instead. `throw_away` (default: LESSOR_GO_CACHE=throw-away) see Builder.
-    Raises NoCheckout, GoMissing, BuildFailed.
+    `progress`: where the progress is printed (default: stderr, one line a minute during a build). `build=False`: raise
+    `ToolsMissing` in place of building. `throw_away` (default: LESSOR_GO_CACHE=throw-away): see `Builder`. Raises
+    `NoCheckout`, `GoMissing` or `BuildFailed`.
     """
     if throw_away is None:
         throw_away = os.environ.get("LESSOR_GO_CACHE") == "throw-away"
-    builder = _builder(cache, voice or Voice(_on_stderr, once_a_minute(_on_stderr)), throw_away=throw_away)
+    builder = _builder(cache, progress or Progress(_print_stderr, once_a_minute(_print_stderr)), throw_away=throw_away)
     found = [_find(chosen, builder) for chosen in _chosen(names)]
     missing = [row.name for row in found if row.path is None]
     if missing and not build:
@@ -126,16 +126,16 @@ def ensure_tools(
     return _toolbox([row if row.path else _find(tool(row.name), builder) for row in found], builder)
 
 
-def _nothing(line: str) -> None:
-    """Told, and not said."""
+def _discard(line: str) -> None:
+    """Print nothing."""
 
 
-def _on_stderr(line: str) -> None:
+def _print_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _builder(cache: Cache | None, voice: Voice, *, throw_away: bool) -> Builder:
-    return Builder(sources(), cache or Cache.default(), voice, throw_away)
+def _builder(cache: Cache | None, progress: Progress, *, throw_away: bool) -> Builder:
+    return Builder(sources(), cache or Cache.default(), progress, throw_away)
 
 
 def _chosen(names: Iterable[str] | None) -> list[Tool]:
@@ -155,7 +155,7 @@ def _find(chosen: Tool, builder: Builder) -> Found:
 
 
 def _on_path(chosen: Tool) -> tuple[Found | None, str]:
-    """The program on PATH if it may be used; else a note on why not."""
+    """The program on PATH if it is usable, else None; and a note why a program is not usable."""
     program = shutil.which(chosen.name) if chosen.on_path else None
     if program is None:
         return None, ""
@@ -180,6 +180,6 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
     if _PLUGIN in programs and "pulumi" in programs:
         key = builder.key(recipe(tool(_PLUGIN).recipe))
         home = installed_home(
-            builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, progress=builder.voice.line
+            builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, line=builder.progress.line
         )
     return Toolbox(programs, home, tuple(cached))

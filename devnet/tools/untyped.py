@@ -1,9 +1,9 @@
-"""The Kubernetes plugin without the types of its Go SDK: half of what all tools cost to build, and none of what runs.
+"""The Kubernetes plugin without the types of its Go SDK, which would double the time to build all tools.
 
 The plugin compiles the whole Go SDK (67 packages of generated types) for one switch, `RegisterResource` in `yaml/v2`,
-by which its component resources (charts, YAML and Kustomize folders) register their children: each case has its own Go
-type, which nobody looks at. Here every child is registered as the switch's own default does, under the same token
-as before.
+which registers the children of its component resources (charts, YAML and Kustomize folders): each case has its own Go
+type, which nothing uses. The replacement registers every child as the switch's default case does, under the same
+token as before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ["PACKAGES", "SdkChanged", "copy_untyped", "register_as_default"]
 
 PACKAGES = (".", "apiextensions", "helm/v4", "meta/v1", "utilities", "yaml/v2")
-"""Of `go/kubernetes`: what the plugin and these import once the switch is gone."""
+"""The packages of `go/kubernetes` that the plugin needs without the switch."""
 _FOLDER = Path("go") / "kubernetes"
 _CASE = re.compile(r'case "([^"]+)":\n\t\tvar res [^\n]+\n\t\terr := ctx\.RegisterResource\("([^"]+)",')
 _IMPORTS = """import (
@@ -42,11 +42,11 @@ _REGISTER = """func RegisterResource(ctx *pulumi.Context, apiVersion, kind, name
 
 
 class SdkChanged(ValueError):
-    """The SDK's switch is not what this module was written for."""
+    """The SDK's switch differs from the one that this module replaces."""
 
 
 def copy_untyped(module: Path, target: Path) -> None:
-    """Copy the SDK's module with `PACKAGES` only, the switch replaced. Raises `SdkChanged`."""
+    """Copy the SDK's module with `PACKAGES` only and with the switch replaced. Raises `SdkChanged`."""
     target.mkdir()
     for name in ("go.mod", "go.sum"):
         shutil.copyfile(module / name, target / name)
@@ -60,12 +60,12 @@ def copy_untyped(module: Path, target: Path) -> None:
 
 
 def register_as_default(kinds: str) -> str:
-    """`kinds.go` without its typed cases. Raises `SdkChanged` when a case registers under another token than ours."""
+    """`kinds.go` without its typed cases. Raises `SdkChanged` if a case registers under another token than `_token`."""
     start, register = kinds.find("import ("), kinds.find("func RegisterResource(")
     end = kinds.find("\n)\n", start)
     cases = _CASE.findall(kinds[register:])
     if min(start, register, end) < 0 or len(cases) != kinds[register:].count("\tcase ") or not cases:
-        raise SdkChanged("kinds.go has another form than the one known")
+        raise SdkChanged("kinds.go does not have the expected form")
     for full, token in cases:
         if token != _token(full):
             raise SdkChanged(f"{full} is registered as {token}, not as {_token(full)}")

@@ -151,7 +151,7 @@ class World:
         }
         return {**self.plane.env(), **own, **_DEMO_PRICES, **self.terms.provider, **changes}
 
-    async def run_provider(self, *, seconds: float = 30, **changes: str) -> ProviderProcess:
+    async def run_provider(self, *, seconds: float = 120, **changes: str) -> ProviderProcess:
         """Start `lessor run` and return when it follows the chain and serves its gateway."""
         provider = ProviderProcess(self.provider_env(**changes), log=self.data / PROVIDER_LOG)
         self._providers.append(provider)

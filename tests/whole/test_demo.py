@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.children import bound_to_us
+from devnet.children import bound_to_parent
 from devnet.tools import Toolbox
 from tests.world.patience import PATIENCE_S, until
 from tests.world.processes import kill_processes_of, processes_of, start_process
@@ -48,7 +48,7 @@ def start(data: Path, toolbox: Toolbox, *options: str, shell: str = "") -> subpr
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=bound_to_us(),
+        preexec_fn=bound_to_parent(),
     )
 
 

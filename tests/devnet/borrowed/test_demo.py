@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.children import bound_to_us
+from devnet.children import bound_to_parent
 from devnet.tools import Toolbox
 from tests.devnet.borrowed.conftest import Somebody
 from tests.whole.test_demo import read_until, wait_for_no_process
@@ -33,7 +33,7 @@ def start(somebody: Somebody, data: Path, toolbox: Toolbox, *options: str) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=bound_to_us(),
+        preexec_fn=bound_to_parent(),
     )
 
 
@@ -47,11 +47,11 @@ def test_the_story_is_told_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_p
     process = start(somebody, data, toolbox, "--yes")
     said, _ = process.communicate(timeout=280)
     assert process.returncode == 0, said
-    plan = said[: said.index("A simulated chain beside your cluster")]
+    plan = said[: said.index("A simulated chain starts beside your cluster")]
     for made in ("namespaces lessor-demo-", "manifests.akash.network", "lessor-provider", "ingress class", "node-1"):
         assert made in plan, "it is told before it is made"
     assert "changes a variable; Pulumi previews" in said
-    assert "has nothing of the demo any more" in said
+    assert "no object of the demo is left" in said
     assert somebody.everything() == before
     assert [path.name for path in data.iterdir()] == ["provider.log"], "no credentials stay behind"
     assert not (tmp_path / "empty-cache").exists(), "nothing was built"
@@ -89,7 +89,7 @@ def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, to
     again = start(somebody, data, toolbox)
     said, _ = again.communicate(timeout=280)
     assert again.returncode == 1
-    assert "was cut short: removing what it made" in said
+    assert "was interrupted: removing its objects" in said
     assert "there is no terminal to ask at; give --yes" in said
     assert "nothing was made in the cluster" in said
     assert somebody.everything() == before
@@ -99,7 +99,7 @@ def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
     process = start(somebody, tmp_path / "demo", toolbox)
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 1, said
-    assert "will be made there" in said
+    assert "The demo will make these objects there" in said
     assert list((tmp_path / "demo").iterdir()) == []
     assert somebody.everything() == before
 
@@ -126,6 +126,6 @@ def test_without_pulumi_all_that_is_missing_is_told(somebody, tmp_path, before):
     argv += ["--kubeconfig", str(somebody.plane.kubeconfig)]
     done = subprocess.run(argv, cwd=CHECKOUT, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "nothing is built, and this is missing here:" in done.stdout
+    assert "builds nothing, and these parts are missing:" in done.stdout
     assert "pulumi 3.272.0 or newer on PATH" in done.stdout
     assert somebody.everything() == before

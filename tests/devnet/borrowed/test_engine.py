@@ -59,7 +59,7 @@ def test_all_that_is_missing_is_told_at_once_with_what_to_do(path):
     )
     told = missing()
     assert f"{path / 'pulumi'} is 3.100.0" in told
-    assert "pulumi-language-python, which comes with Pulumi" in told
+    assert "pulumi-language-python, a part of Pulumi, beside" in told
     assert "Kubernetes plugin 4.25.0 (found: 4.30.0): pulumi plugin install resource kubernetes 4.25.0" in told
 
 

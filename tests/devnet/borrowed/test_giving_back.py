@@ -18,8 +18,8 @@ LEASE = LeaseId("akash1owner", 7, 1, 1, "akash1provider")
 LABELS = {"app.kubernetes.io/managed-by": "lessor"}
 
 
-def look(somebody: Somebody, data: Path) -> BorrowedCluster:
-    return BorrowedCluster.look(data, Toolbox({}), kubeconfig=somebody.plane.kubeconfig, context="")
+def inspect(somebody: Somebody, data: Path) -> BorrowedCluster:
+    return BorrowedCluster.inspect(data, Toolbox({}), kubeconfig=somebody.plane.kubeconfig, context="")
 
 
 def crd(plural: str, **labels: str) -> dict[str, object]:
@@ -65,32 +65,34 @@ def make_everything(somebody: Somebody, cluster: BorrowedCluster) -> None:
 
 def test_all_that_was_made_is_gone_at_the_end_and_nothing_else(somebody, data):
     before = somebody.everything()
-    cluster = look(somebody, data)
+    cluster = inspect(somebody, data)
     assert somebody.everything() == before, "looking makes nothing"
     make_everything(somebody, cluster)
     assert len(somebody.everything() - before) > 8
-    with pytest.raises(ClusterUnusable, match=r"has an Akash provider.*manifests\.akash\.network with 0 object"):
-        look(somebody, data)
+    with pytest.raises(
+        ClusterUnusable, match=r"has objects of an Akash provider.*manifests\.akash\.network with 0 object"
+    ):
+        inspect(somebody, data)
     said: list[str] = []
     give_back(cluster.plan, cluster.api, said.append)
     assert somebody.everything() == before
-    assert "has nothing of the demo any more" in said[0]
+    assert "no object of the demo is left" in said[0]
     give_back(cluster.plan, cluster.api, said.append)
 
 
 def test_what_a_killed_demo_left_is_removed_by_the_next_one_in_its_folder(somebody, data):
     before = somebody.everything()
-    make_everything(somebody, look(somebody, data))
+    make_everything(somebody, inspect(somebody, data))
     said: list[str] = []
     assert give_back_earlier(data, said.append)
-    assert "was cut short" in said[0]
+    assert "was interrupted: removing its objects" in said[0]
     assert somebody.everything() == before
     assert not give_back_earlier(data, said.append)
 
 
 def test_what_is_somebody_else_s_meanwhile_stays_and_is_named(somebody, data):
     before = somebody.everything()
-    cluster = look(somebody, data)
+    cluster = inspect(somebody, data)
     make_everything(somebody, cluster)
     other = {
         "apiVersion": "akash.network/v2beta2",
@@ -102,8 +104,8 @@ def test_what_is_somebody_else_s_meanwhile_stays_and_is_named(somebody, data):
     with pytest.raises(NotGivenBack) as told:
         give_back(cluster.plan, cluster.api, lambda _: None)
     assert told.value.left == (
-        "cluster role lessor-provider: it lacks our label, somebody changed it",
-        "custom resource definition manifests.akash.network: 1 object(s) of somebody else",
+        "cluster role lessor-provider: Lessor's label is missing, so the object was not deleted",
+        "custom resource definition manifests.akash.network: 1 object(s) of another provider",
     )
     somebody.kubectl("delete", "clusterrole/lessor-provider", "crd/manifests.akash.network")
     assert somebody.everything() == before
@@ -118,7 +120,7 @@ def test_a_cluster_with_a_provider_is_refused(somebody, data, sign):
         somebody.kubectl("create", "clusterrole", "lessor-provider", "--verb=get", "--resource=pods")
     try:
         with pytest.raises(ClusterUnusable, match=r"nothing was made"):
-            look(somebody, data)
+            inspect(somebody, data)
     finally:
         somebody.kubectl("delete", "namespace/tenant-of-somebody" if sign == "lease" else "clusterrole/lessor-provider")
 
@@ -133,16 +135,16 @@ def test_a_user_without_rights_is_told_which(somebody, data, tmp_path):
     somebody.kubectl("create", "clusterrolebinding", "looks", "--clusterrole=looks", "--serviceaccount=default:default")
     try:
         with pytest.raises(ClusterUnusable, match=r"may not create customresourcedefinitions, .*patch nodes at https"):
-            BorrowedCluster.look(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
+            BorrowedCluster.inspect(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
     finally:
         somebody.kubectl("delete", "clusterrolebinding/reader", "clusterrolebinding/looks", "clusterrole/looks")
 
 
 def test_the_label_goes_on_one_node_unless_one_has_it(somebody, data):
-    assert look(somebody, data).plan.nodes == ("node-1",)
+    assert inspect(somebody, data).plan.nodes == ("node-1",)
     somebody.kubectl("label", "node", "node-2", "akash.network=true")
     try:
-        assert look(somebody, data).plan.nodes == ()
+        assert inspect(somebody, data).plan.nodes == ()
     finally:
         somebody.kubectl("label", "node", "node-2", "akash.network-")
 
@@ -157,8 +159,8 @@ def test_an_api_server_that_is_not_there_is_named(tmp_path, data):
         "users": [{"name": "u", "user": {"token": "t"}}],
     }
     (tmp_path / "config").write_text(json.dumps(config))
-    with pytest.raises(ClusterUnusable, match=r"https://127\.0\.0\.1:9 could not be asked"):
-        BorrowedCluster.look(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
+    with pytest.raises(ClusterUnusable, match=r"https://127\.0\.0\.1:9 did not answer"):
+        BorrowedCluster.inspect(data, Toolbox({}), kubeconfig=tmp_path / "config", context="")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"name": "x"}', '{"nodes": 7}'])

@@ -57,8 +57,8 @@ def test_another_context_is_taken_when_it_is_named(kubeconfig):
 @pytest.mark.parametrize(
     ("context", "told"),
     [
-        ("nowhere", r"no context 'nowhere'; there are: broken, kind-one, production. Choose by --context"),
-        ("broken", r"names the cluster 'three', which is not there"),
+        ("nowhere", r"no context 'nowhere'; there are: broken, kind-one, production. Choose one by --context"),
+        ("broken", r"names the cluster 'three', which does not exist"),
     ],
 )
 def test_a_context_that_is_not_all_there_is_told(kubeconfig, context, told):

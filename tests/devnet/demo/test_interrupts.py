@@ -17,7 +17,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("devnet.demo.interrupts._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("devnet.demo.interrupts._AGAIN_S", 0.01)
 
 
 async def stubborn(times: int, done: list[str]) -> None:
@@ -33,7 +33,7 @@ async def stubborn(times: int, done: list[str]) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_where_nothing_is_awaited_is_raised_there(number):
-    with pytest.raises(Interrupted), Interrupts().heard():
+    with pytest.raises(Interrupted), Interrupts().installed():
         os.kill(os.getpid(), number)
         signal.pause()
 
@@ -49,7 +49,7 @@ def test_a_lost_cancellation_is_asked_for_again(times):
             await asyncio.sleep(0)
             done.append("cleaned up")
 
-    with Interrupts().heard() as interrupts, pytest.raises(Interrupted):
+    with Interrupts().installed() as interrupts, pytest.raises(Interrupted):
         asyncio.run(work(interrupts))
     assert done == ["lost"] * times + ["cleaned up"]
 
@@ -58,7 +58,7 @@ def test_a_signal_during_the_last_step_is_an_interrupt_too():
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with Interrupts().heard() as interrupts:
+    with Interrupts().installed() as interrupts:
         with pytest.raises(Interrupted):
             asyncio.run(interrupts.guard(work()))
         with pytest.raises(Interrupted):
@@ -73,7 +73,7 @@ def test_a_failure_while_it_is_cancelled_is_still_an_interrupt():
         finally:
             raise ValueError("while cleaning up")
 
-    with Interrupts().heard() as interrupts, pytest.raises(Interrupted):
+    with Interrupts().installed() as interrupts, pytest.raises(Interrupted):
         asyncio.run(interrupts.guard(work()))
 
 
@@ -81,14 +81,14 @@ def test_what_fails_by_itself_fails_with_its_own_error():
     async def work() -> None:
         raise ValueError("its own")
 
-    with Interrupts().heard() as interrupts, pytest.raises(ValueError, match="its own"):
+    with Interrupts().installed() as interrupts, pytest.raises(ValueError, match="its own"):
         asyncio.run(interrupts.guard(work()))
     interrupts.check()
 
 
 def test_afterwards_signals_are_what_they_were():
     before = [signal.getsignal(number) for number in SIGNALS]
-    with Interrupts().heard():
+    with Interrupts().installed():
         pass
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
@@ -97,7 +97,7 @@ IGNORED = """
 import os, signal
 from devnet.demo.interrupts import Interrupted, Interrupts
 assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-with Interrupts().heard():
+with Interrupts().installed():
     try:
         os.kill(os.getpid(), signal.SIGINT)
         signal.pause()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devnet.tools.build import Builder
 from devnet.tools.cache import Cache
-from devnet.tools.progress import Voice
+from devnet.tools.progress import Progress
 from devnet.tools.recipes import GoBuild, Recipe
 
 RECIPE = Recipe("hello", "hello", (GoBuild(".", "hello", variables=("main.greeting=hello",)),), 1)
@@ -68,4 +68,4 @@ def builder(tmp_path: Path, *, root: Path | None = None, throw_away: bool = Fals
     """A builder with a cache of its own, and what it tells."""
     told: list[str] = []
     chosen = root or family(tmp_path / "tools")
-    return Builder(chosen, Cache(tmp_path / "cache"), Voice(told.append, told.append), throw_away), told
+    return Builder(chosen, Cache(tmp_path / "cache"), Progress(told.append, told.append), throw_away), told

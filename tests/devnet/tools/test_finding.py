@@ -159,7 +159,7 @@ def test_the_doctor_says_what_it_needs_to_build(tmp_path, path, monkeypatch):
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     result = doctor("--build")
     assert result.exit_code == 1
-    assert "Go 1.26.0 or newer is needed" in result.stderr
+    assert "needs Go 1.26.0 or newer" in result.stderr
     assert not (tmp_path / "cache" / "tools").exists()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from devnet.tools.progress import Meter, once_a_minute, voice
+from devnet.tools.progress import Meter, once_a_minute, progress_output
 from devnet.tools.recipes import RECIPES
 from tests.devnet.tools.families import RECIPE, builder, fake_go, first_on_path
 
@@ -44,7 +44,7 @@ def test_the_rest_is_told_at_the_pace_seen():
     made.use(60)
     assert made.pace == 1
     assert made.remaining == 300
-    assert made.told() == "one: building for 1:00; this and 1 more may take about 5 min more"
+    assert made.status() == "one: building for 1:00; this and 1 more may take about 5 min more"
 
 
 def test_finished_recipes_correct_the_estimates_of_the_rest():
@@ -76,7 +76,7 @@ def test_what_another_process_built_is_waited_for_no_more():
     made.drop("two")
     made.begin("one", estimate=100)
     assert made.remaining == 50
-    assert made.told() == "one: building for 0:00; this may take a minute more"
+    assert made.status() == "one: building for 0:00; this may take a minute more"
 
 
 @given(
@@ -89,7 +89,7 @@ def test_no_course_of_a_build_gives_nonsense(course):
         clock.now += seconds
         made.use(used)
         assert 0 <= made.remaining < float("inf")
-        assert "\n" not in made.told()
+        assert "\n" not in made.status()
         made.finish()
     assert made.remaining == 0
 
@@ -106,7 +106,7 @@ def test_elsewhere_than_on_a_terminal_there_is_one_line_a_minute():
 def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
     console = Console(file=io.StringIO(), width=40)
     text = f"kubernetes: building; log /{'very/' * 30}long [not markup]"
-    with voice(console) as told:
+    with progress_output(console) as told:
         told.line(text)
         told.live("not a minute yet")
     assert console.file.getvalue() == f"{text}\n"  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
 
 def test_on_a_terminal_a_living_line_is_below_what_stays():
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    with voice(console) as told:
+    with progress_output(console) as told:
         told.line("etcd: building")
         told.live("etcd: building for 0:01 [sic]")
         told.line("etcd: built")
@@ -125,7 +125,7 @@ def test_on_a_terminal_a_living_line_is_below_what_stays():
 
 def test_a_build_tells_its_begin_its_course_and_its_end(tmp_path, monkeypatch):
     first_on_path(monkeypatch, tmp_path / "bin")
-    monkeypatch.setattr("devnet.tools.build._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("devnet.tools.build._PROGRESS_INTERVAL_S", 0.01)
     fake_go(tmp_path / "bin", told=tmp_path / "told", then="sleep 0.1")
     made, told = builder(tmp_path)
     made.ensure_all([RECIPE])

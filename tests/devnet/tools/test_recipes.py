@@ -80,7 +80,7 @@ def test_every_tool_has_a_recipe_whose_family_is_pinned():
 
 
 def test_an_unknown_tool_is_named_with_the_known_ones():
-    with pytest.raises(UnknownTool, match=r"no tool is called 'kubctl'; known are etcd, .*kubectl"):
+    with pytest.raises(UnknownTool, match=r"there is no tool 'kubctl'; the tools are etcd, .*kubectl"):
         tool("kubctl")
 
 

@@ -1,6 +1,4 @@
-"""Modules of the tools that are built later are downloaded while the first ones are compiled: the network waits for no
-core.
-"""
+"""Downloads of the Go modules of later recipes, which run while the first recipe is compiled."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ from subprocess import Popen
 from devnet.children import start_bound
 from devnet.tools.recipes import GoBuild, Recipe
 
-__all__ = ["fetched_aside"]
+__all__ = ["modules_fetched"]
 
 
 @contextmanager
-def fetched_aside(recipes: Sequence[Recipe], *, root: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Download what these recipes compile, one after the other, until the block is left. A failure is nobody's trouble:
-    the build itself downloads what is missing.
+def modules_fetched(recipes: Sequence[Recipe], *, root: Path, env: Mapping[str, str]) -> Iterator[None]:
+    """Download the modules of these recipes, one after the other, until the end of the block. A failure is ignored,
+    because the build itself downloads missing modules.
     """
     fetcher = _Fetcher(recipes, root, env)
     thread = threading.Thread(target=fetcher.run, name="fetching modules", daemon=True)
@@ -53,12 +51,12 @@ class _Fetcher:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _fetch(self, step: GoBuild, family: Path) -> None:
-        """`go list -deps` downloads exactly what a build of the package needs, and writes nothing into the checkout."""
+        """`go list -deps` downloads the modules that a build needs, and writes nothing into the checkout."""
         tags = ["-tags", step.tags] if step.tags else []
         argv = ["go", "list", "-e", "-mod=readonly", *tags, "-deps", step.package]
-        with Path(os.devnull).open("wb") as nowhere:
+        with Path(os.devnull).open("wb") as discard:
             with self._lock:
                 if self._stopped:
                     return
-                self._process = start_bound(argv, output=nowhere, env=self._env, cwd=family)
+                self._process = start_bound(argv, output=discard, env=self._env, cwd=family)
             self._process.wait()
