@@ -7,11 +7,12 @@ KEEP   ?=
 DENOM  ?=
 KUBECONFIG_FILE ?=
 CONTEXT ?=
+NODE   ?=
 YES    ?=
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup tools test suite test-long sim kill-matrix lint demo docs lock wheel clean
+.PHONY: setup tools test suite test-node test-long sim kill-matrix lint demo docs lock wheel clean
 
 setup: $(VENV)/.installed
 
@@ -30,16 +31,18 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Lint beside the tests: both are told, and the tests often wait for processes they started.
+# Lint runs beside the tests, which often wait for processes that they started.
 test: setup
 	$(MAKE) --no-print-directory --jobs 2 lint suite
+	$(MAKE) --no-print-directory test-node
 
 suite: tools
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not node" --durations 15
 
-# The real node's tests run inside an enclosure of namespaces, which needs root and some Debian packages.
+# The real node's tests run inside an enclosure of namespaces. It needs root and some Debian packages; without them the
+# tests are skipped with the reason.
 test-node: setup
-	$(BIN)/lessor devnet enclosed -- $(BIN)/pytest -q -m "node and not long" -p no:xdist tests/whole/node
+	$(BIN)/python -m tests.whole.node.run
 
 test-long: tools
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 30

@@ -19,6 +19,7 @@ _PROGRAMS: Mapping[str, str] = {
     "busybox": "busybox-static",
     "ip": "iproute2",
     "mkfs.ext4": "e2fsprogs",
+    "curl": "curl",
     "unshare": "util-linux",
     "nsenter": "util-linux",
 }
@@ -30,7 +31,7 @@ _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blk
 
 DEBIAN_PACKAGES = (
     "containernetworking-plugins iptables ipset conntrack ethtool busybox-static iproute2 e2fsprogs "
-    "gcc libc6-dev libseccomp-dev pkg-config"
+    "gcc libc6-dev libseccomp-dev pkg-config curl"
 )
 """All packages that a real node and the build of its programs need."""
 
