@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from devnet.errors import DevnetError
-from devnet.node import ENCLOSURE_VARIABLE, Enclosure
+from devnet.errors import DevnetError, EnclosureFailed
+from devnet.node import ENCLOSURE_VARIABLE, Enclosure, missing_requirements
 from devnet.node.session import lessor_command, run_enclosed
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 
 __all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
 
@@ -70,6 +70,9 @@ def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
 def _build(tools: Sequence[str]) -> None:
     console = Console(stderr=True)
     try:
+        problems = missing_requirements(build=any(row.path is None for row in survey(NODE)))
+        if problems:
+            raise EnclosureFailed("; ".join(problems))
         with progress_output(console) as progress:
             ensure_tools(tools, progress=progress)
     except DevnetError as error:
