@@ -45,7 +45,7 @@ def exec_(
     command: _Command,
     data: Annotated[Path, typer.Option("--data", help="The folder of the devnet.")] = Path(".devnet/cluster"),
 ) -> None:
-    """Run a command beside a real node.
+    """Run a command in the enclosure of the real node.
 
     `lessor devnet up --node real` starts such a node. KUBECONFIG is set. `ip netns exec outside COMMAND` runs on the
     other side of the node's wire.

@@ -19,7 +19,7 @@ _SDL = GroupEntry(
     },
 )
 _LEASE = GroupEntry(
-    "List the leases of this provider, show what it did with each, and send it directives about them.",
+    "List the leases of this provider, show what the provider did with each, and send the provider directives.",
     {
         "list": CommandEntry("provider.cli.lease:list_", "List the leases, each with its state and the reason for it."),
         "show": CommandEntry(
@@ -30,10 +30,15 @@ _LEASE = GroupEntry(
             "provider.cli.lease_directives:recreate",
             "Replace the pods of a lease whose objects an older version of Lessor made.",
         ),
-        "retry": CommandEntry("provider.cli.lease_directives:retry", "Try a version again that was refused."),
-        "close": CommandEntry("provider.cli.lease_directives:close", "Delete everything of a lease that looks closed."),
+        "retry": CommandEntry("provider.cli.lease_directives:retry", "Retry a version that was refused."),
+        "close": CommandEntry(
+            "provider.cli.lease_directives:close",
+            "Remove a lease that looks closed from the cluster.",
+        ),
         "forget": CommandEntry(
-            "provider.cli.lease_directives:close", "Delete everything of a lease that looks closed.", hidden=True
+            "provider.cli.lease_directives:close",
+            "Remove a lease that looks closed from the cluster.",
+            hidden=True,
         ),
         "release-brake": CommandEntry(
             "provider.cli.lease_directives:release_brake", "Delete the leases that the teardown brake holds."
@@ -59,7 +64,7 @@ _DEVNET = GroupEntry(
         "up": CommandEntry("devnet.cli.control_plane:up", "Start the control plane; missing tools are built first."),
         "down": CommandEntry("devnet.cli.control_plane:down", "Stop the control plane and wait for its end."),
         "status": CommandEntry("devnet.cli.control_plane:status", "Print the state of the control plane as JSON."),
-        "exec": CommandEntry("devnet.cli.enclosure:exec_", "Run a command beside a real node."),
+        "exec": CommandEntry("devnet.cli.enclosure:exec_", "Run a command in the enclosure of the real node."),
         "enclosed": CommandEntry(
             "devnet.cli.enclosure:enclosed", "Run a command in a fresh enclosure, which ends with it."
         ),

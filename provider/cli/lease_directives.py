@@ -32,12 +32,12 @@ def recreate(name: _Name, *, yes: _Yes = False) -> None:
 
 
 def retry(name: _Name) -> None:
-    """Try a version again that was refused."""
+    """Retry a version that was refused."""
     _direct(OperatorRequest.RETRY, name)
 
 
 def close(name: _Name, *, yes: _Yes = False) -> None:
-    """Delete everything of a lease that looks closed.
+    """Remove a lease that looks closed from the cluster.
 
     For a lease that the chain's nodes no longer know, without proof that it is closed. `lessor lease list --suspect`
     lists such leases.

@@ -38,7 +38,9 @@ NOT_SETTINGS = {
     "LESSOR_PYTHON": "Interpreter with which the language host runs Pulumi programs.",
     "LESSOR_LANGHOST_TRIED": "Set by the language host when it starts again with another interpreter.",
     "LESSOR_PRICE_RUN": "Set by the provider for a price program: the name of the run.",
-    "LESSOR_ENGINE_DATA": "Set by the engine for its processes, which are found by it after a kill.",
+    "LESSOR_ENGINE_DATA": "Set by the engine for its processes: it finds those that a kill has left.",
+    "LESSOR_ENCLOSURE": "Set for every command inside the enclosure of a devnet's real node: its folder.",
+    "LESSOR_DEVNET_OWNER": "Set by tests: the process that a control plane of the devnet ends with.",
     "LESSOR_ENGINE_STACK": "Set by the engine for its processes: the stack that a process works on.",
 }
 """Variables of the build and of child processes: the use of each, by name."""

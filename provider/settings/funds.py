@@ -24,7 +24,7 @@ class FundsSettings(BaseModel):
         86400,
         validation_alias=ap("WITHDRAWAL_PERIOD"),
         description="Time between two withdrawals from a lease, at least AP_LEASE_FUNDS_MONITOR_INTERVAL. "
-        "0: no withdrawal for time.",
+        "0: no periodic withdrawal.",
     )
     withdrawal_threshold: Scale = Field(
         0,

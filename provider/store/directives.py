@@ -12,7 +12,7 @@ from lease.ids import LeaseId
 from provider.errors import StoreError
 from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.store.database import Database
-from provider.store.tables import standing_words
+from provider.store.tables import directives as directive_rows
 
 __all__ = ["StoredDirectives", "stored_directives"]
 
@@ -40,9 +40,9 @@ class StoredDirectives:
         rows = [{"lease": str(each.lease), "word": each.kind.value, "at": each.at} for each in directives]
         try:
             async with asyncio.timeout(_STORE_S), self._database.writing() as connection:
-                await connection.execute(delete(standing_words))
+                await connection.execute(delete(directive_rows))
                 if rows:
-                    await connection.execute(insert(standing_words), rows)
+                    await connection.execute(insert(directive_rows), rows)
         except (StoreError, TimeoutError) as error:
             _log.error("store.unwritable", problem=str(error) or "no answer", what="directives")
             return False
@@ -52,7 +52,7 @@ class StoredDirectives:
 async def stored_directives(database: Database) -> list[Directive]:
     """All directives, sorted; a row that a newer Lessor wrote in another form is left out. Raises `StoreError`."""
     async with database.reading() as connection:
-        rows = (await connection.execute(select(standing_words))).mappings().all()
+        rows = (await connection.execute(select(directive_rows))).mappings().all()
     found = (_directive(str(row["lease"]), str(row["word"]), float(row["at"])) for row in rows)
     return sorted(each for each in found if each is not None)
 

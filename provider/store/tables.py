@@ -21,13 +21,13 @@ __all__ = [
     "chain_cursors",
     "decision_inputs",
     "decisions",
+    "directives",
     "earnings",
     "fees",
     "lease_money",
     "leases",
     "metadata",
     "runs",
-    "standing_words",
     "transactions",
     "versions",
 ]
@@ -148,7 +148,7 @@ transactions = Table(
 )
 """The transactions of the last week. `account`: chain id and address. `fee` is text: amounts have no upper limit."""
 
-standing_words = Table(
+directives = Table(
     "standing_words",
     metadata,
     Column("lease", String(256), primary_key=True),

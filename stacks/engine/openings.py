@@ -41,12 +41,12 @@ def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
 
 @dataclass(eq=False)
 class _Update:
-    """`word`: the spec, or cancelled when none will come, with the reason in `why`. `providers`: the address of its
-    plugin.
+    """`spec_future`: the spec, or cancelled when none will come, with the reason in `why`. `providers`: the address of
+    the update's plugin.
     """
 
     opening: LeaseSpec
-    word: asyncio.Future[LeaseSpec]
+    spec_future: asyncio.Future[LeaseSpec]
     why: str = ""
     waits: bool = False
     providers: str | None = None
@@ -54,7 +54,7 @@ class _Update:
 
     @property
     def useful(self) -> bool:
-        return not self.word.done() and not self.life.done()
+        return not self.spec_future.done() and not self.life.done()
 
 
 class OpenedUpdates:
@@ -98,7 +98,7 @@ class OpenedUpdates:
             await self.end(spec.namespace, why="it did not fit the manifest that came")
             return None
         del self._updates[spec.namespace]
-        update.word.set_result(spec)
+        update.spec_future.set_result(spec)
         try:
             result = await update.life
         except WorkerLost:
@@ -149,7 +149,7 @@ class OpenedUpdates:
         try:
             task = await self._sharing(_task(update))
             update.providers = task.providers
-            result = None if update.word.cancelled() else await self._bounded(worker, task, update=update)
+            result = None if update.spec_future.cancelled() else await self._bounded(worker, task, update=update)
             usable = True
             self._tell(update, result)
             return result
@@ -163,7 +163,7 @@ class OpenedUpdates:
         """Report an update that got no spec; one that got its spec is an operation like any other, and its caller
         reports it.
         """
-        given = update.word.done() and not update.word.cancelled()
+        given = update.spec_future.done() and not update.spec_future.cancelled()
         if result is not None and not given and self.on_given_up is not None:
             self.on_given_up(result, update.why)
 
@@ -172,7 +172,7 @@ class OpenedUpdates:
         running = asyncio.create_task(worker.run(task, waits=lambda: setattr(update, "waits", True)))
         limits = self._config
         try:
-            await _first({running, update.word}, limits.open_seconds)
+            await _first({running, update.spec_future}, limits.open_seconds)
             if not running.done() and await self._given(worker, update):
                 await _first({running}, limits.operation_seconds)
             if not running.done():
@@ -187,15 +187,18 @@ class OpenedUpdates:
 
     async def _given(self, worker: WorkerProcess, update: _Update) -> bool:
         """Whether there was a spec, which the worker has now. From here on none comes any more."""
-        if _give_up(update, f"no manifest came within {self._config.open_seconds:g} s") or update.word.cancelled():
+        if (
+            _give_up(update, f"no manifest came within {self._config.open_seconds:g} s")
+            or update.spec_future.cancelled()
+        ):
             return False
-        await worker.give(update.word.result())
+        await worker.give(update.spec_future.result())
         return True
 
 
 def _give_up(update: _Update, why: str) -> bool:
     """Whether this call decided it."""
-    if first := update.word.cancel():
+    if first := update.spec_future.cancel():
         update.why = why
     return first
 

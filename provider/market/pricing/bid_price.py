@@ -19,7 +19,7 @@ _PLACES = Decimal("1e-18")
 def bid_price(
     order: Order, prices: ScalePrices | Quote, *, notice_premium: Decimal
 ) -> tuple[Price | None, tuple[str, ...]]:
-    """The price per block, or the reasons why there is none. Neither when the strategy was not asked.
+    """The price per block, or the reasons why there is none; `(None, ())` when the strategy was not asked.
 
     The scales are computed here; any other strategy was asked before, and its quote is `prices`. A price equal to the
     maximum is allowed (bidding.md §1.5).

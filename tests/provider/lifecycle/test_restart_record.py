@@ -19,7 +19,7 @@ from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
 from provider.protocols.chain import LeaseState
 from provider.store.directives import StoredDirectives, stored_directives
-from provider.store.tables import standing_words
+from provider.store.tables import directives as directive_rows
 from tests.provider.lifecycle.world import World, a_group, a_lease, unknown
 from tests.world.database import MemoryDatabase
 
@@ -177,7 +177,7 @@ async def test_the_store_returns_the_directives_without_rows_that_it_cannot_read
             {"lease": "no lease", "word": "held", "at": 1.0},
             {"lease": str(LEASES[2]), "word": "new", "at": 1.0},
         ]
-        await connection.execute(insert(standing_words), strange)
+        await connection.execute(insert(directive_rows), strange)
     assert await memory.load() == sorted(SAID)
     assert await memory.save(()) and await stored_directives(database) == []
     await database.close()
