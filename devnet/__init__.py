@@ -1,8 +1,10 @@
-"""A whole provider's world on one machine: tools, control plane, chain, tenant.
+"""The devnet: the whole surroundings of a provider on one machine, with tools, control plane, chain and tenant.
 
-For development and tests; the provider does not know it exists.
+It serves development and tests. The provider does not import it.
 """
 
 import os
 
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # children are started by exec; gRPC would warn at each
+os.environ.setdefault(
+    "GRPC_ENABLE_FORK_SUPPORT", "false"
+)  # children are started by exec; gRPC would print a warning for each

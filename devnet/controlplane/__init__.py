@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on loopback: etcd, API server, controllers, scheduler; kwok plays nodes and pods.
+"""A real Kubernetes control plane on loopback: etcd, API server, controllers, scheduler; kwok simulates nodes and pods.
 
     from devnet.controlplane import ControlPlane
     from devnet.tools import CONTROL_PLANE, ensure_tools
@@ -7,9 +7,9 @@
         plane.kubeconfig, plane.api_server, plane.ca
         subprocess.run([plane.toolbox.program("kubectl"), "get", "nodes"], env=plane.env())
 
-Pods are Ready at once, whatever their image; claims of beta1, beta2, beta3 and default bind; a LoadBalancer Service has
-an address once somebody makes an IPAddressPool. Pod and Service addresses are not on this machine: never dial them.
-Every process is a child of a supervisor, which ends when the last holder lets go or dies (see `supervisor`).
+Pods are Ready at once, whatever their image. Claims of beta1, beta2, beta3 and default bind. A LoadBalancer Service
+gets an address once an IPAddressPool exists. Pod and Service addresses are not on this machine: never connect to them.
+Every process is a child of a supervisor, which ends when the last holder releases it or ends (see `supervisor`).
 """
 
 from __future__ import annotations

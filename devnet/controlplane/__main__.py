@@ -1,4 +1,4 @@
-"""`python -m devnet.controlplane DATA [--detached]`: the supervisor. Started by `ControlPlane`, not by hand.
+"""`python -m devnet.controlplane DATA [--detached]` runs the supervisor. `ControlPlane` starts it.
 
 Standard input is the reading end of the holders' FIFO, except with `--detached`.
 """

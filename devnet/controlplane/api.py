@@ -1,4 +1,4 @@
-"""Just enough of a Kubernetes client to fill an empty cluster; the standard library only, so that it starts at once."""
+"""A small Kubernetes client that fills an empty cluster. It uses only the standard library, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from devnet.controlplane.certificates import Certificates
 
-__all__ = ["Api", "ApiError", "insist", "wait_until"]
+__all__ = ["Api", "ApiError", "retry", "wait_until"]
 
 _PATHS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -30,13 +30,14 @@ _NAMESPACED = {
     "Service": ("/api/v1", "services"),
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
 }
-_RETRY_SECONDS = 10.0
-_PAUSE_SECONDS = 0.05
-_YOUNG = (403, 404, 429, 500, 503)
+_RETRY_S = 10.0
+_PAUSE_S = 0.05
+_RETRIED = (403, 404, 429, 500, 503)
+"""Status codes that a new API server may answer right after it reports readiness (toolchain.md §2)."""
 
 
 class ApiError(Exception):
-    """An answer other than 2xx."""
+    """The API server answered with a status other than 2xx."""
 
     def __init__(self, method: str, path: str, *, status: int, text: str) -> None:
         super().__init__(f"{method} {path}: {status} {text[:300]}")
@@ -44,7 +45,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One connection to one API server with the administrator's certificate. Not for two threads at once."""
+    """One connection to an API server, with the administrator's certificate. Not safe for concurrent threads."""
 
     def __init__(self, port: int, pki: Certificates) -> None:
         context = ssl.create_default_context(cafile=str(pki.certificate("ca")))
@@ -52,7 +53,7 @@ class Api:
         self._connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
 
     def request(self, method: str, path: str, body: object = None, *, kind: str = "application/json") -> Any:
-        """The decoded answer (text where it is no JSON). ApiError, OSError or http.client.HTTPException."""
+        """The decoded answer, or its text if not JSON. Raises `ApiError`, `OSError` or `HTTPException`."""
         data = None if body is None else json.dumps(body).encode()
         try:
             self._connection.request(method, path, data, {"Content-Type": kind})
@@ -70,19 +71,19 @@ class Api:
         self._connection.close()
 
     def ready(self) -> bool:
-        """Whether the server says that all of it is up."""
+        """Whether the API server reports that it is ready."""
         try:
             return bool(self.request("GET", "/readyz") == "ok")
         except (OSError, http.client.HTTPException, ApiError):
             return False
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        """Server-side apply of one object."""
+        """Create or update one object by server-side apply."""
         path = f"{_collection(manifest)}/{manifest['metadata']['name']}?fieldManager=devnet&force=true"
         self.request("PATCH", path, manifest, kind="application/apply-patch+yaml")
 
     def create_node(self, manifest: dict[str, Any]) -> None:
-        """POST, which keeps the status (an apply would not); a node that is there already stays as it is."""
+        """Create a node by POST, which keeps the status, unlike an apply. An existing node is not changed."""
         try:
             self.request("POST", _PATHS["Node"], manifest)
         except ApiError as refused:
@@ -90,12 +91,12 @@ class Api:
                 raise
 
     def nodes_are_ready(self, count: int) -> bool:
-        """Whether `count` nodes can take pods: ready, and the not-ready taint is off."""
+        """Whether at least `count` nodes are ready and have no taint."""
         items = self.request("GET", _PATHS["Node"])["items"]
         return sum(_schedulable(item) for item in items) >= count
 
     def definitions_are_served(self) -> bool:
-        """Whether every custom resource can be used."""
+        """Whether the API server serves every custom resource."""
         items = self.request("GET", _PATHS["CustomResourceDefinition"])["items"]
         return all(_is(item, "Established") for item in items)
 
@@ -115,22 +116,22 @@ def _schedulable(node: dict[str, Any]) -> bool:
     return _is(node, "Ready") and not node["spec"].get("taints")
 
 
-async def insist(act: Callable[[dict[str, Any]], None], manifest: dict[str, Any]) -> None:
-    """Ask again for up to 10 s while a young server refuses; applying right after readiness may (toolchain.md §2)."""
-    deadline = time.monotonic() + _RETRY_SECONDS
+async def retry(act: Callable[[dict[str, Any]], None], manifest: dict[str, Any]) -> None:
+    """Call `act(manifest)`; repeat it for up to 10 s while a new API server refuses it (`_RETRIED`)."""
+    deadline = time.monotonic() + _RETRY_S
     while True:
         try:
             return await asyncio.to_thread(act, manifest)
         except ApiError as refused:
-            if refused.status not in _YOUNG or time.monotonic() > deadline:
+            if refused.status not in _RETRIED or time.monotonic() > deadline:
                 raise
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_PAUSE_S)
 
 
 async def wait_until(done: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Ask every 50 ms; TimeoutError names what did not come."""
+    """Call `done` every 50 ms until it returns true. Raises `TimeoutError` with `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while not await asyncio.to_thread(done):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {seconds:.0f} s")
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_PAUSE_S)

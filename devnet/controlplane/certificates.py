@@ -1,4 +1,4 @@
-"""The control plane's own certificate authority: made at the first start, kept in the data folder."""
+"""The control plane's certificate authority and its certificates, made once and kept in the data folder."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class Certificates:
 
 @dataclass(frozen=True)
 class Outward:
-    """A control plane that a real node joins: its API server listens on every interface and names `address`.
+    """The settings for a control plane with a real node: the API server listens on every interface and advertises
+    `address`.
 
-    `node` is the name of the real node, whose kubelet gets certificates for `node` and `address`.
+    `node` is the name of the real node; its kubelet gets certificates for `node` and `address`.
     """
 
     address: str
@@ -47,7 +48,7 @@ class Outward:
 
 
 def make_certificates(folder: Path, outward: Outward | None = None) -> Certificates:
-    """Make everything the servers need, unless the folder holds it already (a restart keeps the clients' trust)."""
+    """Make all certificates and keys, unless the folder has them already: after a restart clients still trust them."""
     made = Certificates(folder)
     if made.key("service-accounts").exists():  # written last
         return made
@@ -113,7 +114,7 @@ def _sign(
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # clocks of containers differ
+        .not_valid_before(now - timedelta(hours=1))  # allows for differences between clocks
         .not_valid_after(now + _LIFE)
     )
     for extension in extensions:

@@ -1,4 +1,4 @@
-"""What is in the cluster before anybody uses it: nodes, storage classes, MetalLB's CRDs, a runtime class."""
+"""The initial objects of the cluster: nodes, storage classes, MetalLB's CRDs and a runtime class."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 SIMULATED = ("kwok.x-k8s.io/node", "fake")
-"""Annotation of the nodes that kwok plays; a real node stands beside them."""
+"""The annotation of the nodes that kwok simulates; a real node does not have it."""
 STORAGE_CLASSES = ("beta1", "beta2", "beta3", "default")
 PROVISIONER = "devnet.lessor.example/volume"
 _CAPABILITIES = "akash.network/capabilities"
@@ -30,7 +30,7 @@ _CAPABILITIES = "akash.network/capabilities"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One simulated node. CPUs are whole, memory and storage in GiB; `gpu_model` empty: no GPUs (all are NVIDIA's)."""
+    """A simulated node: whole CPUs, memory and storage in GiB, and `gpus` NVIDIA cards of `gpu_model`."""
 
     name: str
     cpus: int = 32
@@ -94,17 +94,17 @@ def _labels(spec: NodeSpec) -> dict[str, str]:
 
 
 def storage_labels() -> dict[str, str]:
-    """The labels of a node that offers every storage class."""
+    """The labels of a node that has every storage class."""
     return {f"{_CAPABILITIES}.storage.class.{name}": "1" for name in STORAGE_CLASSES}
 
 
 def base_objects(crds: Path) -> Iterator[dict[str, Any]]:
-    """Everything but the nodes. `crds`: folder of MetalLB's definitions. No IPAddressPool: pools belong to leases."""
+    """All initial objects except nodes. `crds`: the folder of MetalLB's definitions. Leases make the IPAddressPools."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "metallb-system"}}
     yield {
         "apiVersion": "node.k8s.io/v1",
         "kind": "RuntimeClass",
-        "metadata": {"name": "nvidia"},  # pods that name it are refused unless it exists
+        "metadata": {"name": "nvidia"},  # the API server refuses pods that name a missing class
         "handler": "nvidia",
     }
     yield from (_storage_class(name) for name in STORAGE_CLASSES)

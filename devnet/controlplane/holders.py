@@ -1,59 +1,70 @@
-"""Who holds a control plane: each holder tells its process through a FIFO, and the supervisor watches the processes.
+"""The holders of a control plane: each sends its pid through a FIFO, and the supervisor watches these processes.
 
-The open end of the FIFO alone would not do: a process that a holder forked has it too, and may outlive him.
+The open end of the FIFO is not enough: a child that a holder forked has it too, and may outlive the holder.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from devnet.children import started_at
 
-__all__ = ["FIFO", "Holders", "announce", "retract", "watch_process"]
+__all__ = ["FIFO", "Holders", "announce", "holders_lock", "retract", "watch_process"]
 
 FIFO = "holders"
+_LOCK = "holders.lock"
 _CHUNK = 4096
 
 
+@contextlib.contextmanager
+def holders_lock(data: Path) -> Iterator[None]:
+    """Hold the file lock of `data`, under which a control plane is started, joined, or closed to new holders."""
+    with (data / _LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def announce(fifo: int) -> None:
-    """Tell the supervisor that this process holds."""
+    """Register this process as a holder with the supervisor."""
     os.write(fifo, _line("+"))
 
 
 def retract(fifo: int) -> None:
-    """Tell the supervisor that this process lets go, and close the FIFO."""
-    with contextlib.suppress(BrokenPipeError):  # the supervisor is gone
+    """Withdraw this process as a holder, and close the FIFO."""
+    with contextlib.suppress(BrokenPipeError):  # the supervisor has ended
         os.write(fifo, _line("-"))
     os.close(fifo)
 
 
 def _line(sign: str) -> bytes:
     pid = os.getpid()
-    return f"{sign} {pid} {started_at(pid)}\n".encode()  # shorter than PIPE_BUF: never mixed with another's
+    return f"{sign} {pid} {started_at(pid)}\n".encode()  # shorter than PIPE_BUF, so that lines of holders never mix
 
 
 def watch_process(pid: int, ended: Callable[[], None]) -> Callable[[], None]:
-    """Call `ended` once that process is gone; returns what stops the watch. ProcessLookupError."""
+    """Call `ended` when the process ends; returns a function that stops the watch. Raises `ProcessLookupError`."""
     pidfd, loop = os.pidfd_open(pid), asyncio.get_running_loop()
 
-    def forget() -> None:
+    def stop_watch() -> None:
         if loop.remove_reader(pidfd):
             os.close(pidfd)
 
-    def gone() -> None:
-        forget()
+    def on_end() -> None:
+        stop_watch()
         ended()
 
-    loop.add_reader(pidfd, gone)
-    return forget
+    loop.add_reader(pidfd, on_end)
+    return stop_watch
 
 
 class Holders:
-    """The supervisor's side: reads `fifo`, and calls `none_left` whenever it may be that nobody holds any more."""
+    """The supervisor's side: reads `fifo` and calls `none_left` when there may be no holder left."""
 
     def __init__(self, fifo: int, none_left: Callable[[], None]) -> None:
         self._fifo = fifo
@@ -61,38 +72,38 @@ class Holders:
         self._rest = b""
         self._holds: Counter[int] = Counter()
         self._watches: dict[int, Callable[[], None]] = {}
-        asyncio.get_running_loop().add_reader(fifo, self._told)
+        asyncio.get_running_loop().add_reader(fifo, self._check)
 
-    def anybody(self) -> bool:
-        """Whether somebody holds, after all that was told until now."""
+    def any_left(self) -> bool:
+        """Whether there is a holder, after reading all messages so far."""
         return self._read() and bool(self._holds)
 
     def close(self) -> None:
-        """Watch nobody any more."""
+        """Stop all watches."""
         asyncio.get_running_loop().remove_reader(self._fifo)
-        for forget in self._watches.values():
-            forget()
+        for stop_watch in self._watches.values():
+            stop_watch()
         self._watches.clear()
 
-    def _told(self) -> None:
-        if not self.anybody():
+    def _check(self) -> None:
+        if not self.any_left():
             self._none_left()
 
     def _read(self) -> bool:
-        """Take in what was told; False when nobody has the FIFO open for writing."""
+        """Read all messages; False if no process has the FIFO open for writing."""
         while True:
             try:
-                told = os.read(self._fifo, _CHUNK)
+                chunk = os.read(self._fifo, _CHUNK)
             except BlockingIOError:
                 return True
-            if not told:
+            if not chunk:
                 return False
-            *lines, self._rest = (self._rest + told).split(b"\n")
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
                 self._take(line.decode().split())
 
-    def _take(self, words: list[str]) -> None:
-        sign, pid, since = words[0], int(words[1]), int(words[2])
+    def _take(self, fields: list[str]) -> None:
+        sign, pid, since = fields[0], int(fields[1]), int(fields[2])
         if sign == "+":
             self._add(pid, since=since)
         elif self._holds[pid] > 1:
@@ -102,7 +113,7 @@ class Holders:
 
     def _add(self, pid: int, *, since: int) -> None:
         if started_at(pid) != since:
-            return  # gone already
+            return  # the process has ended
         with contextlib.suppress(ProcessLookupError):
             if pid not in self._watches:
                 self._watches[pid] = watch_process(pid, lambda: self._died(pid))
@@ -110,9 +121,9 @@ class Holders:
 
     def _drop(self, pid: int) -> None:
         self._holds.pop(pid, None)
-        if forget := self._watches.pop(pid, None):
-            forget()
+        if stop_watch := self._watches.pop(pid, None):
+            stop_watch()
 
     def _died(self, pid: int) -> None:
         self._drop(pid)
-        self._told()
+        self._check()

@@ -1,4 +1,7 @@
-"""The six processes and their command lines, as tried (toolchain.md §2). Everything binds 127.0.0.1 or nothing."""
+"""The six processes of the control plane and their command lines (toolchain.md §2), with their ports and files.
+
+Without a real node every process listens on 127.0.0.1 or on nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _CONTROLLERS = (
     "resourcequota-controller",
     "disruption-controller",
     "pod-garbage-collector-controller",
-    "node-lifecycle-controller",  # takes the not-ready taint off new nodes
+    "node-lifecycle-controller",  # removes the not-ready taint of new nodes
     "taint-eviction-controller",
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
@@ -42,7 +45,7 @@ _CONTROLLERS = (
 
 @dataclass(frozen=True)
 class Member:
-    """One process: `name` is also the name of its program and of its log."""
+    """One process; `name` is also the name of its program and of its log."""
 
     name: str
     args: tuple[str, ...]
@@ -51,7 +54,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Layout:
-    """Files and ports of one control plane."""
+    """The files and ports of one control plane."""
 
     data: Path
     etcd_port: int
@@ -61,12 +64,12 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """For an administrator; self-contained."""
+        """The administrator's kubeconfig, self-contained."""
         return self.data / "admin.kubeconfig"
 
     @property
     def certificates(self) -> Certificates:
-        """See `make_certificates`."""
+        """The certificates, made by `make_certificates`."""
         return Certificates(self.data / "pki")
 
     @property
@@ -76,7 +79,7 @@ class Layout:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 that were free a moment ago, all different."""
+    """`count` different ports of 127.0.0.1 that were free when this function looked."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -85,7 +88,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def write_configuration(layout: Layout, kwok: Sequence[object]) -> None:
-    """The admin kubeconfig, the scheduler's configuration, and kwok's (`kwok`: its documents)."""
+    """Write the kubeconfig, the scheduler's configuration and kwok's, which consists of the documents `kwok`."""
     layout.kubeconfig.touch(mode=0o600)
     layout.kubeconfig.write_text(yaml.safe_dump(_kubeconfig(layout)))
     scheduler = {
@@ -119,7 +122,7 @@ def _kubeconfig(layout: Layout) -> dict[str, object]:
 
 
 def members(layout: Layout) -> tuple[Member, ...]:
-    """All processes in the order of their start; they are stopped in the opposite order."""
+    """All processes, in the order in which they start."""
     kubeconfig = str(layout.kubeconfig)
     return (
         _etcd(layout),
@@ -132,7 +135,7 @@ def members(layout: Layout) -> tuple[Member, ...]:
         Member("kwok", (f"--kubeconfig={kubeconfig}", f"--config={layout.data / 'kwok.yaml'}")),
         Member(
             "metallb-controller",
-            # port -1: its metrics would listen on every interface; it logs the refusal and goes on (toolchain.md §2)
+            # port -1: its metrics would listen on every interface; it logs an error and continues (toolchain.md §2)
             ("--namespace=metallb-system", "--port=-1", "--webhook-mode=disabled", "--disable-cert-rotation"),
             env=(("KUBECONFIG", kubeconfig),),
         ),
@@ -167,7 +170,7 @@ def _api_server(layout: Layout) -> Member:
         "kube-apiserver",
         (
             f"--etcd-servers=http://127.0.0.1:{layout.etcd_port}",
-            *_listening(layout.outward),
+            *_listen_options(layout.outward),
             f"--secure-port={layout.api_port}",
             "--service-cluster-ip-range=10.96.0.0/16",
             f"--cert-dir={layout.data / 'pki'}",
@@ -190,10 +193,10 @@ def _api_server(layout: Layout) -> Member:
     )
 
 
-def _listening(outward: Outward | None) -> tuple[str, ...]:
+def _listen_options(outward: Outward | None) -> tuple[str, ...]:
     if outward is None:
         return ("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none")
-    # every interface of the enclosure's network namespace; pods reach the server by its Service
+    # on every interface of the enclosure's network namespace; pods use the server's Service
     return ("--bind-address=0.0.0.0", f"--advertise-address={outward.address}")
 
 

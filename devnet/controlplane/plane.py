@@ -1,14 +1,13 @@
-"""The handle on a control plane: start one, join a running one, let go of it, stop it."""
+"""The handle of a control plane: start one, join a running one, release it, stop it."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,23 +15,23 @@ from typing import Self
 from devnet.children import started_at
 from devnet.controlplane.certificates import Outward
 from devnet.controlplane.contents import DEFAULT_NODES, NodeSpec
-from devnet.controlplane.holders import FIFO, announce, retract
+from devnet.controlplane.holders import FIFO, announce, holders_lock, retract
 from devnet.controlplane.members import Layout
 from devnet.controlplane.state import State, read_state, write_state
-from devnet.controlplane.supervisor import HOLDERS_LOCK, Request
+from devnet.controlplane.supervisor import Request
 from devnet.errors import ControlPlaneFailed
 from devnet.tools import CONTROL_PLANE, Toolbox
 
 __all__ = ["ControlPlane", "stop_supervisor"]
 
-_START_SECONDS = 90.0
-_STOP_SECONDS = 15.0
+_START_S = 90.0
+_STOP_S = 15.0
 
 
 class ControlPlane:
-    """A running control plane. Make one with `start` or `share`; both return when nodes take pods (about 5 s).
+    """A running control plane, made by `start` or `share`; both return when the nodes can take pods (about 5 s).
 
-    A context manager: leaving it lets go, and whoever lets go last stops it, also by dying.
+    A context manager, whose end releases it. It stops when its last holder releases it or ends.
     """
 
     def __init__(self, data: Path, toolbox: Toolbox, *, hold: int | None, child: int | None) -> None:
@@ -51,40 +50,40 @@ class ControlPlane:
         outward: Outward | None = None,
         detached: bool = False,
     ) -> Self:
-        """Start one in this folder (made if missing; a folder used before goes on where it stopped).
+        """Start one in this folder, which is made if missing; an earlier cluster in the folder continues.
 
-        `detached`: it outlives this process, until `stop` or `stop_supervisor`. Raises ControlPlaneFailed, also when
-        one runs there already. `toolbox` must hold CONTROL_PLANE. `outward`: a real node joins (see Outward).
+        `detached`: it outlives this process, until `stop` or `stop_supervisor`. `toolbox` must have CONTROL_PLANE.
+        `outward`: settings for a real node. Raises `ControlPlaneFailed`, also if one runs there already.
         """
         data = _prepared(data)
-        with _locked(data):
+        with holders_lock(data):
             running = read_state(data)
             if running is not None and running.supervised():
                 problem = f"one runs there already (process {running.pid}); stop it with `lessor devnet down`"
                 raise ControlPlaneFailed(problem, logs=data / "logs")
             plane = cls._spawn(data, toolbox, nodes=nodes, outward=outward, detached=detached)
-        return plane._ready()
+        return plane._wait_until_ready()
 
     @classmethod
     def share(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec] = DEFAULT_NODES) -> Self:
-        """Join the one in this folder, or start it. The last of all who joined stops it, by `release` or by dying."""
+        """Join the one in this folder, or start it. It stops when the last holder calls `release` or ends."""
         data = _prepared(data)
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = time.monotonic() + _STOP_S
         while time.monotonic() < deadline:
-            with _locked(data):
+            with holders_lock(data):
                 plane = cls._joined(data, toolbox, nodes=nodes)
             if plane is not None:
-                return plane._ready()
-            time.sleep(0.05)  # one is stopping, and needs the lock for that
-        raise ControlPlaneFailed("one runs there that can neither be joined nor ends", logs=data / "logs")
+                return plane._wait_until_ready()
+            time.sleep(0.05)  # the running one is stopping, and needs the lock for that
+        raise ControlPlaneFailed("the one that runs there takes no holders and does not end", logs=data / "logs")
 
     @classmethod
     def _joined(cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec]) -> Self | None:
-        """With the lock held: a new one where none runs, a hold on one that takes holders, else None."""
+        """With the lock held: a new one if none runs, a hold on the running one, or None while that one is stopping."""
         running = read_state(data)
         if running is None or not running.supervised():
             return cls._spawn(data, toolbox, nodes=nodes, outward=None, detached=False)
-        with contextlib.suppress(OSError):  # no FIFO, or nobody reads it: it is stopping
+        with contextlib.suppress(OSError):  # no FIFO, or no reader: it is stopping
             hold = os.open(data / FIFO, os.O_WRONLY | os.O_NONBLOCK)
             announce(hold)
             return cls(data, toolbox, hold=hold, child=None)
@@ -94,28 +93,19 @@ class ControlPlane:
     def _spawn(
         cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], outward: Outward | None, detached: bool
     ) -> Self:
-        """The supervisor, in a session of its own, reading the FIFO that we told our process through."""
+        """Start the supervisor in a new session."""
         programs = {name: str(toolbox.program(name)) for name in CONTROL_PLANE}
         Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes), outward).write(data)
         if detached:
             with Path(os.devnull).open("rb") as nothing:
                 child = _spawn_supervisor(data, nothing.fileno(), "--detached")
             return cls(data, toolbox, hold=None, child=child)
-        (data / FIFO).unlink(missing_ok=True)
-        os.mkfifo(data / FIFO, 0o600)
-        reading = os.open(data / FIFO, os.O_RDONLY | os.O_NONBLOCK)
-        # A writer before the supervisor looks: a reader that never saw one is never told that all are gone.
-        hold = os.open(data / FIFO, os.O_WRONLY)
-        announce(hold)
-        try:
-            child = _spawn_supervisor(data, reading)
-        finally:
-            os.close(reading)
+        hold, child = _spawn_held(data)
         return cls(data, toolbox, hold=hold, child=child)
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's, self-contained."""
+        """The administrator's kubeconfig, self-contained."""
         return Layout(self.data, 0, 0, 0).kubeconfig
 
     @property
@@ -125,12 +115,12 @@ class ControlPlane:
 
     @property
     def ca(self) -> Path:
-        """PEM of the authority that signed the API server's certificate."""
+        """The PEM file of the certificate authority."""
         return Layout(self.data, 0, 0, 0).certificates.certificate("ca")
 
     @property
     def logs(self) -> Path:
-        """One file a process."""
+        """The folder with one log a process."""
         return self.data / "logs"
 
     def env(self) -> dict[str, str]:
@@ -138,27 +128,27 @@ class ControlPlane:
         return self.toolbox.env() | {"KUBECONFIG": str(self.kubeconfig)}
 
     def state(self) -> State:
-        """What the supervisor says now. ControlPlaneFailed when there is none."""
+        """The state that the supervisor publishes. Raises `ControlPlaneFailed` if there is none."""
         found = read_state(self.data)
         if found is None:
-            raise ControlPlaneFailed("no supervisor ever told its state", logs=self.logs)
+            raise ControlPlaneFailed("no supervisor ran in this folder", logs=self.logs)
         return found
 
     def release(self) -> None:
-        """Let go; the last holder waits until everything has stopped. Twice does no harm."""
+        """Release it; the last holder waits until everything has stopped. A second call does nothing."""
         hold, self._hold = self._hold, None
         if hold is None:
             return
         retract(hold)
-        _wait(lambda: not (self.data / FIFO).exists(), seconds=0.5)  # the last holder's leaving removes it
+        _wait(lambda: not (self.data / FIFO).exists(), seconds=0.5)  # the supervisor removes it after the last holder
         if not (self.data / FIFO).exists():
-            self._gone()
+            self._wait_for_end()
 
     def stop(self) -> None:
-        """Stop it for everybody, and wait until everything has stopped."""
+        """Stop it for all holders, and wait until everything has stopped."""
         stop_supervisor(self.data)
         self.release()
-        self._gone()
+        self._wait_for_end()
 
     def __enter__(self) -> Self:
         return self
@@ -168,11 +158,11 @@ class ControlPlane:
     ) -> None:
         self.release()
 
-    def _ready(self) -> Self:
+    def _wait_until_ready(self) -> Self:
         try:
-            _wait(self._is_ready, seconds=_START_SECONDS)
+            _wait(self._is_ready, seconds=_START_S)
             if self.state().phase != "ready":
-                raise ControlPlaneFailed(f"it was not ready after {_START_SECONDS:.0f} s", logs=self.logs)
+                raise ControlPlaneFailed(f"it was not ready after {_START_S:.0f} s", logs=self.logs)
         except BaseException:
             self.release() if self._hold is not None else self.stop()
             raise
@@ -181,29 +171,29 @@ class ControlPlane:
     def _is_ready(self) -> bool:
         found = read_state(self.data)
         if found is not None and found.phase in ("failed", "stopping", "stopped"):
-            raise ControlPlaneFailed(found.problem or "it was stopped while it started", logs=self.logs)
+            raise ControlPlaneFailed(found.problem or "it was stopped during its start", logs=self.logs)
         if found is not None and not found.supervised():
-            raise ControlPlaneFailed("its supervisor vanished (see supervisor.log)", logs=self.logs)
+            raise ControlPlaneFailed("its supervisor ended (see supervisor.log)", logs=self.logs)
         return found is not None and found.phase == "ready"
 
-    def _gone(self) -> None:
-        """Wait for the supervisor's end, and take note of it if it is our child."""
+    def _wait_for_end(self) -> None:
+        """Wait for the supervisor's end, and reap it if it is a child of this process."""
         found = read_state(self.data)
         if found is not None:
-            _wait(lambda: not found.supervised(), seconds=_STOP_SECONDS)
+            _wait(lambda: not found.supervised(), seconds=_STOP_S)
         if self._child is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._child, os.WNOHANG)
 
 
 def stop_supervisor(data: Path) -> bool:
-    """Stop whatever runs in this folder and wait for its end; False when nothing did."""
+    """Stop the control plane in this folder and wait for its end; False if none runs."""
     found = read_state(data)
     if found is None or not found.supervised():
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.pid, signal.SIGTERM)
-    _wait(lambda: not found.supervised(), seconds=_STOP_SECONDS)
+    _wait(lambda: not found.supervised(), seconds=_STOP_S)
     if found.supervised():
         os.kill(found.pid, signal.SIGKILL)  # its children are bound to it
     return True
@@ -215,15 +205,22 @@ def _prepared(data: Path) -> Path:
     return data
 
 
-@contextlib.contextmanager
-def _locked(data: Path) -> Iterator[None]:
-    with (data / HOLDERS_LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _spawn_held(data: Path) -> tuple[int, int]:
+    """Start the supervisor with this process as its first holder; the writing end of the FIFO, and the pid."""
+    (data / FIFO).unlink(missing_ok=True)
+    os.mkfifo(data / FIFO, 0o600)
+    reading = os.open(data / FIFO, os.O_RDONLY | os.O_NONBLOCK)
+    # The writer comes before the supervisor reads: a reader that never had a writer gets no end of file.
+    hold = os.open(data / FIFO, os.O_WRONLY)
+    announce(hold)
+    try:
+        return hold, _spawn_supervisor(data, reading)
+    finally:
+        os.close(reading)
 
 
 def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
-    """posix_spawn, not Popen: the supervisor may outlive us, which Popen takes for a leak."""
+    """Start the supervisor and return its pid. It may outlive this process, which Popen would report as a leak."""
     log = str(data / "logs" / "supervisor.log")
     checkout = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [checkout, os.environ.get("PYTHONPATH")]))
@@ -238,7 +235,9 @@ def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
         ],
         setsid=True,
     )
-    write_state(data, State("starting", child, started_at(child)))  # before it can itself: nobody starts a second one
+    write_state(
+        data, State("starting", child, started_at(child))
+    )  # before the supervisor does, so that no second one is started
     return child
 
 

@@ -1,6 +1,6 @@
-"""What kwok plays: nodes are ready, pods run, jobs succeed, claims bind (toolchain.md §2).
+"""kwok's configuration: nodes become ready, pods run, jobs succeed, claims bind (toolchain.md §2).
 
-Documents of kwok's configuration file. Its kubelet server stays off: no logs, no exec, no listener.
+kwok's kubelet server is off: no logs, no exec, no listener.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _cel(expression: str) -> Condition:
 
 
 def _key(path: str, operator: str, *values: str) -> Condition:
-    """kwok's CEL cannot look into lists of pods and nodes; its path expressions can."""
+    """A condition by path: kwok's CEL expressions cannot read the lists of pods and nodes, paths can."""
     return {"key": path, "operator": operator, **({"values": list(values)} if values else {})}
 
 
@@ -109,20 +109,19 @@ _DELETED = _key(".metadata.deletionTimestamp", "Exists")
 _UNREADY = _key('.status.conditions.[] | select( .type == "Ready" ) | .status', "NotIn", "True")
 _PENDING = _key(".status.phase", "In", "Pending")
 _RUNNING = _key(".status.phase", "In", "Running")
-_ASKED = (
+_UNPROVISIONED = (
     _cel("has(self.metadata.annotations)"),
     _cel("'volume.kubernetes.io/storage-provisioner' in self.metadata.annotations"),
 )
-"""The controller has looked for a volume that is kept for the claim, and found none; provisioners wait for this."""
+"""The volume controller found no existing volume for the claim; provisioners wait for this annotation."""
 _OF_A_JOB = _key(".metadata.ownerReferences.[].kind", "In", "Job")
 
 
 def kwok_documents(storage_classes: Sequence[str]) -> list[object]:
-    """kwok's whole configuration; claims of exactly these storage classes are given a volume.
+    """kwok's configuration, whose stages give a volume to claims of `storage_classes`.
 
-    Without classes kwok makes no volume: a real node has a provisioner of its own.
-
-    The binding itself is done by the real controller: kwok only makes the volume, as a provisioner would.
+    kwok makes the volume, as a provisioner would; the real controller binds the claim. A real node has its own
+    provisioner, so that `storage_classes` is empty there.
     """
     return [
         _options(),
@@ -135,23 +134,29 @@ def kwok_documents(storage_classes: Sequence[str]) -> list[object]:
 
 
 def _volume_stages(storage_classes: Sequence[str]) -> list[object]:
-    ours = _cel(f"self.spec.storageClassName in {list(storage_classes)!r}")
+    of_class = _cel(f"self.spec.storageClassName in {list(storage_classes)!r}")
     return [
         _stage(
             "claim-is-provisioned",
             "PersistentVolumeClaim",
-            [_cel("has(self.spec.storageClassName)"), ours, _ALIVE, _cel("!has(self.spec.volumeName)"), *_ASKED],
+            [
+                _cel("has(self.spec.storageClassName)"),
+                of_class,
+                _ALIVE,
+                _cel("!has(self.spec.volumeName)"),
+                *_UNPROVISIONED,
+            ],
             {"apply": {"template": _VOLUME}},
         ),
         _stage(
             "volume-is-reclaimed",
             "PersistentVolume",
             [
-                ours,
+                of_class,
                 _key(".status.phase", "In", "Released"),
                 _key(".spec.persistentVolumeReclaimPolicy", "In", "Delete"),
             ],
-            # no protection controller runs here that would take the finalizer off
+            # no protection controller runs here, which would remove the finalizer
             {"patch": {"root": "metadata", "template": "finalizers: null", "type": "merge"}},
             {"delete": True},
         ),
@@ -159,7 +164,7 @@ def _volume_stages(storage_classes: Sequence[str]) -> list[object]:
 
 
 def _options() -> dict[str, object]:
-    """Given a file, kwok fills in none of its defaults; `nodePort` and `serverAddress` unset: it does not listen."""
+    """All options; with a file kwok has no defaults. Without `nodePort` and `serverAddress` it does not listen."""
     options = {
         "enableDebuggingHandlers": False,
         "manageAllNodes": False,

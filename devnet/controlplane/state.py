@@ -1,4 +1,4 @@
-"""What a supervisor tells the rest of the world: one JSON file in the data folder, replaced as a whole."""
+"""The state that a supervisor publishes: one JSON file in the data folder, replaced atomically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = "state.json"
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """`pid` and `since` (clock ticks since boot) name the supervisor; `members` are its children by name."""
+    """`pid` and `since` (clock ticks since boot) identify the supervisor; `members` are its children by name."""
 
     phase: Phase
     pid: int
@@ -30,19 +30,19 @@ class State:
     members: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def supervised(self) -> bool:
-        """Whether that supervisor is still there; without it nothing else is (its children die with it)."""
+        """Whether the supervisor still runs; its children end with it."""
         return alive(self.pid, since=self.since)
 
 
 def write_state(data: Path, state: State) -> None:
-    """Readers see the old state or the new one, never a part."""
+    """Replace the state; readers see the old or the new one, never a part."""
     partial = data / f"{_NAME}.{os.getpid()}"
     partial.write_text(json.dumps(dataclasses.asdict(state)))
     partial.replace(data / _NAME)
 
 
 def read_state(data: Path) -> State | None:
-    """None when no supervisor ever ran there, or the file is not one of ours."""
+    """The published state; None if there is none, or if the file is not a valid state."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         return State(**json.loads((data / _NAME).read_bytes()))
     return None

@@ -17,7 +17,7 @@ from lease.printable import printable
 __all__ = ["DemoOutput", "shortened"]
 
 _OPS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "create-replacement": "+", "delete-replaced": "-"}
-_NAME_LENGTH = 28
+_NAME_LENGTH = 32
 _WIDTH = 100
 
 
@@ -80,8 +80,7 @@ class DemoOutput:
             case "stack.result":
                 self._result(event)
             case "lease.state":
-                reason = f": {event['reason']}" if event.get("reason") else ""
-                self.line(f"lessor: lease {event['phase']}{reason}", style="bold")
+                self._state(event)
 
     def _decision(self, event: Event) -> None:
         nodes = ", ".join(sorted({name for names in event["nodes"].values() for name in names}))
@@ -89,6 +88,13 @@ class DemoOutput:
         self.line(f"        the order's maximum is {event['maximum']}; the price is the sum of")
         for part in wrap(" + ".join(event["parts"]), _WIDTH):
             self.line(f"        {part}", style="dim")
+
+    def _state(self, event: Event) -> None:
+        """Print the phase of the lease, and each part of the reason on a line."""
+        first, *others = str(event.get("reason") or "").split("; ")
+        self.line(f"lessor: lease {event['phase']}{first and f': {first}'}", style="bold")
+        for part in others:
+            self.line(f"        {part}")
 
     def _resource(self, event: Event) -> None:
         kind = str(event["type"]).rpartition(":")[2]
@@ -113,8 +119,8 @@ def _changes(paths: Sequence[str]) -> str:
 
 
 def shortened(name: str) -> str:
-    """`name`, with its middle replaced by `…` if it has more than 28 characters."""
-    return name if len(name) <= _NAME_LENGTH else f"{name[:16]}…{name[-8:]}"
+    """`name`, with its middle replaced by `…` if it has more than 32 characters."""
+    return name if len(name) <= _NAME_LENGTH else f"{name[:18]}…{name[-10:]}"
 
 
 def _ports(status: Mapping[str, Any], service: str) -> list[str]:

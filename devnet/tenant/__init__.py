@@ -1,6 +1,6 @@
-"""A tenant, over the public interfaces only: the chain's gRPC, and the provider's gateway.
+"""A tenant, which uses only the public interfaces: the chain's gRPC and the provider's gateway.
 
-It authenticates by a token it signs and pins the provider's account certificate.
+It authenticates by a signed token and accepts only the provider's account certificate.
 """
 
 from devnet.tenant.account import Account

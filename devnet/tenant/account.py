@@ -1,4 +1,4 @@
-"""An account of the chain with its key: signs and sends transactions through cosmpy, unmodified."""
+"""An account of the chain with its key, which signs and sends transactions through unmodified cosmpy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Account"]
 
 
 class Account:
-    """`grpc` is host:port of a node. One transaction at a time; cosmpy blocks, so each call runs in a thread."""
+    """`grpc` is host:port of a node. Sends one transaction at a time, in a thread, because cosmpy blocks."""
 
     def __init__(self, key: PrivateKey, *, grpc: str, chain_id: str) -> None:
         self.key = key
@@ -40,13 +40,13 @@ class Account:
         self._serial = asyncio.Lock()
 
     @classmethod
-    def from_mnemonic(cls, words: str, *, index: int, grpc: str, chain_id: str) -> Account:
+    def from_mnemonic(cls, mnemonic: str, *, index: int, grpc: str, chain_id: str) -> Account:
         """The key at m/44'/118'/0'/0/`index` (chain.md §2)."""
-        secret = derive_child_key_from_mnemonic(words, path=f"m/44'/118'/0'/0/{index}")
+        secret = derive_child_key_from_mnemonic(mnemonic, path=f"m/44'/118'/0'/0/{index}")
         return cls(PrivateKey(secret), grpc=grpc, chain_id=chain_id)
 
     async def send(self, messages: Sequence[Message]) -> int:
-        """Sign, send and wait for the block; the height it landed in. Raises `ChainRefused` with the chain's word."""
+        """Sign and send a transaction and wait for its block; the block's height. Raises `ChainRefused`."""
         async with self._serial:
             return await asyncio.to_thread(self._send, messages)
 
@@ -59,12 +59,12 @@ class Account:
             done = sent.wait_to_complete(timeout=30, poll_period=0.1)
         except (BroadcastError, RuntimeError) as refused:
             raise ChainRefused(str(refused)) from refused
-        except grpc.RpcError as refused:  # what the simulation of the transaction says comes as it is
+        except grpc.RpcError as refused:  # an error of the transaction's simulation
             raise ChainRefused(_details(refused)) from refused
         return int(done.response.height) if done.response else 0
 
     async def balance(self, denom: str) -> int:
-        """Spendable amount of `denom`."""
+        """The spendable amount of `denom`."""
         return int(await asyncio.to_thread(self._ledger.query_bank_balance, self._wallet.address(), denom))
 
 

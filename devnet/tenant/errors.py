@@ -1,4 +1,4 @@
-"""What a tenant is told when the chain says no."""
+"""The errors of the tenant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ChainRefused"]
 
 
 class ChainRefused(DevnetError):
-    """The chain refused a transaction; the text is the chain's own word and, where one is known, a remedy."""
+    """The chain refused a transaction. The text has the chain's message and, if one is known, a remedy."""
 
     def __init__(self, log: str) -> None:
         super().__init__(f"the chain refused: {log}{_remedy(log)}")
@@ -16,13 +16,11 @@ class ChainRefused(DevnetError):
 
 
 def _remedy(log: str) -> str:
-    if (
-        "denom" in log or "denonim" in log or "deposit" in log.lower()
-    ):  # "multi-denonimation" is the chain's own spelling
+    if "denom" in log or "denonim" in log or "deposit" in log.lower():  # "multi-denonimation" is the chain's spelling
         return (
             "\nGroups must be priced in uact on this chain. Change the SDL, "
             "or let `make demo DENOM=uact SDL=…` rewrite its prices."
         )
     if "insufficient" in log:
-        return "\nThe tenant's account has too little; the devnet gives each role 1,000,000,000 uact."
+        return "\nThe balance of the tenant's account is too low; the devnet gives each role 1,000,000,000 uact."
     return ""

@@ -1,4 +1,4 @@
-"""The provider's REST gateway as a tenant sees it: JWT in, pinned account certificate out."""
+"""A client of the provider's REST gateway, with a JWT and a pinned account certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["GatewayAnswer", "ProviderGateway"]
 
 @dataclass(frozen=True, slots=True)
 class GatewayAnswer:
-    """Status, body text and content type of one answer."""
+    """The status, body text and content type of an answer."""
 
     status: int
     body: str
@@ -28,7 +28,7 @@ class GatewayAnswer:
 
 
 class ProviderGateway:
-    """One provider's gateway. The certificate seen first must name its account; only that one is accepted after."""
+    """The gateway of one provider. Its first certificate must name the provider's account; no other is accepted."""
 
     def __init__(self, host_uri: str, *, provider: str, account: Account) -> None:
         self._uri = host_uri.rstrip("/")
@@ -47,7 +47,7 @@ class ProviderGateway:
     async def request(
         self, method: str, path: str, *, body: bytes | None = None, token: str | None = None
     ) -> GatewayAnswer:
-        """One request; a fresh token of full access unless another is given (empty: none)."""
+        """Send one request, with a new token of full access unless `token` is given (empty: no token)."""
         if self._tls is None:
             self._tls = await _pinned_context(self._uri, self._provider)
         bearer = sign_token(self._account.key, full_access(self._account.address)) if token is None else token
@@ -61,7 +61,7 @@ class ProviderGateway:
 
 
 async def _pinned_context(uri: str, provider: str) -> ssl.SSLContext:
-    """A context that trusts exactly the certificate served now, once its subject is the provider's account."""
+    """A context that trusts only the certificate served now. Raises `DevnetError` unless its subject is `provider`."""
     parts = urlsplit(uri)
     address = (parts.hostname or "", parts.port or 443)
     pem = await asyncio.to_thread(ssl.get_server_certificate, address, timeout=10)
@@ -69,7 +69,7 @@ async def _pinned_context(uri: str, provider: str) -> ssl.SSLContext:
     names = [str(name.value) for name in subject]
     if names != [provider]:
         raise DevnetError(
-            f"{uri} serves a certificate of {names}, not of provider {provider}: is its record's host_uri right?"
+            f"{uri} serves a certificate of {names}, not of provider {provider}; check the host_uri in its record"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3

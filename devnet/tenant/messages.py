@@ -1,4 +1,4 @@
-"""The transactions a tenant signs (chain.md §4.3), built from the SDL's groups."""
+"""The messages that a tenant signs (chain.md §4.3), made from the SDL's groups."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from lease.resources import Attribute, Resources
 __all__ = ["close_deployment", "close_lease", "create_deployment", "create_lease", "update_deployment"]
 
 _DEC_ONE = 10**18
-"""A DecCoin's amount travels as the value times 10^18 (chain.md §2)."""
+"""A DecCoin's amount is encoded as the value times 10^18 (chain.md §2)."""
 
 
 def create_deployment(
     deployment: DeploymentId, *, groups: Iterable[GroupSpec], version: bytes, deposit: tuple[int, str]
 ) -> MsgCreateDeployment:
-    """Publish `groups` with the manifest hash `version`; `deposit` is (amount, denom) from the owner's balance."""
+    """Publish `groups` with the manifest hash `version`. `deposit` is (amount, denom) from the owner's balance."""
     amount, denom = deposit
     return MsgCreateDeployment(
         id=_deployment_id(deployment),
@@ -44,7 +44,7 @@ def create_deployment(
 
 
 def update_deployment(deployment: DeploymentId, version: bytes) -> MsgUpdateDeployment:
-    """Announce a new manifest hash; groups never change."""
+    """Publish a new manifest hash; the groups never change."""
     return MsgUpdateDeployment(id=_deployment_id(deployment), hash=version)
 
 

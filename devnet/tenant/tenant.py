@@ -1,4 +1,4 @@
-"""What a tenant does, in order: publish an SDL, wait for bids, take one, send the manifest, update it, close."""
+"""The tenant: publishes an SDL, waits for bids, takes one, sends the manifest, updates it, closes the deployment."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from lease.sdl import Sdl
 __all__ = ["OpenBid", "Tenant"]
 
 _DEPOSIT = (5_000_000, "uact")
-_POLL_SECONDS = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class OpenBid:
-    """A bid the tenant may take; `price` per block for the whole group."""
+    """An open bid; `price` is that of a block for the whole group."""
 
     id: LeaseId
     price: Decimal
@@ -49,7 +49,7 @@ class OpenBid:
 
 
 class Tenant:
-    """One tenant with its own account. Every wait has a limit and says what it waited for."""
+    """One tenant with its account. Every wait ends with a `DevnetError` that names what is missing."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
@@ -60,7 +60,7 @@ class Tenant:
         await self._channel.close(None)
 
     async def publish(self, sdl: Sdl, *, deposit: tuple[int, str] = _DEPOSIT) -> DeploymentId:
-        """Create a deployment from `sdl`; raises `ChainRefused` with the chain's word."""
+        """Create a deployment from `sdl`; raises `ChainRefused`."""
         deployment = DeploymentId(self.account.address, self._next_dseq())
         message = messages.create_deployment(deployment, groups=sdl.groups, version=sdl.version, deposit=deposit)
         await self.account.send([message])
@@ -84,7 +84,7 @@ class Tenant:
     async def wait_for_bids(
         self, deployment: DeploymentId, *, groups: int = 1, seconds: float = 60
     ) -> Sequence[OpenBid]:
-        """One open bid for each of `groups` groups."""
+        """Wait for an open bid for each of `groups` groups."""
         deadline = time.monotonic() + seconds
         while True:
             found = {bid.id.gseq: bid for bid in await self.bids(deployment)}
@@ -94,10 +94,10 @@ class Tenant:
                 raise DevnetError(
                     f"only {len(found)} of {groups} groups of {deployment} have a bid after {seconds:.0f} s"
                 )
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(_POLL_S)
 
     async def take(self, bids: Sequence[OpenBid]) -> Sequence[LeaseId]:
-        """Accept `bids`: they become leases."""
+        """Accept `bids`, which become leases."""
         await self.account.send([messages.create_lease(bid.id) for bid in bids])
         return [bid.id for bid in bids]
 
@@ -107,17 +107,17 @@ class Tenant:
         return ProviderGateway(answer.provider.host_uri, provider=provider, account=self.account)
 
     async def send_manifest(self, lease: LeaseId, sdl: Sdl, *, seconds: float = 30) -> GatewayAnswer:
-        """PUT the manifest; again while the provider has not seen the lease (404 `no lease for deployment`)."""
+        """PUT the manifest. Repeat it while the provider has not seen the lease (404 `no lease for deployment`)."""
         gateway = await self.gateway(lease.provider)
         deadline = time.monotonic() + seconds
         while True:
             answer = await gateway.put_manifest(lease.dseq, manifest_json(sdl.manifest).encode())
             if "no lease for deployment" not in answer.body or time.monotonic() > deadline:
                 return answer
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(_POLL_S)
 
     async def announce_update(self, deployment: DeploymentId, sdl: Sdl) -> None:
-        """Put the new manifest hash on chain, if it is new."""
+        """Publish the manifest hash of `sdl` on the chain, unless it is there already."""
         query = QueryDeploymentRequest(id=DeploymentID(owner=deployment.owner, dseq=deployment.dseq))
         answer = await DeploymentQuery(self._channel).Deployment(query, timeout=10)
         if answer.deployment.hash != sdl.version:
@@ -130,7 +130,7 @@ class Tenant:
         await self.account.send([messages.close_lease(lease)])
 
     def _next_dseq(self) -> int:
-        """Unique and growing; clients use the height, which repeats within a block."""
+        """A new, increasing number. Clients use the height, which two deployments of one block would share."""
         self._last_dseq = max(self._last_dseq + 1, int(time.time() * 1000))
         return self._last_dseq
 

@@ -1,4 +1,4 @@
-"""Tokens a tenant signs for a provider's gateway (gateway.md §2.4): compact JWS, ES256K, raw r‖s, low s."""
+"""The tokens that a tenant signs for a provider's gateway (gateway.md §2.4): compact JWS, ES256K, raw r‖s, low s."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _b64(data: bytes) -> str:
 
 
 def full_access(issuer: str, *, seconds: int = 900, now: float | None = None) -> dict[str, Any]:
-    """Claims that open all of the issuer's leases for `seconds`."""
+    """Claims that give access to all leases of the issuer for `seconds`."""
     issued = int(time.time() if now is None else now)
     return {
         "iss": issuer,

@@ -1,4 +1,4 @@
-"""The attributes a provider registers on chain for the devnet's nodes (bidding.md §3.2): what its nodes can do."""
+"""The attributes that a provider registers on the chain for the devnet's nodes (bidding.md §3.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GENERAL = {"host": "akash", "region": "devnet", "tier": "community", "organizat
 
 
 def provider_attributes(nodes: Iterable[NodeSpec]) -> list[Attribute]:
-    """Sorted by key; every storage class as a group of its own, RAM volumes too."""
+    """The attributes, sorted by key; each storage class is a separate group, also that of RAM volumes."""
     pairs = dict(_GENERAL)
     classes = [(name, "true") for name in STORAGE_CLASSES] + [("ram", "false")]
     for number, (name, persistent) in enumerate(classes, start=1):

@@ -1,4 +1,4 @@
-"""`pulumi up` on the checkout's own `Pulumi.yaml`, with the stock command line, as an operator would."""
+"""The cluster stack: `pulumi up` on the checkout's `Pulumi.yaml` with the stock CLI, as an operator runs it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from devnet.errors import DevnetError
 __all__ = ["ClusterStack"]
 
 Line = Callable[[str], None]
-_STOP_SECONDS = 15.0
+_STOP_S = 15.0
 
 
 @dataclass(frozen=True)
 class ClusterStack:
-    """`env` has PATH, PULUMI_HOME and KUBECONFIG; state, key and configuration stay in `data`, not in the checkout."""
+    """`env` has PATH, PULUMI_HOME and KUBECONFIG. State, key and configuration are in `data`, not in the checkout."""
 
     checkout: Path
     data: Path
     env: Mapping[str, str]
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `Pulumi.yaml`'s program that differ from their defaults."""
+    """The settings of `Pulumi.yaml`'s program that differ from their defaults."""
 
     async def up(self, line: Line) -> Mapping[str, str]:
-        """Create or update it, each line of output to `line`; returns the stack's outputs."""
+        """Create or update the stack, and pass each line of Pulumi's output to `line`; returns the stack's outputs."""
         self.data.mkdir(parents=True, exist_ok=True)
         key = self.data / "passphrase"
         if not key.exists():
@@ -42,13 +42,13 @@ class ClusterStack:
         config = ("--config-file", str(self.data / f"Pulumi.{self.name}.yaml"))
         await self._create()
         await self._pulumi("up", "--yes", "--skip-preview", "--stack", self.name, *config, line=line)
-        shown: list[str] = []
-        await self._pulumi("stack", "output", "--json", "--stack", self.name, line=shown.append)
-        outputs: Mapping[str, str] = json.loads("\n".join(shown))
+        printed: list[str] = []
+        await self._pulumi("stack", "output", "--json", "--stack", self.name, line=printed.append)
+        outputs: Mapping[str, str] = json.loads("\n".join(printed))
         return outputs
 
     async def _create(self) -> None:
-        """Make the stack. `stack init` takes no --config-file and writes into the checkout: the file is moved out."""
+        """Create the stack. Pulumi writes the configuration into the checkout, from where it is moved to `data`."""
         await self._pulumi("stack", "select", "--create", self.name, line=lambda _: None)
         written = self.checkout / f"Pulumi.{self.name}.yaml"
         if written.exists():
@@ -57,14 +57,14 @@ class ClusterStack:
             self._configure(self.data / written.name)
 
     def _configure(self, file: Path) -> None:
-        """Add the settings to what `stack init` wrote there."""
+        """Add the settings to the file that Pulumi wrote."""
         found = (yaml.safe_load(file.read_text()) if file.exists() else None) or {}
         file.write_text(yaml.safe_dump({**found, "config": {**(found.get("config") or {}), **self.config}}))
 
     def _backend(self) -> dict[str, str]:
         key = str(self.data / "passphrase")
         own = {"PULUMI_BACKEND_URL": f"file://{self.data}", "PULUMI_CONFIG_PASSPHRASE_FILE": key}
-        return own | {"TMPDIR": str(self.data)}  # the Kubernetes plugin leaves a kubeconfig at every start
+        return own | {"TMPDIR": str(self.data)}  # the Kubernetes plugin leaves a kubeconfig there at every start
 
     async def _pulumi(self, *arguments: str, line: Line) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -76,24 +76,24 @@ class ClusterStack:
             stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         assert process.stdout is not None  # noqa: S101  (PIPE was asked for)
-        said = []
+        lines: list[str] = []
         try:
             async for raw in process.stdout:
-                said.append(raw.decode(errors="replace").rstrip())
-                line(said[-1])
+                lines.append(raw.decode(errors="replace").rstrip())
+                line(lines[-1])
         except BaseException:
-            await _stopped(process)
+            await _stop(process)
             raise
         if await process.wait():
-            raise DevnetError(f"pulumi {' '.join(arguments[:2])} failed:\n" + "\n".join(said[-20:]))
+            raise DevnetError(f"pulumi {' '.join(arguments[:2])} failed:\n" + "\n".join(lines[-20:]))
 
 
-async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """Nothing is made after this: it is asked to stop, and killed when it does not."""
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Interrupt Pulumi, and kill it if it does not end in time."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     try:
-        await asyncio.wait_for(process.communicate(), _STOP_SECONDS)
+        await asyncio.wait_for(process.communicate(), _STOP_S)
     except TimeoutError:
         process.kill()
         await process.wait()

@@ -1,4 +1,4 @@
-"""`lessor run` as a child process: what an operator would start, with its log lines as events."""
+"""`lessor run` as a child process, with its log lines as events."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from devnet.errors import DevnetError
 __all__ = ["Event", "ProviderProcess"]
 
 Event = Mapping[str, Any]
-"""One line of the provider's JSON log: `event`, `level`, `timestamp` and what the event carries."""
+"""One line of the provider's JSON log: `event`, `level`, `timestamp` and the fields of the event."""
 
 
 class ProviderProcess:
-    """One run of `lessor run`. `events` grows as the provider speaks; `listen` is called for each new one."""
+    """One run of `lessor run`. `events` are its log lines so far; `listen` is called for each new one."""
 
     def __init__(self, env: Mapping[str, str], *, log: Path) -> None:
         self.events: list[Event] = []
@@ -42,12 +42,12 @@ class ProviderProcess:
         return self._process.poll() is None
 
     def resident_mb(self) -> float:
-        """Resident memory of the daemon itself, workers not counted, in MB (10^6 bytes)."""
+        """The resident memory of the daemon without its workers, in MB (10^6 bytes)."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     async def wait_for(self, event: str, *, seconds: float = 60, after: int = 0, **fields: Any) -> Event:
-        """The first event of that name (from position `after` on) whose fields are as given."""
+        """The first event of that name and these fields, from position `after` on. Raises `DevnetError`."""
         deadline = time.monotonic() + seconds
         seen = after
         while True:
@@ -59,12 +59,12 @@ class ProviderProcess:
             seen = max(after, len(self.events))
             if time.monotonic() > deadline or not self.running:
                 raise DevnetError(
-                    f"the provider did not say {event!r} {fields or ''} within {seconds:.0f} s; its log is {self._log}"
+                    f"the provider logged no {event!r} {fields or ''} within {seconds:.0f} s; its log is {self._log}"
                 )
             await asyncio.sleep(0.05)
 
     async def stop(self, *, number: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
-        """Signal it and wait for its end; the exit status (negative: killed by that signal)."""
+        """Send the signal and wait for the end; kill it after `seconds`. The exit status, negative after a signal."""
         if self.running:
             os.kill(self.pid, number)
         deadline = time.monotonic() + seconds

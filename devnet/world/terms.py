@@ -1,4 +1,4 @@
-"""What a world depends on its cluster for: the devnet's own control plane has the defaults."""
+"""The settings of a world that depend on its cluster; the defaults suit the devnet's control plane."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from lease.ids import LeaseId
 __all__ = ["IP_RANGE", "Cluster", "Terms"]
 
 IP_RANGE = "203.0.113.10-203.0.113.29"
-"""Documentation addresses (RFC 5737): MetalLB hands them out, nobody dials them."""
+"""Documentation addresses (RFC 5737), which MetalLB assigns and nothing connects to."""
 
 
 class Cluster(Protocol):
-    """A Kubernetes cluster that this process may use."""
+    """A Kubernetes cluster that a world uses."""
 
     @property
     def toolbox(self) -> Toolbox:
-        """Pulumi, and where the cluster is the devnet's own the control plane's programs."""
+        """Pulumi; for the devnet's control plane also its programs."""
         ...
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's, self-contained."""
+        """The administrator's kubeconfig, self-contained."""
         ...
 
     @property
     def api_server(self) -> str:
-        """Its URL."""
+        """The URL of the API server."""
         ...
 
     def env(self) -> dict[str, str]:
@@ -40,15 +40,15 @@ class Cluster(Protocol):
         ...
 
 
-def _nothing(leases: Sequence[LeaseId]) -> None:
-    """Nobody has to know."""
+def _ignore(leases: Sequence[LeaseId]) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`records`: namespace of the durable records. `stack`: configuration of the cluster stack. `provider`: settings of
-    `lessor run`. `nodes`: what the provider says on chain that its nodes can do. `patience`: seconds that workloads may
-    take to become ready. `real`: pods run their images. `expect` is told of leases before they are made.
+    """`records`: the namespace of the durable records. `stack`: settings of the cluster stack. `provider`: settings of
+    `lessor run`. `nodes`: the nodes whose attributes the provider registers. `patience`: seconds that workloads may
+    take to become ready. `real`: pods run their images. `expect` is called with leases before they are made.
     """
 
     records: str = "lease"
@@ -62,4 +62,4 @@ class Terms:
     nodes: Sequence[NodeSpec] = DEFAULT_NODES
     patience: float = 60.0
     real: bool = False
-    expect: Callable[[Sequence[LeaseId]], None] = _nothing
+    expect: Callable[[Sequence[LeaseId]], None] = _ignore

@@ -1,4 +1,4 @@
-"""Starts the parts of a provider's world in order, each over its public interface, and stops them in reverse."""
+"""The world: starts a provider's surroundings in order, over public interfaces, and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["PROVIDER_LOG", "World"]
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 PROVIDER_LOG = "provider.log"
-"""In the world's folder."""
+"""The name of the provider's log in the world's folder."""
 
 _DEMO_PRICES = {
     "AP_BID_PRICE_CPU_SCALE": "0.0001",
@@ -45,11 +45,11 @@ _DEMO_PRICES = {
     "AP_BID_PRICE_ENDPOINT_SCALE": "0.01",
     "AP_BID_PRICE_IP_SCALE": "0.5",
 }
-"""Per block and low: the sample SDLs offer from 1 uact a block on."""
+"""Prices a block. They are low, because the example SDLs offer as little as 1 uact a block."""
 
 
 class World:
-    """`plane`, `chain` and `tenant` are up when it is made; the rest comes by its methods."""
+    """`plane`, `chain` and `tenant` run from the start; methods start the rest."""
 
     def __init__(self, data: Path, *, plane: Cluster, chain: SimulatedChain, terms: Terms) -> None:
         self.data = data
@@ -63,15 +63,15 @@ class World:
         self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), name, terms.stack)
         self.outputs: Mapping[str, str] = {}
         self.node: RealNode | None = None
-        """The real node, where there is one."""
+        """The real node, if there is one."""
         self._providers: list[ProviderProcess] = []
         self.records = terms.records
-        """Namespace of the durable records."""
+        """The namespace of the durable records."""
 
     @classmethod
     @asynccontextmanager
     async def start(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
-        """Control plane and chain. Leaving it stops both, and whatever was started since."""
+        """Start control plane and chain. The end of the context stops them and everything started since."""
         data.mkdir(parents=True, exist_ok=True)
         with ControlPlane.start(data / "controlplane", toolbox) as plane:
             async with cls.around(data, plane, _devnet_terms(plane), block_seconds=block_seconds) as world:
@@ -80,9 +80,9 @@ class World:
     @classmethod
     @asynccontextmanager
     async def start_real(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
-        """Control plane, a real node and chain, inside the enclosure that this process runs in.
+        """Start control plane, a real node and chain in the enclosure of this process.
 
-        `toolbox` must hold NODE too. Raises EnclosureFailed outside an enclosure.
+        `toolbox` must have NODE too. Raises `EnclosureFailed` outside an enclosure.
         """
         data.mkdir(parents=True, exist_ok=True)
         outward = Outward(NODE_ADDRESS, NODE_NAME)
@@ -99,7 +99,7 @@ class World:
     async def around(
         cls, data: Path, cluster: Cluster, terms: Terms, *, block_seconds: float = 0.25
     ) -> AsyncIterator[World]:
-        """A chain beside a cluster that runs. Leaving it stops the chain, and whatever was started since."""
+        """Start a chain for a running cluster. The end of the context stops it and everything started since."""
         async with AsyncExitStack() as stack:
             chain = await stack.enter_async_context(SimulatedChain.start(block_seconds=block_seconds))
             world = cls(data, plane=cluster, chain=chain, terms=terms)
@@ -108,18 +108,18 @@ class World:
             yield world
 
     def account(self, role: str) -> Account:
-        """One of the devnet's funded accounts (`tenant`, `tenant2`, `provider`, …)."""
+        """A funded account of the devnet (`tenant`, `tenant2`, `provider`, …)."""
         return Account.from_mnemonic(
             TEST_MNEMONIC, index=ROLES.index(role), grpc=self.chain.grpc_address, chain_id=self.chain.chain_id
         )
 
     async def apply_cluster_stack(self, line: Callable[[str], None]) -> Mapping[str, str]:
-        """`pulumi up` on the top-level project; its outputs."""
+        """Run `pulumi up` on the top-level project; returns its outputs."""
         self.outputs = await self.stack.up(line)
         return self.outputs
 
     async def register_provider(self) -> str:
-        """Put the provider's record on chain, as its operator would; the host URI in it."""
+        """Register the provider on the chain, as its operator would; returns the host URI."""
         uri = f"https://127.0.0.1:{self.gateway_port}"
         attributes = [
             AttributeMessage(key=item.key, value=item.value) for item in provider_attributes(self.terms.nodes)
@@ -130,11 +130,11 @@ class World:
         return uri
 
     def provider_env(self, **changes: str) -> dict[str, str]:
-        """The settings `lessor run` gets, as environment; `changes` win."""
-        words = self.data / "mnemonic"
-        if not words.exists():
-            words.touch(mode=0o600)
-            words.write_text(TEST_MNEMONIC)
+        """The environment of `lessor run` with all its settings; `changes` replace some."""
+        mnemonic = self.data / "mnemonic"
+        if not mnemonic.exists():
+            mnemonic.touch(mode=0o600)
+            mnemonic.write_text(TEST_MNEMONIC)
         own = {
             "AP_HOME": str(self.data / "provider"),
             "AP_NODE": self.chain.rpc_address,
@@ -145,14 +145,14 @@ class World:
             "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
             "AP_DEPLOYMENT_INGRESS_STATIC_HOSTS": "true",
             "AP_DEPLOYMENT_INGRESS_DOMAIN": "ingress.example.com",
-            "LESSOR_MNEMONIC_FILE": str(words),
+            "LESSOR_MNEMONIC_FILE": str(mnemonic),
             "LESSOR_KEY_INDEX": str(ROLES.index("provider")),
             "LESSOR_LOG_FORMAT": "json",
         }
         return {**self.plane.env(), **own, **_DEMO_PRICES, **self.terms.provider, **changes}
 
     async def run_provider(self, *, seconds: float = 120, **changes: str) -> ProviderProcess:
-        """Start `lessor run` and return when it follows the chain and serves its gateway."""
+        """Start `lessor run`; returns when it follows the chain and serves its gateway."""
         provider = ProviderProcess(self.provider_env(**changes), log=self.data / PROVIDER_LOG)
         self._providers.append(provider)
         try:
@@ -163,21 +163,21 @@ class World:
         return provider
 
     async def stop_providers(self) -> None:
-        """Every one that still runs."""
+        """Stop all providers that run."""
         for provider in self._providers:
             if provider.running:
                 await provider.stop()
 
 
 def _devnet_terms(plane: ControlPlane) -> Terms:
-    """Its API server keeps no endpoints of itself, so the provider is told them."""
+    """The terms of the simulated nodes. The API server publishes no endpoints: the provider needs them."""
     plain = Terms()
     api = plane.api_server.removeprefix("https://")
     return replace(plain, provider={**plain.provider, "LESSOR_API_SERVER_ENDPOINTS": api})
 
 
 def _real_terms(plane: ControlPlane) -> Terms:
-    """The API server is reached at the node's address, as tenants' pods would reach it."""
+    """The terms of the real node: pods reach the API server at the node's address."""
     plain = Terms()
     api = f"{NODE_ADDRESS}:{plane.api_server.rpartition(':')[2]}"
     settings = {**plain.provider, "LESSOR_API_SERVER_ENDPOINTS": api, "LESSOR_IP_RANGES": LEASED_RANGE}

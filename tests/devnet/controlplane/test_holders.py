@@ -63,11 +63,11 @@ async def test_a_killed_holder_holds_no_more_even_if_a_child_of_his_has_the_fifo
     process = start_holder(fifo, kind)
     child = await asyncio.to_thread(process.stdout.readline)
     holders = Holders(reading, none_left.set)
-    assert holders.anybody()
+    assert holders.any_left()
     try:
         process.send_signal(signal.SIGKILL)
         assert await ended(none_left)
-        assert not holders.anybody()
+        assert not holders.any_left()
     finally:
         if child.strip():
             os.kill(int(child), signal.SIGKILL)
@@ -83,7 +83,7 @@ async def test_two_holds_of_one_process_are_two(fifo):
     for hold in holds:
         announce(hold)
     holders = Holders(reading, none_left.set)
-    assert holders.anybody()
+    assert holders.any_left()
     retract(holds[0])
     await asyncio.sleep(0.05)
     assert not none_left.is_set()
@@ -101,9 +101,9 @@ async def test_a_holder_that_is_gone_before_he_is_heard_does_not_count(fifo):
     process.communicate()
     ours = os.open(fifo, os.O_WRONLY)  # another one has it open, and has not said anything yet
     holders = Holders(reading, lambda: None)
-    assert not holders.anybody()
+    assert not holders.any_left()
     announce(ours)
-    assert holders.anybody()
+    assert holders.any_left()
     holders.close()
     for each in (ours, reading):
         os.close(each)

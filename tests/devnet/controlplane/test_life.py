@@ -115,7 +115,7 @@ def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(dat
     os.kill(read_state(data).pid, signal.SIGKILL)
     assert command.wait(timeout=PATIENCE_S) == 1
     until(lambda: processes_of(data) == {})
-    assert "its supervisor vanished" in (data.parent / "command.log").read_text()
+    assert "its supervisor ended" in (data.parent / "command.log").read_text()
 
 
 def test_those_who_share_one_keep_it_until_the_last_of_them_is_gone(data, toolbox):
