@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,11 +71,10 @@ def test_modules_of_later_recipes_are_asked_for_while_the_first_is_compiled(tmp_
 
 def test_a_download_that_hangs_keeps_nothing_waiting(tmp_path, told):
     go = tmp_path / "bin" / "go"
-    go.write_text(go.read_text().replace("env)", "list) exec sleep 60;;\nenv)"))
+    go.write_text(go.read_text().replace("env)", "list) exec sleep 3600;;\nenv)"))
     made, _ = builder(tmp_path)
-    began = time.monotonic()
     made.ensure_all([RECIPE, replace(RECIPE, name="later")])
-    assert time.monotonic() - began < 20
+    assert len(builds(told)) == 2
 
 
 def test_a_changed_source_is_built_beside_the_old_one(tmp_path, told):
