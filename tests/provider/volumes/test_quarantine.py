@@ -185,6 +185,17 @@ async def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing() -> None:
         assert world.storage.deleted == []
 
 
+async def test_a_clock_that_was_an_hour_behind_and_is_put_right_delays_the_deletion_by_minutes() -> None:
+    world = await quarantined(volume_quarantine_s=1000.0)
+    async with world.tended() as clock:
+        await world.later(clock, 900)
+        clock.jump(-3600)
+        await world.later(clock, 150)  # the next wait is computed from the clock that is behind
+        clock.jump(3600)
+        await world.later(clock, 200)
+        assert world.storage.deleted == ["pv-1"]
+
+
 async def test_with_the_setting_off_again_what_is_kept_keeps_its_time() -> None:
     world = await quarantined()
     world.config = type(world.config)(**{**_fields(world.config), "volume_quarantine_s": 0.0})
