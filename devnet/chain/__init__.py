@@ -1,9 +1,9 @@
 """A simulated Akash chain for development and tests: the modules' state machines behind CometBFT RPC and gRPC.
 
 `app` is the state machine (transactions in, results and state out), `node` makes blocks, `rpc`, `websocket` and
-`grpc_server` are the transports. Transactions are real, with real signatures. What it does follows the recorded node
-2.1.0-rc12; of BME and the oracle it does what was recorded and no more. It is one process without consensus, and
-keeps everything in memory.
+`grpc_server` are the transports. Transactions and signatures are real. The chain behaves as the recorded node
+2.1.0-rc12; BME and the oracle behave as far as they were recorded. It is one process without consensus, which keeps
+everything in memory.
 """
 
 from __future__ import annotations

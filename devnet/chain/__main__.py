@@ -1,4 +1,4 @@
-"""`python -m devnet.chain`: the simulated chain as a process of its own, on loopback, ending with its parent."""
+"""`python -m devnet.chain` runs the simulated chain as a separate process on loopback, which ends with its parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devnet.chain.genesis import devnet_genesis
 from devnet.chain.simulation import SimulatedChain
 
 _PR_SET_PDEATHSIG = 1
-_PARENT_CHECK_SECONDS = 1.0
+_PARENT_CHECK_S = 1.0
 
 
 def _arguments() -> argparse.Namespace:
@@ -29,14 +29,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _end_with_parent() -> None:
-    """Ask Linux for a SIGTERM when the parent goes; elsewhere `_watch_parent` notices."""
+    """Make Linux send SIGTERM when the parent ends; on other systems `_watch_parent` detects it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 async def _watch_parent(parent: int, stop: asyncio.Event) -> None:
     while os.getppid() == parent:
-        await asyncio.sleep(_PARENT_CHECK_SECONDS)
+        await asyncio.sleep(_PARENT_CHECK_S)
     stop.set()
 
 
@@ -61,7 +61,7 @@ async def _run(options: argparse.Namespace, parent: int) -> None:
 
 
 def main() -> None:
-    """Prints one JSON line with `chain_id`, `rpc` and `grpc` when it answers."""
+    """Run the chain; print one JSON line with `chain_id`, `rpc` and `grpc` once it answers."""
     parent = os.getppid()
     _end_with_parent()
     asyncio.run(_run(_arguments(), parent))

@@ -1,4 +1,6 @@
-"""What every transaction passes before its messages: limits, memo, fee, signatures, sequence (chain.md §10)."""
+"""The ante chain, which checks a transaction before its messages: limits, memo, fee, signatures, sequence (chain.md
+§10).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ _SECP256K1 = "/cosmos.crypto.secp256k1.PubKey"
 
 
 class Mode(Enum):
-    """CHECK looks at the node's minimum fee, DELIVER does not, SIMULATE ignores gas limit and signatures too."""
+    """CHECK applies the node's minimum fee, DELIVER does not; SIMULATE also ignores the gas limit and signatures."""
 
     CHECK = "check"
     DELIVER = "deliver"
@@ -51,12 +53,12 @@ class Mode(Enum):
 
 
 def ante_gas(tx: Tx) -> int:
-    """About what a node charges for all of this; not exact."""
+    """The gas of the ante chain, approximately that of a real node."""
     return ANTE_GAS + _GAS_PER_BYTE * tx.size
 
 
 def run(ctx: Context, tx: Tx, mode: Mode) -> None:
-    """Take the fee and count the sequence up. Raises `Refused`; the caller then drops the branch."""
+    """Take the fee and increment the sequence. Raises `Refused`; the caller then discards the branch."""
     if mode is not Mode.SIMULATE:
         _check_limits(tx)
     _check_timeout(ctx, tx)
@@ -95,8 +97,8 @@ def _take_fee(ctx: Context, tx: Tx, mode: Mode) -> None:
     payer = tx.auth.fee.payer or tx.signers[0]
     granter = tx.auth.fee.granter
     if granter and granter != payer:
-        words = f"{_bytes_text(granter)} does not allow to pay fees for {_bytes_text(payer)}"
-        feegrants.use(ctx, granter, payer, fee, words=words)
+        prefix = f"{_bytes_text(granter)} does not allow to pay fees for {_bytes_text(payer)}"
+        feegrants.use(ctx, granter, payer, fee, prefix=prefix)
         payer = granter
     if bank.account(ctx.state, payer) is None:
         raise _UNKNOWN_ADDRESS(f"fee payer address: {_bytes_text(payer)} does not exist")
@@ -119,12 +121,12 @@ def _deduct(ctx: Context, payer: str, fee: dict[str, int]) -> None:
 
 
 def _bytes_text(address: str) -> str:
-    """The node prints raw address bytes as if they were text."""
+    """The raw bytes of an address decoded as text, as the node prints them."""
     return (raw_address(address) or b"").decode("utf-8", "replace-each-byte")
 
 
 def _replace_byte(error: UnicodeError) -> tuple[str, int]:
-    """Go replaces every byte of a broken sequence, Python the sequence."""
+    """Decode as Go does, which replaces every byte of an invalid sequence; Python replaces the sequence."""
     return "\ufffd", getattr(error, "start", 0) + 1
 
 

@@ -1,4 +1,4 @@
-"""The state machine behind the node: transactions go in block by block, results, events and state come out."""
+"""The state machine of the node: takes the transactions of each block, and returns results, events and state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNLIMITED = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class TxResult:
-    """What a block (or a check) says of one transaction. `data` is None unless it succeeded in a block."""
+    """The result of a transaction in a block or a check. `data` is None unless it succeeded in a block."""
 
     code: int = 0
     codespace: str = ""
@@ -42,7 +42,7 @@ class TxResult:
 
 
 class App:
-    """Chain state with the last committed block, and beside it the state that pending transactions would leave."""
+    """The state after the last committed block, and the state after the pending transactions."""
 
     def __init__(self, genesis: Genesis) -> None:
         self.genesis = genesis
@@ -59,7 +59,7 @@ class App:
         return Context(Branch(parent), self.genesis, at, now)
 
     def check(self, data: bytes) -> TxResult:
-        """Whether the mempool takes it: messages' own checks and the ante chain, upon what is pending already."""
+        """Check a transaction for the mempool on the pending state: its messages, then the ante chain."""
         ctx = self._pending.branch()
         gas = [0, 0]
         try:
@@ -73,7 +73,7 @@ class App:
         return TxResult(gas_wanted=gas[0], gas_used=gas[1], data=b"")
 
     def simulate(self, data: bytes) -> TxResult:
-        """What a block would say, without signatures and fees, upon what is pending. Raises `Refused`."""
+        """The result on the pending state, without signatures and fees. Raises `Refused`."""
         ctx = self._pending.branch()
         tx = decode(data)
         _check_before(tx)
@@ -116,7 +116,7 @@ class App:
         return result
 
     def _execute(self, ctx: Context, tx: Tx, *, limit: int = _UNLIMITED) -> TxResult:
-        """All messages or none. Raises `Refused`, of which the first message that fails is the reason."""
+        """Run all messages or none. Raises `Refused` for the first message that fails."""
         inner, responses = ctx.branch(), TxMsgData()
         for index, message in enumerate(tx.messages):
             happened, response = _handle(inner.branch(), message, index)
@@ -132,7 +132,7 @@ class App:
 
 
 def _own(block: Context, mode: str, *steps: Callable[[Context], None]) -> list[Event]:
-    """What modules do at one end of a block, whatever is in it."""
+    """Run the modules' work at the beginning or end of a block."""
     ctx = block.branch()
     for step in steps:
         step(ctx)
@@ -141,7 +141,7 @@ def _own(block: Context, mode: str, *steps: Callable[[Context], None]) -> list[E
 
 
 def _handle(ctx: Context, message: Any, index: int) -> tuple[list[Event], bytes]:
-    """The events of one message, and its response."""
+    """Run one message; its events and its response."""
     type_url = f"/{message.DESCRIPTOR.full_name}"
     try:
         response = MESSAGES[type_url].handle(ctx, message)

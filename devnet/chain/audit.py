@@ -1,6 +1,6 @@
 """`akash.audit.v1`: attributes of providers that an auditor signs, for orders with `signed_by` (chain.md §4.5).
 
-Two of the module's four queries answer with garbage, as on a real node (`query.akash.all_audited`).
+Two of the module's four queries give wrong answers, as on a real node (`query.akash.all_audited`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NO_ATTRIBUTE = Kind("audit", 3, "attribute not found")
 
 
 def check_signature(msg: Message) -> None:
-    """Both messages, what is refused before a block."""
+    """Check either message before a block."""
     for name, label in ((msg.owner, "Owner"), (msg.auditor, "Auditor")):
         if not valid_address(name):
             raise INVALID_ADDRESS(f"MsgCreate: Invalid {label} Address")
 
 
 def handle_sign(ctx: Context, msg: Message) -> None:
-    """Merged over what the auditor signed before; the provider need not exist (recorded correction 13)."""
+    """Merge the attributes with those signed earlier; the provider need not exist (recorded correction 13)."""
     row = ctx.get("audit", msg.owner, msg.auditor)
     signed = {item.key: item.value for item in row.attributes} if row else {}
     signed.update({item.key: item.value for item in msg.attributes})
@@ -38,7 +38,7 @@ def handle_sign(ctx: Context, msg: Message) -> None:
 
 
 def handle_delete(ctx: Context, msg: Message) -> None:
-    """The named keys, or all of them when none is named."""
+    """Delete the named keys, or all keys if none is named."""
     row = ctx.get("audit", msg.owner, msg.auditor)
     if row is None:
         raise _NOT_FOUND()

@@ -35,7 +35,7 @@ SEND_DISABLED = Kind("bank", 5, "send transactions are disabled")
 _INVALID_COINS = Kind("sdk", 10, "invalid coins")
 _INVALID_ADDRESS = Kind("sdk", 7, "invalid address")
 _NOT_SENDABLE = ("uact",)
-"""Denominations that only escrow and modules move (chain.md §4.6)."""
+"""Denominations that only escrow and modules can move (chain.md §4.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Account:
 
 
 def load_genesis(state: Branch, genesis: Genesis) -> None:
-    """Accounts in the order given; those without a number get the lowest free ones; module accounts come last."""
+    """Create the accounts in order. Those without a number get the lowest free number; module accounts come last."""
     rows = {row.address: row for row in genesis.accounts}
     taken = {row.number for row in rows.values() if row.number is not None}
     free = (number for number in range(genesis.next_account_number) if number not in taken)
@@ -94,7 +94,7 @@ def coins_text(coins: Mapping[str, int]) -> str:
 
 
 def send(ctx: Context, sender: str, recipient: str, coins: Mapping[str, int]) -> None:
-    """Move coins and say so. Raises `sdk` 5 when the sender has not enough; nothing has moved then."""
+    """Move coins and emit the events. Raises `sdk` 5, without moving any, if the sender has too few."""
     for denom, amount in sorted(coins.items()):
         held = balance(ctx.state, sender, denom)
         if held < amount:
@@ -111,12 +111,12 @@ def _add(ctx: Context, address: str, denom: str, amount: int) -> None:
 
 
 def burn(ctx: Context, address: str, denom: str, amount: int) -> None:
-    """Coins that an address has are no more."""
+    """Remove coins of an address."""
     _add(ctx, address, denom, -amount)
 
 
 def mint(ctx: Context, address: str, denom: str, amount: int) -> None:
-    """New coins for an address."""
+    """Add new coins to an address."""
     _add(ctx, address, denom, amount)
     ensure_account(ctx, address)
 

@@ -1,6 +1,6 @@
-"""Blocks and what happened in them, in memory, and their hashes.
+"""The blocks in memory, with their results and hashes.
 
-The hashes are stand-ins: they chain block to block and change with every byte, but prove nothing.
+The hashes link the blocks and change with every byte, but are not those of a real node.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _BILLION = 10**9
 
 
 def tx_hash(data: bytes) -> str:
-    """Upper-case hex SHA-256 of the bytes."""
+    """The SHA-256 of the bytes as upper-case hex."""
     return hashlib.sha256(data).hexdigest().upper()
 
 
 def time_text(time_ns: int) -> str:
-    """RFC 3339 with as many decimals as needed, as Go writes it."""
+    """The time as RFC 3339 with as many decimals as needed, as Go writes it."""
     seconds, fraction = divmod(time_ns, _BILLION)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     decimals = f"{fraction:09d}".rstrip("0")
@@ -67,7 +67,7 @@ class Block:
 
     @property
     def next_app_hash(self) -> str:
-        """Of the state after this block."""
+        """The hash of the state after this block."""
         codes = ",".join(f"{result.codespace}:{result.code}" for result in self.results)
         return tx_hash(f"{self.app_hash}/{self.data_hash}/{codes}".encode()) if self.txs else self.app_hash
 
@@ -126,7 +126,7 @@ def result_json(result: TxResult) -> dict[str, Any]:
 
 
 class BlockStore:
-    """Blocks from `earliest` to `height`; transactions stay findable when their block is pruned, as on a real node."""
+    """Blocks from `earliest` to `height`. Transactions of pruned blocks can still be found, as on a real node."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, Block] = {}
@@ -156,7 +156,7 @@ class BlockStore:
         return iter(self._txs.values())
 
     def prune(self, below: int) -> None:
-        """Forget the blocks below a height."""
+        """Remove the blocks below a height."""
         for height in [height for height in self._blocks if height < below]:
             del self._blocks[height]
         self.earliest = max(self.earliest, min(below, self.height))

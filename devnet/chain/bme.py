@@ -1,8 +1,8 @@
 """Burning ACT for AKT (module `bme`, chain.md §4.6), as far as it was recorded.
 
 Nothing backs the ACT of this chain's genesis, and the vault is filled by governance only, so the collateral ratio is 0:
-with a price the status is `halt_cr`, where ACT may be burned but not minted, and without one `halt_oracle`. Records
-that are canceled and mints were not recorded and are not made up.
+with a price the status is `halt_cr`, where ACT may be burned but not minted, and without one `halt_oracle`. Canceled
+records and mints were not recorded and are not simulated.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _EXECUTED = LedgerRecordStatus.ledger_record_status_executed
 
 
 def status_of(state: Reader) -> int:
-    """The `MintStatus` as of the last block's end; before the first block that of an empty vault."""
+    """The `MintStatus` at the end of the last block; before the first block that of an empty vault."""
     return state.get("bme_status", ()) or int(MintStatus.mint_status_halt_cr)
 
 
 def total(state: Reader, what: str, denom: str) -> int:
-    """What was `burned` or `minted` of a denomination so far."""
+    """The total `burned` or `minted` amount of a denomination."""
     return state.get("bme_total", (what, denom)) or 0
 
 
 def handle_mint(ctx: Context, msg: Message) -> None:
-    """`MsgMintACT`: never, with the collateral at 0."""
+    """`MsgMintACT`: always refused, because the collateral is 0."""
     raise _HALTED()
 
 
 def handle_burn(ctx: Context, msg: Message) -> Message:
-    """`MsgBurnACT`: the coins go at once, AKT comes with the next epoch."""
+    """`MsgBurnACT`: takes the coins at once; the AKT comes with the next epoch."""
     if status_of(ctx.state) != MintStatus.mint_status_halt_cr:
         raise _HALTED()
     coin = msg.coins_to_burn
@@ -67,7 +67,7 @@ def handle_burn(ctx: Context, msg: Message) -> Message:
 
 
 def end_block(ctx: Context) -> None:
-    """The status, with the price as the block before left it; then, each tenth block, what waits."""
+    """Update the status with the price of the block before; then, every tenth block, execute the pending burns."""
     before = status_of(ctx.state)
     now = int(MintStatus.mint_status_halt_cr if oracle.price(ctx) else MintStatus.mint_status_halt_oracle)
     if now != before:

@@ -1,4 +1,4 @@
-"""`akash.cert.v1`: certificates of accounts (chain.md §4.4, recorded correction 14). The module tells no events."""
+"""`akash.cert.v1`: certificates of accounts (chain.md §4.4, recorded correction 14). The module emits no events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEQUENCE = 0x30
 
 
 def check_create(msg: Message) -> None:
-    """`MsgCreateCertificate`, what is refused before a block: the key, then the certificate it must have signed."""
+    """Check `MsgCreateCertificate` before a block: the key, then the certificate that the key must have signed."""
     if not valid_address(msg.owner):
         raise INVALID_ADDRESS("MsgCreateCertificate: Invalid Owner Address")
     key = _public_key(_one_block(msg.pubkey, "EC PUBLIC KEY", _BAD_KEY))
@@ -52,7 +52,7 @@ def check_create(msg: Message) -> None:
 
 
 def check_revoke(msg: Message) -> None:
-    """`MsgRevokeCertificate`, what is refused before a block."""
+    """Check `MsgRevokeCertificate` before a block."""
     if not valid_address(msg.id.owner):
         raise INVALID_ADDRESS("MsgRevokeCertificate: Invalid Owner Address")
     if serial_of(msg.id.serial) is None:
@@ -60,7 +60,7 @@ def check_revoke(msg: Message) -> None:
 
 
 def handle_create(ctx: Context, msg: Message) -> None:
-    """A serial is used once by an owner, revoked ones count."""
+    """Store the certificate. An owner can use a serial once, even if its certificate is revoked."""
     serial = _certificate(_one_block(msg.cert, "CERTIFICATE", _BAD_CERTIFICATE)).serial_number
     if ctx.get("certificate", msg.owner, serial) is not None:
         raise _EXISTS()
@@ -80,12 +80,12 @@ def handle_revoke(ctx: Context, msg: Message) -> None:
 
 
 def serial_of(text: str) -> int | None:
-    """A decimal serial; None for what is none."""
+    """The decimal serial; None if it is not a number."""
     return int(text) if _DECIMAL.fullmatch(text) else None
 
 
 def _one_block(data: bytes, label: str, kind: Kind) -> bytes:
-    """The bytes of the one PEM block; text before it is skipped, as Go does, text behind it is refused."""
+    """The bytes of the only PEM block. Text before it is skipped, as in Go; text after it is refused."""
     match = _PEM.search(data)
     if match is None or data[match.end() :]:
         raise kind()
@@ -108,7 +108,7 @@ def _public_key(der: bytes) -> ec.EllipticCurvePublicKey:
 
 
 def _malformed_key(der: bytes) -> Refused:
-    """Go's words for what does not begin as a sequence; other damage has too many words there to be told apart."""
+    """Go's error for bytes that do not begin as a sequence; Go's other errors are too many to reproduce."""
     head = der[:2].ljust(2, b"\0")
     if head[0] == _SEQUENCE:
         return undefined("invalid pubkey value: asn1: syntax error: data truncated")

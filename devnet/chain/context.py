@@ -1,4 +1,4 @@
-"""What a handler of a message works on."""
+"""The context in which the handler of a message runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Context"]
 
 @dataclass(slots=True)
 class Context:
-    """State to read and write, the block it happens in, and the events so far."""
+    """The state to read and write, the block, and the events so far."""
 
     state: Branch
     genesis: Genesis
@@ -28,7 +28,7 @@ class Context:
         self.events.append(typed(message))
 
     def branch(self) -> Context:
-        """The same block over a branch of the state, with no events yet."""
+        """The same block on a branch of the state, without events."""
         return Context(Branch(self.state), self.genesis, self.height, self.time_ns)
 
     def get(self, table: str, *key: Any) -> Any:

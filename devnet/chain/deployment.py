@@ -47,7 +47,7 @@ _HASH_BYTES = 32
 
 
 def check_create(msg: Message) -> None:
-    """`MsgCreateDeployment`, what is refused before a block."""
+    """Check `MsgCreateDeployment` before a block."""
     ids.check_deployment(msg.id)
     if not msg.groups:
         raise _GROUPS()
@@ -82,7 +82,7 @@ def check_group_id(msg: Message) -> None:
 
 
 def handle_create(ctx: Context, msg: Message) -> None:
-    """One open order a group; the deposit goes to escrow last."""
+    """Create the deployment with an open order for each group; the deposit goes to escrow last."""
     if ctx.get("deployment", *ids.key(msg.id)) is not None:
         raise _EXISTS()
     _check_deposit(ctx, msg.deposit)
@@ -107,7 +107,7 @@ def _open_group(ctx: Context, group_id: Message, spec: Message) -> None:
 
 
 def _check_deposit(ctx: Context, deposit: Message) -> None:
-    """Compute is paid for in uact; uakt may be added later only (chain.md §4.3)."""
+    """Check the deposit: it must be in uact; uakt can only be added later (chain.md §4.3)."""
     denom, amount = deposit.amount.denom, deposit.amount.amount
     least = ctx.genesis.min_deposits.get(denom)
     if denom != _PAYABLE or least is None:
@@ -134,7 +134,7 @@ def _active(ctx: Context, deployment_id: Message) -> Message:
 
 
 def handle_update(ctx: Context, msg: Message) -> None:
-    """A new manifest hash; groups never change."""
+    """Store a new manifest hash; the groups never change."""
     row = _active(ctx, msg.id)
     if row.hash == msg.hash:
         raise _HASH()
@@ -174,7 +174,7 @@ def handle_pause_group(ctx: Context, msg: Message) -> None:
 
 
 def handle_start_group(ctx: Context, msg: Message) -> None:
-    """Works on a deployment that ran out of funds as well (recorded correction 11)."""
+    """Start the group, even if its deployment ran out of funds (recorded correction 11)."""
     row = _group(ctx, msg.id)
     if row.state == Group.State.open:
         raise _GROUP_OPEN()

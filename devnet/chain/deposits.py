@@ -1,4 +1,4 @@
-"""Where a deposit comes from (chain.md §4.2), and topping an account up."""
+"""The sources of a deposit (chain.md §4.2), and deposits to an existing account."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _XID_PARTS = {Scope.deployment: 2, Scope.bid: 5}
 
 
 def check_deposit_sources(deposit: Message) -> None:
-    """Sources must be there, and each once. Raises `akash` 4."""
+    """Check that there are sources and no duplicates. Raises `akash` 4."""
     if not deposit.sources:
         raise _INVALID_SOURCE("empty deposit sources")
     seen: set[int] = set()
@@ -33,7 +33,7 @@ def check_deposit_sources(deposit: Message) -> None:
 
 
 def authorize(ctx: Context, deposit: Message, owner: str) -> list[Message]:
-    """The depositors that together give the amount, sources tried in order; grants hold nothing yet."""
+    """The depositors that together pay the amount, from the sources in order; grants are always empty."""
     denom, missing = deposit.amount.denom, int(deposit.amount.amount)
     found: list[Message] = []
     for source in deposit.sources:
@@ -50,7 +50,7 @@ def authorize(ctx: Context, deposit: Message, owner: str) -> list[Message]:
 
 
 def check_top_up(msg: Message) -> None:
-    """`MsgAccountDeposit`, what is refused before a block."""
+    """Check `MsgAccountDeposit` before a block."""
     if msg.id.scope not in _XID_PARTS:
         raise _INVALID_ID("invalid scope")
     if len(msg.id.xid.split("/")) != _XID_PARTS[msg.id.scope]:
@@ -61,7 +61,9 @@ def check_top_up(msg: Message) -> None:
 
 
 def handle_top_up(ctx: Context, msg: Message) -> None:
-    """`MsgAccountDeposit`: anyone may. An overdrawn account pays its debts at once (recorded correction 12)."""
+    """`MsgAccountDeposit`, which any account may send. An overdrawn account pays its debts at once (recorded correction
+    12).
+    """
     account = escrow.get_account(ctx, msg.id.scope, msg.id.xid)
     if account.state.state not in (escrow.OPEN, escrow.OVERDRAWN):
         raise escrow.ACCOUNT_CLOSED()

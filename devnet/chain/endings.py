@@ -1,6 +1,6 @@
-"""How things end: bids, leases, orders, groups and deployments, and what each takes with it (chain.md §3).
+"""The ends of bids, leases, orders, groups and deployments, with the records that end together (chain.md §3).
 
-Events come in the order in which the node emits them, deposits and payments going back in between.
+Events have the order in which the node emits them, with the returns of deposits and payments in between.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROVIDER_REASONS = range(10_000, 20_000)
 
 
 def check_lease_id(msg: Message) -> None:
-    """`MsgWithdrawLease` and `MsgCloseLease`."""
+    """Check `MsgWithdrawLease` or `MsgCloseLease` before a block."""
     ids.check_bid(msg.id, "LeaseID: ")
 
 
@@ -51,7 +51,7 @@ def check_close_bid(msg: Message) -> None:
 
 
 def handle_withdraw(ctx: Context, msg: Message) -> None:
-    """Pays the provider; when money is out it succeeds and ends the deployment (chain.md §6)."""
+    """Pay the provider. If the funds are used up, it succeeds and ends the deployment (chain.md §6)."""
     if ctx.get("lease", *ids.key(msg.id)) is None:
         raise _UNKNOWN_LEASE()
     if escrow.withdraw(ctx, ids.deployment_xid(msg.id), ids.payment_xid(msg.id)):
@@ -59,7 +59,7 @@ def handle_withdraw(ctx: Context, msg: Message) -> None:
 
 
 def handle_close_bid(ctx: Context, msg: Message) -> None:
-    """An open bid goes; an active one drops its lease and pauses the group."""
+    """Close a bid; the close of an active bid ends its lease and pauses the group."""
     bid = ctx.get("bid", *ids.key(msg.id))
     if bid is None:
         raise _UNKNOWN_BID()
@@ -79,7 +79,7 @@ def handle_close_bid(ctx: Context, msg: Message) -> None:
 
 
 def handle_start_reclaim(ctx: Context, msg: Message) -> None:
-    """Notice before dropping a lease, once."""
+    """Give notice before the end of a lease, once."""
     lease = ctx.get("lease", *ids.key(msg.id))
     if lease is None:
         raise _UNKNOWN_LEASE()
@@ -89,7 +89,7 @@ def handle_start_reclaim(ctx: Context, msg: Message) -> None:
 
 
 def handle_close_lease(ctx: Context, msg: Message) -> None:
-    """The tenant's word; its reason is ignored. A group that is still open asks for a new provider at once."""
+    """Close a lease for the tenant, whose reason is ignored. A group that is still open gets a new order at once."""
     order = ctx.get("order", *ids.key(msg.id)[:4])
     if order is None:
         raise market.ORDER_NOT_FOUND()
@@ -105,7 +105,7 @@ def handle_close_lease(ctx: Context, msg: Message) -> None:
 
 
 def _end_lease(ctx: Context, lease: Message, *, reason: int) -> None:
-    """Lease, bid, order, then the payment; when that finds the money gone the deployment ends too."""
+    """End the lease, the bid, the order, then the payment. If the funds are used up, the deployment ends too."""
     _close_lease(ctx, lease, reason=reason)
     _close_bid(ctx, ctx.get("bid", *ids.key(lease.id)))
     _close_order(ctx, ctx.get("order", *ids.key(lease.id)[:4]))
@@ -131,7 +131,7 @@ def _close_order(ctx: Context, order: Message) -> None:
 
 
 def end_group_orders(ctx: Context, group: Message, *, reason: int = _BY_OWNER) -> None:
-    """Close the orders of a group that is closed or paused, with their bids and leases."""
+    """Close the orders of a closed or paused group, with their bids and leases."""
     for order in [row for row in market.orders_of(ctx, group.id) if row.state != Order.State.closed]:
         _close_order(ctx, order)
         for bid in [row for row in market.bids_of(ctx, order.id) if row.state in (Bid.State.open, Bid.State.active)]:
@@ -149,7 +149,7 @@ def _end_bid(ctx: Context, bid: Message, *, reason: int) -> None:
 
 
 def close_deployment(ctx: Context, member: Message, *, overdrawn: bool) -> None:
-    """What follows the end of a deployment's escrow account; `member` is any id that names owner and dseq."""
+    """End the deployment after its escrow account; `member` is any id with owner and dseq."""
     deployment = ctx.get("deployment", member.owner, member.dseq)
     if deployment is None or deployment.state != Deployment.State.active:
         return

@@ -8,12 +8,12 @@ from devnet.chain.events import plain
 __all__ = ["begin_block"]
 
 _NS = 10**9
-_SECONDS = {"day": 86_400, "hour": 3_600, "minute": 60, "week": 604_800}
+_LENGTH_S = {"day": 86_400, "hour": 3_600, "minute": 60, "week": 604_800}
 
 
 def begin_block(ctx: Context) -> None:
-    """An epoch ends with the first block later than its length after its start; the next starts where it ended."""
-    for name, seconds in _SECONDS.items():
+    """End each epoch at the first block after its length; the next one starts at the nominal end."""
+    for name, seconds in _LENGTH_S.items():
         found = ctx.get("epoch", name)
         if found is None:
             _start(ctx, name, 1, ctx.time_ns)

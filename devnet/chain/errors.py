@@ -1,6 +1,6 @@
-"""Refusals as the node words them: a codespace, a code and a log (chain.md §10, §15).
+"""The node's errors, each with a codespace, a code and a log (chain.md §10, §15).
 
-A module that wraps its error in extra text of another kind loses code and codespace: the node then says `undefined` 1
+A module that wraps its error in a text of another kind loses code and codespace: the node then reports `undefined` 1
 (recorded correction 1). Panics are `undefined` 111222 (correction 2).
 """
 
@@ -14,7 +14,7 @@ __all__ = ["PANIC", "Kind", "QueryPanicked", "QueryRefused", "Refused", "panicke
 
 
 class Refused(Exception):
-    """A transaction or message refused: what the node reports as `codespace`, `code` and `log`."""
+    """The node refused a transaction or message, with its `codespace`, `code` and `log`."""
 
     def __init__(self, codespace: str, code: int, log: str) -> None:
         super().__init__(f"{codespace} {code}: {log}")
@@ -22,10 +22,10 @@ class Refused(Exception):
         self.code = code
         self.log = log
         self.located = True
-        """Whether a simulation names the place in the source: not for what is refused before the ante chain."""
+        """Whether the error of a simulation names the place in the source; not for errors before the ante chain."""
 
     def in_message(self, index: int) -> Refused:
-        """The same refusal as reported for the message at `index` of a transaction; a panic is reported bare."""
+        """This error as the node reports it for the message at `index` of a transaction; a panic stays unchanged."""
         if self.code == PANIC:
             return self
         return Refused(self.codespace, self.code, f"failed to execute message; message index: {index}: {self.log}")
@@ -36,7 +36,7 @@ PANIC = 111222
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A registered error of a module; calling it makes the refusal, with a detail before the registered text."""
+    """A registered error of a module. A call makes the `Refused`, with a detail before the registered text."""
 
     codespace: str
     code: int
@@ -47,7 +47,7 @@ class Kind:
         return Refused(self.codespace, self.code, f"{detail}: {self.text}" if detail else self.text)
 
     def in_query(self) -> QueryRefused:
-        """The same error as the answer to a query (codes of modules show only on gRPC, correction 5)."""
+        """This error as the answer to a query. Only gRPC shows codes of modules (correction 5)."""
         return QueryRefused(self.status, self.text, module=f"codespace {self.codespace} code {self.code}: ")
 
 
@@ -57,7 +57,7 @@ def undefined(log: str) -> Refused:
 
 
 def panicked(text: str) -> Refused:
-    """A recovered panic; the stack that follows on a real node is left out."""
+    """A recovered panic, without the stack that a real node adds."""
     return Refused("undefined", PANIC, f"recovered: {text}\nstack:\n<removed>")
 
 
@@ -87,14 +87,14 @@ class QueryRefused(Exception):
     plain: bool = field(default=False)
 
     def abci(self) -> tuple[int, str]:
-        """(code, log) as `abci_query` reports it; the codespace is always `sdk` (correction 5)."""
+        """(code, log) as `abci_query` reports it. The codespace is always `sdk` (correction 5)."""
         code, suffix = _ABCI.get(self.status, (6, "unknown request"))
         bare = self.module or self.plain
         text = self.text if bare else f"rpc error: code = {_NAMES[self.status]} desc = {self.text}"
         return code, f"{text}: {suffix}"
 
     def grpc(self) -> tuple[grpc.StatusCode, str]:
-        """(status, details) as the gRPC port reports it; a plain error has no status of its own there."""
+        """(status, details) as the gRPC port reports it; a plain error has no own status there."""
         return (grpc.StatusCode.UNKNOWN if self.plain else self.status), self.module + self.text
 
 

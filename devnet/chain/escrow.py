@@ -1,8 +1,8 @@
 """Escrow accounts and payments: deposits, lazy settlement, overdraw (chain.md §6, recorded corrections 3 and 12).
 
 Nothing is charged per block. An account is settled when a transaction touches it, at most once a height: a second
-settlement at one height sees no payments, which leaves open what a first one would have closed. That defect of the real
-node is kept, because a provider has to live with it.
+settlement at one height sees no payments, which leaves open what a first one would have closed. This defect of the
+real node is kept, because a provider has to handle it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PAYMENT_NOT_FOUND = Kind("escrow", 8, "payment not found")
 
 @dataclass(slots=True)
 class Settled:
-    """An account brought up to the present. `payments` is empty when it already was, at this height."""
+    """A settled account. `payments` is empty if it was settled before at this height."""
 
     account: Message
     payments: list[Message]
@@ -63,7 +63,7 @@ class Settled:
 
 
 def get_account(ctx: Context, scope: ids.Scope, xid: str) -> Message:
-    """Raises `escrow` 3 when there is none."""
+    """The account. Raises `escrow` 3 if there is none."""
     found = ctx.get("escrow_account", scope, xid)
     if found is None:
         raise ACCOUNT_NOT_FOUND()
@@ -75,7 +75,7 @@ def put_account(ctx: Context, account: Message) -> None:
 
 
 def get_payment(ctx: Context, xid: str, payment: str) -> Message:
-    """A payment out of a deployment's account; raises `escrow` 8 when there is none."""
+    """A payment from a deployment's account. Raises `escrow` 8 if there is none."""
     found = ctx.get("escrow_payment", xid, payment)
     if found is None:
         raise _PAYMENT_NOT_FOUND()
@@ -87,7 +87,7 @@ def _put_payment(ctx: Context, payment: Message) -> None:
 
 
 def open_account(ctx: Context, scope: ids.Scope, xid: str, *, owner: str, deposits: list[Message]) -> None:
-    """A new account holding the deposits. Raises `escrow` 1 when it exists."""
+    """Create an account with the deposits. Raises `escrow` 1 if it exists."""
     if ctx.get("escrow_account", scope, xid) is not None:
         raise _ACCOUNT_EXISTS()
     account = types.Account()
@@ -163,7 +163,7 @@ def _open_payments(ctx: Context, xid: str) -> list[Message]:
 
 
 def _charge(account: Message, payment: Message, blocks: int) -> bool:
-    """Move what is owed from the funds to the payment; True when the funds did not suffice."""
+    """Move the owed amount from the funds to the payment; True if the funds did not suffice."""
     rate = payment.state.rate
     owed = int(rate.amount) * blocks // PRECISION
     paid = min(owed, _available(account, rate.denom))
@@ -180,7 +180,7 @@ def _available(account: Message, denom: str) -> int:
 
 
 def _spend(account: Message, denom: str, amount: int) -> None:
-    """Take `amount` out of the deposits, first come first spent; used-up ones go."""
+    """Take `amount` from the deposits, oldest first; empty deposits are removed."""
     rows = [copied(row) for row in account.state.deposits]
     for row in rows:
         if row.balance.denom == denom and amount:
@@ -228,7 +228,7 @@ def _pay_out(ctx: Context, payment: Message) -> None:
 
 
 def _refund(ctx: Context, account: Message) -> None:
-    """Return what is left of each deposit to who made it."""
+    """Return the rest of each deposit to its depositor."""
     for row in account.state.deposits:
         amount = whole(row.balance.amount)
         send(ctx, ESCROW, row.owner, {row.balance.denom: amount})
@@ -237,7 +237,7 @@ def _refund(ctx: Context, account: Message) -> None:
 
 
 def open_payment(ctx: Context, xid: str, payment: str, *, owner: str, rate: Message) -> None:
-    """A new payment out of a deployment's account. Raises `escrow` 4 when that has run out."""
+    """Create a payment from a deployment's account. Raises `escrow` 4 if the account is overdrawn."""
     if settle(ctx, xid).overdrawn:
         raise _OVERDRAWN()
     if ctx.get("escrow_payment", xid, payment) is not None:
@@ -253,7 +253,7 @@ def open_payment(ctx: Context, xid: str, payment: str, *, owner: str, rate: Mess
 
 
 def withdraw(ctx: Context, xid: str, payment: str) -> bool:
-    """Settle and pay out one payment; True when the account ran out, which the caller has to act on.
+    """Settle and pay out one payment; True if the funds are used up, which the caller must handle.
 
     Raises `escrow` 7 when the payment is not open, and panics as the node does when it was settled at this height.
     """
@@ -275,7 +275,7 @@ def _lost_payment(xid: str, payment: str) -> Refused:
 
 
 def close_payment(ctx: Context, xid: str, payment: str) -> bool:
-    """Settle, pay out and close one payment (not when settled at this height); True when the account ran out."""
+    """Settle, pay out and close one payment (not if settled at this height); True if the funds are used up."""
     if get_account(ctx, DEPLOYMENT, xid).state.state != OPEN:
         return False
     settled = settle(ctx, xid)
@@ -292,7 +292,7 @@ def _finish(ctx: Context, payment: Message) -> None:
 
 
 def close_account(ctx: Context, scope: ids.Scope, xid: str) -> bool:
-    """Pay everybody and return the rest; True when a deployment's account ran out while being settled."""
+    """Pay all payments and return the rest; True if the funds of a deployment's account are used up."""
     account = get_account(ctx, scope, xid)
     if account.state.state != OPEN:
         raise ACCOUNT_CLOSED()
@@ -311,7 +311,7 @@ def close_account(ctx: Context, scope: ids.Scope, xid: str) -> bool:
 
 
 def top_up(ctx: Context, account: Message, deposits: list[Message]) -> None:
-    """Pay the debts of an overdrawn account; when none is left the account closes and the excess goes back."""
+    """Pay the debts of an overdrawn account. Once all are paid, the account closes and the excess is returned."""
     _collect(ctx, account, deposits)
     xid = account.id.xid
     debts = [copied(row) for _, row in ctx.state.items("escrow_payment", (xid,)) if row.state.state == OVERDRAWN]

@@ -1,4 +1,4 @@
-"""CometBFT's query language, as far as subscribers and `tx_search` need it: conditions joined by AND."""
+"""CometBFT's query language for subscriptions and `tx_search`: conditions joined by AND."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Condition:
 
 
 def parse(text: str) -> tuple[Condition, ...]:
-    """Raises `RpcError` with the offset of what does not parse."""
+    """The conditions of a query. Raises `RpcError` with the offset of a syntax error."""
     if len(text) > MAX_LENGTH:
         raise RpcError("maximum query length exceeded")
     found: list[Condition] = []
@@ -58,7 +58,7 @@ def _condition(match: re.Match[str]) -> Condition:
 
 
 def matches(conditions: Sequence[Condition], values: Mapping[str, Sequence[str]]) -> bool:
-    """`values` are the composite keys (`tm.event`, `tx.height`, `<type>.<attribute>`) with all their values."""
+    """`values` are the composite keys (`tm.event`, `tx.height`, `<type>.<attribute>`) with all values."""
     return all(_holds(condition, values.get(condition.key, ())) for condition in conditions)
 
 

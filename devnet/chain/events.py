@@ -21,7 +21,7 @@ class Event:
         return Event(self.type, (*self.attributes, (key, value)))
 
     def to_json(self) -> dict[str, Any]:
-        """As CometBFT's RPC writes it."""
+        """The event in the JSON of CometBFT's RPC."""
         attributes = [{"key": key, "value": value, "index": True} for key, value in self.attributes]
         return {"type": self.type, "attributes": attributes}
 
@@ -37,7 +37,7 @@ def typed(message: Message) -> Event:
 
 
 def transfer_events(sender: str, recipient: str, amount: str) -> list[Event]:
-    """What the bank says when coins move; `amount` like `500000uakt`."""
+    """The bank's events of a transfer; `amount` like `500000uakt`."""
     return [
         plain("coin_spent", spender=sender, amount=amount),
         plain("coin_received", receiver=recipient, amount=amount),
@@ -47,5 +47,5 @@ def transfer_events(sender: str, recipient: str, amount: str) -> list[Event]:
 
 
 def message_event(type_url: str, signer: str) -> Event:
-    """The untyped event that heads every message of a transaction."""
+    """The untyped event that precedes the events of each message."""
     return plain("message", action=type_url, sender=signer, module=type_url.split(".")[1])

@@ -1,4 +1,4 @@
-"""Switches with which a test makes the node misbehave. Nothing outside the devnet can reach them."""
+"""Switches by which a test makes the node fail. Nothing outside the devnet can set them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Faults:
             self._running.set()
 
     async def before_answer(self) -> None:
-        """Wait as long as the switches say."""
+        """Wait while the switches delay requests."""
         await self._running.wait()
         if self.delay_seconds:
             await asyncio.sleep(self.delay_seconds)

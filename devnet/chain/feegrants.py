@@ -1,5 +1,5 @@
-"""`cosmos.feegrant.v1beta1`: one account pays another's fees, up to a limit and a time. Basic allowances only; the
-node's other kinds are refused as unknown here.
+"""`cosmos.feegrant.v1beta1`: one account pays another's fees, up to a limit and a time. Only basic allowances; the
+node's other kinds are refused as unknown.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _BASIC = "/cosmos.feegrant.v1beta1.BasicAllowance"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`limit` None: any amount; `ends_ns` 0: for ever."""
+    """`limit` None: any amount; `ends_ns` 0: no end."""
 
     limit: Mapping[str, int] | None
     ends_ns: int
 
 
 def check_grant(msg: Message) -> None:
-    """`MsgGrantAllowance`, what is refused before a block."""
+    """Check `MsgGrantAllowance` before a block."""
     for name, label in ((msg.granter, "granter"), (msg.grantee, "grantee")):
         if not valid_address(name):
             raise INVALID_ADDRESS(f"invalid {label} address")
@@ -54,12 +54,12 @@ def check_revoke(msg: Message) -> None:
 
 
 def handle_grant(ctx: Context, msg: Message) -> None:
-    """One a pair; the grantee gets an account."""
+    """Store the allowance, at most one for a pair of accounts; the grantee gets an account."""
     if ctx.get("allowance", msg.granter, msg.grantee) is not None:
         raise _INVALID("fee allowance already exists")
     bank.ensure_account(ctx, msg.grantee)
     ctx.put("allowance", msg.granter, msg.grantee, value=_allowance(msg))
-    _tell(ctx, "set_feegrant", msg.granter, msg.grantee)
+    _emit(ctx, "set_feegrant", msg.granter, msg.grantee)
 
 
 def handle_revoke(ctx: Context, msg: Message) -> None:
@@ -68,35 +68,35 @@ def handle_revoke(ctx: Context, msg: Message) -> None:
     _revoke(ctx, msg.granter, msg.grantee)
 
 
-def use(ctx: Context, granter: str, grantee: str, fee: Mapping[str, int], *, words: str) -> None:
-    """Take `fee` off the allowance; `words` begin a refusal. What is used up is revoked."""
+def use(ctx: Context, granter: str, grantee: str, fee: Mapping[str, int], *, prefix: str) -> None:
+    """Take `fee` off the allowance; `prefix` begins the log of a refusal. A used-up allowance is revoked."""
     allowance: Allowance | None = ctx.get("allowance", granter, grantee)
     if allowance is None:
-        raise _NOT_FOUND(f"{words}: fee-grant not found")
+        raise _NOT_FOUND(f"{prefix}: fee-grant not found")
     if allowance.ends_ns and allowance.ends_ns < ctx.time_ns:
-        raise _EXPIRED(f"{words}: basic allowance")
+        raise _EXPIRED(f"{prefix}: basic allowance")
     if allowance.limit is None:
-        _tell(ctx, "use_feegrant", granter, grantee)
+        _emit(ctx, "use_feegrant", granter, grantee)
         return
     left = {denom: amount - fee.get(denom, 0) for denom, amount in allowance.limit.items()}
     if min(left.values(), default=0) < 0 or set(fee) - set(left):
-        raise _EXCEEDED(f"{words}: basic allowance")
+        raise _EXCEEDED(f"{prefix}: basic allowance")
     if not any(left.values()):
         _revoke(ctx, granter, grantee)
-        _tell(ctx, "use_feegrant", granter, grantee)
+        _emit(ctx, "use_feegrant", granter, grantee)
         return
-    _tell(ctx, "use_feegrant", granter, grantee)
+    _emit(ctx, "use_feegrant", granter, grantee)
     rest = {denom: amount for denom, amount in left.items() if amount}
     ctx.put("allowance", granter, grantee, value=Allowance(rest, allowance.ends_ns))
-    _tell(ctx, "update_feegrant", granter, grantee)
+    _emit(ctx, "update_feegrant", granter, grantee)
 
 
 def _revoke(ctx: Context, granter: str, grantee: str) -> None:
     ctx.put("allowance", granter, grantee, value=None)
-    _tell(ctx, "revoke_feegrant", granter, grantee)
+    _emit(ctx, "revoke_feegrant", granter, grantee)
 
 
-def _tell(ctx: Context, kind: str, granter: str, grantee: str) -> None:
+def _emit(ctx: Context, kind: str, granter: str, grantee: str) -> None:
     ctx.events.append(plain(kind, granter=granter, grantee=grantee))
 
 

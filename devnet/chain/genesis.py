@@ -1,4 +1,4 @@
-"""What the chain starts from: accounts with balances, and the modules' parameters."""
+"""The genesis of the chain: accounts with balances, and the modules' parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 ACCOUNT_FUNDS = {"uact": 1_000_000_000_000, "uakt": 100_000_000_000_000}
-"""A million ACT and a hundred million AKT: nobody runs dry in a test by accident."""
+"""A million ACT and a hundred million AKT, more than a test spends."""
 
 BANK_MODULES = (
     "fee_collector",
@@ -38,7 +38,7 @@ _RESERVED_NUMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class GenesisAccount:
-    """`number` None gives the next free one; `sequence` and `public_key` are from before the first block."""
+    """`number` None selects the next free number; `sequence` and `public_key` are those before the first block."""
 
     address: str
     balances: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Genesis:
     gas_price_milli_uakt: int = 25
     """The node's minimum gas price in thousandths of uakt."""
     oracle_sources: tuple[str, ...] = ()
-    """Addresses that may say what AKT costs."""
+    """Addresses that may publish the price of AKT."""
     price_staleness_seconds: int = 30
 
 
@@ -128,5 +128,5 @@ def _recorded_market(raw: Mapping[str, Any]) -> MarketParams:
 
 
 def escrow_address() -> str:
-    """Where deposits lie."""
+    """The module account that holds deposits."""
     return module_address("escrow")

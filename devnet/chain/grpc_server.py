@@ -1,4 +1,4 @@
-"""The node's gRPC port: the same table of queries, with gRPC's own errors."""
+"""The node's gRPC port: the same table of queries, with gRPC's errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GrpcServer:
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # takes no argument at run time
-    """Finds the method in the table; bytes in, bytes out."""
+    """Finds a method in the table; takes and returns bytes."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

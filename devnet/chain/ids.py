@@ -32,7 +32,7 @@ _FIELDS = ("owner", "dseq", "gseq", "oseq", "provider")
 
 
 def key(message: Message) -> tuple[Any, ...]:
-    """The key under which the thing with this id is kept; bseq is always 0 and not in it."""
+    """The key of the record with this id, without bseq, which is always 0."""
     known = message.DESCRIPTOR.fields_by_name
     return tuple(getattr(message, name) for name in _FIELDS if name in known)
 
@@ -50,12 +50,12 @@ def lease_id(bid: Message) -> Message:
 
 
 def deployment_xid(message: Message) -> str:
-    """Of the escrow account of the deployment that the thing with this id belongs to."""
+    """The id of the escrow account of the deployment to which this id belongs."""
     return f"{message.owner}/{message.dseq}"
 
 
 def bid_xid(bid: Message) -> str:
-    """Of the escrow account that holds a bid's deposit."""
+    """The id of the escrow account with a bid's deposit."""
     return "/".join(str(part) for part in key(bid))
 
 
@@ -77,7 +77,7 @@ def check_group(message: Message, prefix: str = "GroupID: ") -> None:
 
 
 def check_bid(message: Message, prefix: str = "BidID: ") -> None:
-    """Of a bid or a lease."""
+    """The text form of the id of a bid or a lease."""
     order = f"{prefix}Invalid OrderID: OrderID: "
     check_group(message, f"{order}Invalid GroupID: GroupID: ")
     if message.oseq == 0:

@@ -1,4 +1,4 @@
-"""Blocks on disk: one line each, run again at the next start. The state itself is never written."""
+"""The journal: blocks on disk, a line each, which run again at the next start. The state is not written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Journal:
     """Append-only list of (height, time, transactions) in a folder, bound to one genesis."""
 
     def __init__(self, folder: Path, genesis: Genesis) -> None:
-        """Raises ValueError when the folder belongs to another genesis."""
+        """Raises `ValueError` if the folder belongs to another genesis."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / _FILE
         digest = hashlib.sha256(repr(genesis).encode()).hexdigest()
@@ -36,13 +36,13 @@ class Journal:
             return str(json.loads(lines.readline() or "{}").get("genesis", ""))
 
     def _drop_cut_line(self) -> None:
-        """A crash may have cut the last line short; what comes next must not be glued to it."""
+        """Remove an incomplete last line, which a crash can leave, so that the next line starts a new one."""
         whole = self._path.read_bytes().rfind(b"\n") + 1
         with self._path.open("r+b") as file:
             file.truncate(whole)
 
     def blocks(self) -> Iterator[tuple[int, int, list[bytes]]]:
-        """What was appended."""
+        """The appended blocks."""
         with self._path.open() as lines:
             next(lines)
             for line in lines:
@@ -50,7 +50,7 @@ class Journal:
                 yield height, time_ns, [base64.b64decode(tx) for tx in txs]
 
     def append(self, height: int, time_ns: int, txs: Sequence[bytes]) -> None:
-        """Handed to the system at once."""
+        """Append a block and flush it to the operating system."""
         self._file.write(json.dumps([height, time_ns, [base64.b64encode(tx).decode() for tx in txs]]) + "\n")
         self._file.flush()
 

@@ -47,7 +47,7 @@ ROLES = (
     "provider4",
     "provider5",
 )
-"""HD index = position."""
+"""The roles; the position of a role is its HD index."""
 
 _ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -70,19 +70,19 @@ class TestKey:
 
     @property
     def wallet(self) -> LocalWallet:
-        """For cosmpy's clients."""
+        """The key for cosmpy's clients."""
         return LocalWallet(self.private, prefix=PREFIX)
 
 
 def derive_key(role: str | int, mnemonic: str = TEST_MNEMONIC) -> TestKey:
-    """The key of a role (`tenant`, `provider`, …) or of a bare HD index."""
+    """The key of a role (`tenant`, `provider`, …) or of an HD index."""
     index = ROLES.index(role) if isinstance(role, str) else role
     child = derive_child_key_from_mnemonic(mnemonic, path=f"m/44'/118'/0'/0/{index}")
     return TestKey(index, PrivateKey(child))
 
 
 def address_of(public_key: bytes) -> str:
-    """Bech32 address of a compressed public key: RIPEMD-160 of its SHA-256."""
+    """The bech32 address of a compressed public key: RIPEMD-160 of its SHA-256."""
     digest = hashlib.new("ripemd160", hashlib.sha256(public_key).digest()).digest()
     return _encode(digest)
 
@@ -97,7 +97,7 @@ def _encode(data: bytes) -> str:
 
 
 def raw_address(address: str) -> bytes | None:
-    """The bytes behind a bech32 address of this chain; None when it is not one."""
+    """The bytes of a bech32 address of this chain; None if it is not valid."""
     prefix, data = bech32.bech32_decode(address)
     if prefix != PREFIX or data is None:
         return None
@@ -110,7 +110,7 @@ def valid_address(address: str) -> bool:
 
 
 def bech32_complaint(address: str) -> str:
-    """What the node says is wrong with it."""
+    """The node's error for an invalid bech32 address."""
     position = address.rfind("1")
     if len(address) < 8:
         return f"invalid bech32 string length {len(address)}"
@@ -120,7 +120,7 @@ def bech32_complaint(address: str) -> str:
 
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the 64-byte r‖s signature over SHA-256 of `message` holds; the high-s twin of a signature does not."""
+    """Whether the 64-byte r‖s signature over SHA-256 of `message` is valid; one with a high s is not."""
     if len(signature) != 64:
         return False
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")

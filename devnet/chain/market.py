@@ -1,4 +1,6 @@
-"""Orders, bids and leases: their records and what makes them (`akash.market.v1beta5`, chain.md §3 and §4.2)."""
+"""Orders, bids and leases: their records and the messages that create them (`akash.market.v1beta5`, chain.md §3 and
+§4.2).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ _CAPABILITIES = Kind("market", 32, "capabilities mismatch")
 
 
 def put(ctx: Context, table: str, row: Message) -> None:
-    """Keep an order, bid, lease, group or deployment under its id."""
+    """Store an order, bid, lease, group or deployment under its id."""
     ctx.state.set(table, ids.key(row.id), row)
 
 
@@ -58,7 +60,7 @@ def bids_of(ctx: Context, order: Message) -> Iterator[Message]:
 
 
 def open_order(ctx: Context, group: Message) -> None:
-    """A new open order for an open group; oseq grows with every one before it."""
+    """Create an open order for an open group, with the next oseq."""
     oseq = 1 + max((row.id.oseq for row in orders_of(ctx, group.id)), default=0)
     order = Order(id=ids.order_id(group.id, oseq), state=Order.State.open, created_at=ctx.height)
     order.spec.CopyFrom(group.group_spec)
@@ -74,7 +76,7 @@ def _carry_reclamation(ctx: Context, group: Group, order: Order) -> None:
 
 
 def check_create_bid(msg: Message) -> None:
-    """`MsgCreateBid`, what is refused before a block."""
+    """Check `MsgCreateBid` before a block."""
     ids.check_bid(msg.id)
     if not msg.price.amount or not msg.price.amount.removeprefix("-").isdigit() or int(msg.price.amount) == 0:
         raise _ZERO_PRICE()
@@ -83,11 +85,11 @@ def check_create_bid(msg: Message) -> None:
 
 
 def handle_create_bid(ctx: Context, msg: Message) -> None:
-    """The checks in the node's order (chain.md §4.2); a bid that was closed still counts against a second one."""
+    """The checks in the node's order (chain.md §4.2); a closed bid also prevents a second one."""
     _check_bid_deposit(ctx, msg.deposit)
     most = ctx.genesis.market.order_max_bids
     count = sum(1 for bid in bids_of(ctx, msg.id) if bid.state != Bid.State.lost)
-    if count > most:  # the node compares so: one more than the limit gets in
+    if count > most:  # as the node compares: one more than the limit is accepted
         raise undefined(f"invalid bid: too many existing bids ({most})")
     order = _open_order(ctx, msg.id)
     _check_price(order, msg.price)
@@ -134,7 +136,7 @@ def _check_price(order: Message, price: Message) -> None:
 
 
 def _check_offer(order: Message, offer: Message) -> None:
-    """Each entry names a unit of the spec with its count, once; amounts are not compared (chain.md §4.2)."""
+    """Check that each entry names a unit of the spec with its count, once. Amounts are not compared (chain.md §4.2)."""
     counts = {unit.resource.id: unit.count for unit in order.spec.resources}
     named = [entry.resources.id for entry in offer]
     if len(set(named)) < len(named):
@@ -167,7 +169,7 @@ def check_create_lease(msg: Message) -> None:
 
 
 def handle_create_lease(ctx: Context, msg: Message) -> None:
-    """The bid wins: a payment starts at its price. Of the other bids only the first is lost (chain.md §14 1)."""
+    """Create the lease of a bid and its payment. Of the other bids only the first becomes lost (chain.md §14 1)."""
     bid = ctx.get("bid", *ids.key(msg.bid_id))
     if bid is None:
         raise _BID_NOT_FOUND()

@@ -15,7 +15,7 @@ _GPU, _STORAGE = "capabilities/gpu/", "capabilities/storage/"
 
 
 def attributes_match(ctx: Context, provider: Message, requirements: Message) -> bool:
-    """The provider's own attributes, and those that the demanded auditors signed, contain what is required."""
+    """Whether the provider's attributes, and those signed by the required auditors, contain the required ones."""
     if not _subset(requirements.attributes, provider.attributes):
         return False
     signed = requirements.signed_by
@@ -30,7 +30,7 @@ def _signed(ctx: Context, auditor: str, owner: str, requirements: Message) -> bo
 
 
 def capabilities_match(provider: Message, spec: Message) -> bool:
-    """Each volume with attributes fits one storage class of the provider; one GPU attribute a unit is offered."""
+    """Whether each volume with attributes fits a storage class, and the provider has a GPU attribute of each unit."""
     return all(_storage_fits(provider, unit.resource) and _gpu_fits(provider, unit.resource) for unit in spec.resources)
 
 
@@ -69,7 +69,7 @@ def _matches(pattern: str, key: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """File-path globbing: `*` and `?` stop at `/`, `[…]` is a class; a broken pattern matches nothing."""
+    """Match as for file paths: `*` and `?` stop at `/`, `[…]` is a class; an invalid pattern matches nothing."""
     parts = re.split(r"(\[\^?[^\]/]+\]|\*|\?)", pattern)
     if any(bracket in part for part in parts[::2] for bracket in "[]"):
         return None

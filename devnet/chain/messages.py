@@ -1,4 +1,4 @@
-"""Every message a transaction may carry: who signs it, what is checked before a block, and what it does in one."""
+"""The messages of transactions: their signers, their checks before a block, and their handlers in a block."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from devnet.chain.wire import Message
 __all__ = ["MESSAGES", "Row", "signer_of"]
 
 Handler: TypeAlias = Callable[[Context, Message], Message | None]
-"""What it returns goes into the transaction's data; None is an empty response."""
+"""Handles a message; returns the response in the transaction's data, None for an empty one."""
 _UNKNOWN = Kind("sdk", 6, "unknown request")
 
 
@@ -52,7 +52,7 @@ class Row:
 
 
 def _pass(msg: Message) -> None:
-    """Nothing is refused before a block."""
+    """Accept every message before a block."""
 
 
 def _not_served(ctx: Context, msg: Message) -> None:
@@ -86,16 +86,16 @@ _ROWS = (
     Row(oracle_pb.MsgAddPriceEntry, "signer", _pass, oracle.handle_add_price),
     Row(bme_pb.MsgBurnACT, "owner", _pass, bme.handle_burn),
     Row(bme_pb.MsgMintACT, "owner", _pass, bme.handle_mint),
-    # Known to the node, not to this simulation: signature, sequence and fee are handled, the message is refused.
+    # Not simulated: signature, sequence and fee are handled, then the message is refused.
     Row(bme_pb.MsgBurnMint, "owner", _pass, _not_served),
 )
 
 MESSAGES: dict[str, Row] = {f"/{row.kind.DESCRIPTOR.full_name}": row for row in _ROWS}
-"""By type URL."""
+"""The messages by type URL."""
 
 
 def signer_of(msg: Message) -> str:
-    """The address that has to sign a message."""
+    """The address that must sign a message."""
     value = msg
     for name in MESSAGES[f"/{msg.DESCRIPTOR.full_name}"].signer.split("."):
         value = getattr(value, name)

@@ -1,4 +1,4 @@
-"""The node: mempool, block production, queries at a height, and who wants to hear of blocks."""
+"""The node: mempool, block production, queries at a height, and listeners for blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALREADY = TxResult(19, "sdk")
 
 
 class Node:
-    """One validator that always agrees with itself."""
+    """A node with one validator and so without consensus."""
 
     def __init__(self, genesis: Genesis, folder: Path | None = None) -> None:
         self.genesis = genesis
@@ -43,7 +43,7 @@ class Node:
 
     @property
     def pending(self) -> tuple[bytes, ...]:
-        """Transactions that wait for a block."""
+        """The transactions that wait for a block."""
         return tuple(self._mempool)
 
     @property
@@ -51,11 +51,11 @@ class Node:
         return self.faults.catching_up
 
     def known(self, tx: bytes) -> bool:
-        """Whether the mempool has seen these very bytes; it keeps that in mind after the block too (correction 7)."""
+        """Whether the mempool has received the same bytes before, in earlier blocks too (correction 7)."""
         return tx_hash(tx) in self._seen
 
     def submit(self, tx: bytes) -> TxResult:
-        """Check a transaction and queue it when it passes."""
+        """Check a transaction, and queue it if it passes."""
         result = self.app.check(tx)
         if result.code == 0:
             self._seen.add(tx_hash(tx))
@@ -63,19 +63,19 @@ class Node:
         return result
 
     def broadcast(self, tx: bytes) -> TxResult:
-        """As the gRPC service does it."""
+        """Submit a transaction as the gRPC service does, which refuses a known one."""
         return _ALREADY if self.known(tx) else self.submit(tx)
 
     def simulate(self, tx: bytes) -> TxResult:
         return self.app.simulate(tx)
 
     def query(self, height: int = 0) -> Query:
-        """What is answered at a height; 0 is the latest."""
+        """The view of the state at a height; 0 is the latest."""
         at = height or self.height
         return Query(View(self.app.store, at), at, self.genesis, self)
 
     async def produce(self) -> Block:
-        """Put everything pending into a block and tell the listeners."""
+        """Commit all pending transactions in a block and notify the listeners."""
         txs, self._mempool = self._mempool, []
         last = self.blocks.last
         now = max(self.genesis.time_ns or 0, time.time_ns(), last.time_ns + 1 if last else 0)
@@ -89,7 +89,7 @@ class Node:
         return block
 
     def replay(self, height: int, time_ns: int, txs: list[bytes]) -> Block:
-        """Commit this very block, without telling anybody."""
+        """Commit the given block without a notification."""
         last = self.blocks.last
         results, events = self.app.commit_block(height, time_ns, txs)
         block = Block(

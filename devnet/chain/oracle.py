@@ -1,4 +1,4 @@
-"""The price of AKT in USD (module `oracle`, chain.md §4.6), as far as it was recorded: one source, one price at a time.
+"""The price of AKT in USD (module `oracle`, chain.md §4.6), as far as it was recorded: one source, one price.
 
 The newest price that is not too old counts. The means and deviations of several sources, and what is said when a price
 grows old, were not recorded and are not made up.
@@ -23,7 +23,7 @@ _INVALID = Kind("sdk", 18, "invalid request")
 
 
 def handle_add_price(ctx: Context, msg: Message) -> None:
-    """`MsgAddPriceEntry`, of a source that the genesis names."""
+    """`MsgAddPriceEntry` of a source that the genesis names."""
     if msg.signer not in ctx.genesis.oracle_sources:
         raise _UNAUTHORIZED(f"source {msg.signer} is not authorized oracle provider")
     if (msg.id.denom, msg.id.base_denom) != _PAIR or not positive(msg.price):
@@ -36,7 +36,7 @@ def handle_add_price(ctx: Context, msg: Message) -> None:
 
 
 def _source(ctx: Context, address: str) -> int:
-    """The number of a source: they are counted as they first speak."""
+    """The number of a source, given in the order of their first prices."""
     known = dict(ctx.state.items("oracle_source"))
     number: int = known.get((address,), len(known) + 1)
     ctx.put("oracle_source", address, value=number)
@@ -44,7 +44,7 @@ def _source(ctx: Context, address: str) -> int:
 
 
 def end_block(ctx: Context) -> None:
-    """Say what the price is, and when it is there again."""
+    """Emit the price, and the event of its return."""
     rows = list(ctx.state.items("oracle_price"))
     if not rows:
         return
@@ -83,13 +83,13 @@ def _aggregate(ctx: Context, amount: str) -> Message:
 
 
 def aggregated(ctx: Context) -> Message | None:
-    """The price as of the last block's end; None when there is none, or an old one."""
+    """The price at the end of the last block; None if there is none or only an old one."""
     health = ctx.get("oracle_health", _PAIR[0])
     return ctx.get("oracle_aggregate", _PAIR[0]) if health is not None and health.is_healthy else None
 
 
 def price(ctx: Context) -> int:
-    """USD for one AKT, times 10^18, as of the last block's end; 0 while unknown."""
+    """The price of one AKT in USD times 10^18 at the end of the last block; 0 while unknown."""
     found = aggregated(ctx)
     return int(found.twap) if found is not None else 0
 

@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*:")
 
 
 def check_provider(msg: Message) -> None:
-    """`MsgCreateProvider` and `MsgUpdateProvider`, what is refused before a block."""
+    """Check `MsgCreateProvider` or `MsgUpdateProvider` before a block."""
     if not valid_address(msg.owner):
         raise INVALID_ADDRESS("MsgCreate: Invalid Provider Address")
     _check_uri(msg.host_uri)
@@ -37,7 +37,9 @@ def check_provider(msg: Message) -> None:
 
 
 def _check_uri(uri: str) -> None:
-    """Absolute, `https`, with a host and without a path; a query passes (recorded correction 13)."""
+    """Check the host URI: absolute, `https`, with a host and without a path; a query is accepted (recorded correction
+    13).
+    """
     try:
         parts = urlsplit(uri)
         host = parts.hostname
@@ -71,7 +73,7 @@ def handle_create(ctx: Context, msg: Message) -> None:
 
 
 def handle_update(ctx: Context, msg: Message) -> None:
-    """Replaces everything, whatever leases there are."""
+    """Replace the whole record, even if the provider has leases."""
     if ctx.get("provider", msg.owner) is None:
         raise NOT_FOUND(f"id: {msg.owner}")
     _store(ctx, msg)
@@ -84,7 +86,7 @@ def _store(ctx: Context, msg: Message) -> None:
 
 
 def handle_delete(ctx: Context, msg: Message) -> None:
-    """Never succeeds (chain.md §4.1)."""
+    """Refuse the message, which never succeeds (chain.md §4.1)."""
     if ctx.get("provider", msg.owner) is None:
         raise NOT_FOUND()
     raise _INTERNAL("NOTIMPLEMENTED")

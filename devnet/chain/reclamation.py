@@ -1,4 +1,4 @@
-"""Reclamation windows: notice that a provider gives before it drops a lease (chain.md §4.2, market codes 35–41)."""
+"""Reclamation windows: the notice that a provider gives before it ends a lease (chain.md §4.2, market codes 35–41)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _ns(duration: Message) -> int:
 
 
 def check_wish(msg: Message) -> None:
-    """`MsgCreateDeployment`, before a block."""
+    """Check `MsgCreateDeployment` before a block."""
     if msg.HasField("reclamation") and _ns(msg.reclamation.min_window) < 0:
         raise _INVALID("min_window must be >= 0")
 
 
 def check_wish_bounds(ctx: Context, msg: Message) -> None:
-    """`MsgCreateDeployment`, in one."""
+    """Check `MsgCreateDeployment` in a block."""
     if not msg.HasField("reclamation"):
         return
     wanted, market = _ns(msg.reclamation.min_window), ctx.genesis.market
@@ -43,13 +43,13 @@ def check_wish_bounds(ctx: Context, msg: Message) -> None:
 
 
 def check_bid_window(msg: Message) -> None:
-    """`MsgCreateBid`, before a block."""
+    """Check `MsgCreateBid` before a block."""
     if msg.HasField("reclamation_window") and _ns(msg.reclamation_window) < 0:
         raise _OUT_OF_BOUNDS()
 
 
 def check_offer(ctx: Context, order: Message, msg: Message) -> None:
-    """`MsgCreateBid`, in one."""
+    """Check `MsgCreateBid` in a block."""
     if not msg.HasField("reclamation_window"):
         if order.HasField("reclamation"):
             raise _REQUIRED()
@@ -62,13 +62,13 @@ def check_offer(ctx: Context, order: Message, msg: Message) -> None:
 
 
 def promise(lease: Message, bid: Message) -> None:
-    """The window of the bid becomes the lease's."""
+    """Give the lease the window of its bid."""
     if bid.HasField("reclamation_window"):
         lease.reclamation.window.CopyFrom(bid.reclamation_window)
 
 
 def start(ctx: Context, lease: Message, *, reason: int) -> Message:
-    """The lease once its provider has given notice; the deadline is in whole Unix seconds."""
+    """The lease after its provider's notice, with a deadline in whole Unix seconds."""
     if not lease.HasField("reclamation"):
         raise _NOT_CONFIGURED()
     row = copied(lease)
@@ -82,7 +82,7 @@ def start(ctx: Context, lease: Message, *, reason: int) -> Message:
 
 
 def check_drop(ctx: Context, lease: Message) -> None:
-    """Whether the provider may drop a live lease now."""
+    """Check whether the provider may end a live lease now."""
     if not lease.HasField("reclamation"):
         return
     if lease.state != Lease.State.reclaiming:

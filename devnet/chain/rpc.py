@@ -121,7 +121,7 @@ class RpcServer:
 
 
 def _identity(value: Any) -> Any:
-    """A fraction loses its decimals, as in Go's integer ids."""
+    """The id of a request; a fraction loses its decimals, as in Go's integer ids."""
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 

@@ -20,7 +20,7 @@ from devnet.chain.rpc_params import Kind, RpcError
 __all__ = ["METHODS_BY_NAME", "AbciReply", "RpcMethod", "abci_query", "tx_values"]
 
 Handler: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Any]]
-_COMMIT_SECONDS = 10.0
+_COMMIT_S = 10.0
 _PER_PAGE = 30
 _MAX_PER_PAGE = 100
 _PRUNED = (
@@ -31,14 +31,14 @@ _PRUNED = (
 
 @dataclass(frozen=True, slots=True)
 class RpcMethod:
-    """`params` in positional order with their kinds."""
+    """A method; `params` in positional order with their kinds."""
 
     handle: Handler
     params: Mapping[str, Kind] = field(default_factory=dict)
 
 
 def _block(node: Node, height: int | None) -> Block:
-    """Raises with the node's words for a height that is not there."""
+    """The height to answer. Raises the node's error for a missing height."""
     if height is None:
         height = node.height
     if height <= 0:
@@ -161,7 +161,7 @@ async def _abci_query(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AbciReply:
-    """`height` is the one that was answered from, 0 when none could be."""
+    """The answer to a query; `height` is its height, 0 without one."""
 
     code: int = 0
     log: str = ""
@@ -170,12 +170,12 @@ class AbciReply:
 
     @property
     def codespace(self) -> str:
-        """Always `sdk`, panics excepted (recorded corrections 5 and 14)."""
+        """The error, whose codespace is `sdk` except for panics (recorded corrections 5 and 14)."""
         return ("undefined" if self.code == PANIC else "sdk") if self.code else ""
 
 
 def abci_query(node: Node, path: str, data: bytes, height: int) -> AbciReply:
-    """A query by gRPC path, errors as the application interface words them (recorded correction 5)."""
+    """A query by gRPC path, with the errors of the application interface (recorded correction 5)."""
     if height < 0:
         return AbciReply(18, "cannot query with height < 0; please provide a valid height: invalid request")
     if height > node.height:
@@ -208,7 +208,7 @@ async def _broadcast_sync(node: Node, params: Mapping[str, Any]) -> dict[str, An
 
 
 async def _broadcast_async(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Says yes before it looks (recorded correction 7)."""
+    """Accept the transaction before the check (recorded correction 7)."""
     tx = _new_tx(node, params)
     node.submit(tx)
     return _broadcast_json(tx, TxResult())
@@ -238,7 +238,7 @@ async def _broadcast_commit(node: Node, params: Mapping[str, Any]) -> dict[str, 
     if checked.code:
         return answered
     try:
-        async with asyncio.timeout(_COMMIT_SECONDS):
+        async with asyncio.timeout(_COMMIT_S):
             await node.wait_for_tx(tx)
     except TimeoutError:
         raise RpcError("timed out waiting for tx to be included in a block") from None
@@ -249,7 +249,9 @@ async def _broadcast_commit(node: Node, params: Mapping[str, Any]) -> dict[str, 
 
 
 async def _check_tx(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Moves the check state: the same bytes fail the second time (recorded correction 8)."""
+    """Check a transaction on the check state, which it changes: a second time the same bytes fail (recorded
+    correction 8).
+    """
     return _check_json(node.app.check(params.get("tx", b"")))
 
 
@@ -289,7 +291,7 @@ async def _tx_search(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tx_values(height: int, tx: bytes, result: TxResult) -> dict[str, list[str]]:
-    """The composite keys under which a transaction is found."""
+    """The composite keys by which queries find a transaction."""
     values = {"tx.height": [str(height)], "tx.hash": [tx_hash(tx)], "tm.event": ["Tx"]}
     for event in result.events:
         for key, value in event.attributes:

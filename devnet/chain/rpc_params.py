@@ -23,7 +23,7 @@ _MESSAGES = {_INVALID_PARAMS: "Invalid params", _INTERNAL: "Internal error", -32
 
 
 class RpcError(Exception):
-    """A JSON-RPC error object; `data` is what CometBFT puts there (nothing for an unknown method)."""
+    """A JSON-RPC error object; `data` is that of CometBFT, empty for an unknown method."""
 
     def __init__(self, data: str, *, code: int = _INTERNAL) -> None:
         super().__init__(data)

@@ -21,7 +21,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SimulatedChain:
-    """Made by `start`. What it was given stays the same over a `restart`; so do its ports."""
+    """Made by `start`. A `restart` keeps its arguments and ports."""
 
     def __init__(self, genesis: Genesis, *, block_seconds: float | None, host: str, folder: Path | None) -> None:
         self._genesis = genesis
@@ -43,9 +43,10 @@ class SimulatedChain:
         grpc_port: int = 0,
         folder: Path | None = None,
     ) -> AsyncIterator[SimulatedChain]:
-        """A chain that has its first block. Port 0 is any free one; `block_seconds` None leaves blocks to `produce`.
+        """Start a chain with its first block. Port 0 selects a free one.
 
-        With a `folder` the blocks are kept there and run again at the next start.
+        With `block_seconds` None only `produce` makes blocks. With a `folder` the blocks are stored there and run again
+        at the next start.
         """
         if host not in _LOOPBACK:
             raise ValueError(f"the simulated chain listens on loopback only, not on {host!r}")
@@ -95,7 +96,7 @@ class SimulatedChain:
 
     @property
     def grpc_address(self) -> str:
-        """`127.0.0.1:<port>`, without TLS; cosmpy wants `grpc+http://` before it."""
+        """`127.0.0.1:<port>`, without TLS; cosmpy needs the prefix `grpc+http://`."""
         return f"{self._host}:{self._ports[1]}"
 
     @property
@@ -104,11 +105,11 @@ class SimulatedChain:
 
     @property
     def faults(self) -> Faults:
-        """What the node does wrong from now on."""
+        """The switches that make the node fail."""
         return self.node.faults
 
     async def produce(self, blocks: int = 1) -> Block:
-        """Make blocks now, whatever the timer does; the last one."""
+        """Make blocks now, independent of the timer; returns the last one."""
         for _ in range(blocks):
             block = await self.node.produce()
         return block
@@ -117,23 +118,23 @@ class SimulatedChain:
         await self.node.wait_for_height(height)
 
     async def wait_blocks(self, blocks: int = 1) -> None:
-        """Until that many more blocks are there."""
+        """Wait for so many more blocks."""
         await self.node.wait_for_height(self.height + blocks)
 
     def submit(self, tx: bytes) -> TxResult:
-        """Hand a signed transaction to the mempool without a transport."""
+        """Pass a signed transaction to the mempool without a transport."""
         return self.node.broadcast(tx)
 
     async def drop_websockets(self) -> int:
-        """Cut every websocket connection; how many there were."""
+        """Close every websocket connection abruptly; returns their number."""
         return await self._rpc.hub.drop()
 
     def prune(self, below: int) -> None:
-        """Forget the blocks, and refuse the states, below a height."""
+        """Remove the blocks below a height, and refuse queries there."""
         self.node.blocks.prune(below)
 
     async def restart(self, *, down_seconds: float = 0.0) -> None:
-        """Stop listening, stay away, come back on the same ports with the same state; subscriptions are gone."""
+        """Stop for a while, then listen on the same ports with the same state; all subscriptions end."""
         await self._shut()
         await asyncio.sleep(down_seconds)
         await self._serve(*self._ports)

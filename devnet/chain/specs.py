@@ -1,4 +1,4 @@
-"""Limits of a group spec (chain.md §4.3), refused before a block; most without a registered code (correction 1)."""
+"""Limits of a group spec (chain.md §4.3), checked before a block; most have no registered code (correction 1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def group_price(spec: Message) -> tuple[str, int]:
 
 
 def check_group_spec(spec: Message) -> None:
-    """Raises `undefined` 1 with the limit that does not hold."""
+    """Check the limits. Raises `undefined` 1 with the limit that is exceeded."""
     if not spec.name:
         raise undefined("empty group spec name denomination")
     _check_units(spec.resources)

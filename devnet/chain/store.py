@@ -12,17 +12,17 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class Reader(Protocol):
-    """State that can be read. Values must not be changed in place: copy, change, set."""
+    """Readable state. Do not change a value in place: copy it, change the copy, set the copy."""
 
     def get(self, table: str, key: Key) -> Any: ...
 
     def items(self, table: str, prefix: Key = ()) -> Iterator[tuple[Key, Any]]:
-        """Pairs whose key begins with `prefix`, in key order."""
+        """The pairs whose key begins with `prefix`, in key order."""
         ...
 
 
 class Branch:
-    """Writes kept aside over a parent until `commit`; dropping it is the rollback."""
+    """Writes on top of a parent, which get them by `commit`; without it they are rolled back."""
 
     def __init__(self, parent: Store | Branch) -> None:
         self._parent = parent
@@ -51,7 +51,7 @@ class Branch:
 
 
 class Store:
-    """The committed state and, a key, the heights at which it changed."""
+    """The committed state, and for each key the heights at which it changed."""
 
     def __init__(self) -> None:
         self.height = 0
@@ -73,12 +73,12 @@ class Store:
         return View(self, self.height).items(table, prefix)
 
     def history(self, table: str) -> dict[Key, tuple[list[int], list[Any]]]:
-        """Every key of the table with the heights at which it changed and its value from then on."""
+        """Every key of the table, with the heights at which it changed and its new values."""
         return self._tables.get(table, {})
 
 
 class View:
-    """The state as it was after the block at `height`."""
+    """The state after the block at `height`."""
 
     def __init__(self, store: Store, height: int) -> None:
         self._store = store

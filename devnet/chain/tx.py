@@ -1,4 +1,4 @@
-"""A transaction taken apart, with the node's words for bytes that are none."""
+"""The decoder of transactions, with the node's errors for invalid bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NON_CRITICAL = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """`messages` are filled as Go would hold them; `size` in bytes."""
+    """A decoded transaction. `messages` have the fields that Go sets; `size` is in bytes."""
 
     raw: Message
     body: Message
@@ -34,12 +34,12 @@ class Tx:
 
     @property
     def signers(self) -> list[str]:
-        """Addresses that must sign, each once; the first one pays the fee."""
+        """The addresses that must sign, each once; the first one pays the fee."""
         return list(dict.fromkeys(signer_of(message) for message in self.messages))
 
 
 def decode(data: bytes) -> Tx:
-    """Raises `sdk` 2 for bytes that are no transaction, and 18 for one without messages."""
+    """Decode a transaction. Raises `sdk` 2 for invalid bytes, and 18 for a transaction without messages."""
     raw = _parse(TxRaw, data, "*tx.TxRaw")
     body = _parse(TxBody, raw.body_bytes, "*tx.TxBody", allow=_NON_CRITICAL)
     auth = _parse(AuthInfo, raw.auth_info_bytes, "*tx.AuthInfo")
@@ -70,6 +70,6 @@ def _parse(kind: type[Message], data: bytes, go_name: str, *, allow: int = 0) ->
 
 
 def _broken(data: bytes) -> Refused:
-    # Go's protobuf writes a no-break space here, on purpose, so that nobody matches on its texts.
+    # Go's protobuf writes a no-break space here on purpose, so that programs do not match its texts.
     reason = "proto:\u00a0invalid field number" if data and data[0] >> 3 == 0 else "unexpected EOF"
     return _PARSE(f"invalid length; {reason}")

@@ -21,7 +21,7 @@ __all__ = ["SUBSCRIPTION_METHODS", "Hub"]
 
 _MAX_SUBSCRIPTIONS = 5
 _BUFFER = 200
-_PING_SECONDS = 27.0
+_PING_S = 27.0
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Hub:
         node.listeners.append(self._publish)
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse(heartbeat=_PING_SECONDS, max_msg_size=1 << 20)
+        socket = web.WebSocketResponse(heartbeat=_PING_S, max_msg_size=1 << 20)
         await socket.prepare(request)
         client = _Client(socket)
         self._clients.append(client)
@@ -55,7 +55,7 @@ class Hub:
         return socket
 
     async def drop(self) -> int:
-        """Cut every connection without a word; how many there were."""
+        """Close every connection without a close frame; returns their number."""
         clients = list(self._clients)
         for client in clients:
             transport = client.socket._req.transport if client.socket._req else None
@@ -124,7 +124,7 @@ SUBSCRIPTION_METHODS: dict[str, Callable[[_Client, Any, str], None]] = {
 
 
 def _happenings(block: Block) -> Iterator[tuple[str, dict[str, Any], dict[str, list[str]]]]:
-    """(event name, value, composite keys) of everything a block gives to hear, in the node's order."""
+    """(event name, value, composite keys) of every event of a block, in the node's order."""
     yield "NewBlock", {"block": block.json(), "block_id": block.id_json()}, {"tm.event": ["NewBlock"]}
     yield "NewBlockHeader", {"header": block.header_json()}, {"tm.event": ["NewBlockHeader"]}
     for index, (tx, result) in enumerate(zip(block.txs, block.results, strict=True)):
@@ -134,7 +134,7 @@ def _happenings(block: Block) -> Iterator[tuple[str, dict[str, Any], dict[str, l
 
 
 def _set(fields: dict[str, Any]) -> dict[str, Any]:
-    """Protobuf's JSON leaves out what is zero or empty."""
+    """Remove zero and empty values, as protobuf's JSON does."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -147,7 +147,7 @@ def _offer(client: _Client, kind: str, value: dict[str, Any], values: dict[str, 
 
 
 def _enqueue(client: _Client, frame: dict[str, Any]) -> None:
-    """A client too slow to read loses events, as on a real node."""
+    """Send an event; a client that reads too slowly loses events, as on a real node."""
     if not client.queue.full():
         client.queue.put_nowait(frame)
 

@@ -1,4 +1,6 @@
-"""Where Go's protobuf and Python's differ (chain.md §2): sub-messages always there, and three number encodings."""
+"""Differences between Go's and Python's protobuf (chain.md §2): sub-messages that are always set, three encodings of
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ __all__ = [
 ]
 
 Message: TypeAlias = Any
-"""A generated protobuf message; the generated packages carry no types that mypy follows."""
+"""A generated protobuf message; mypy cannot read the types of the generated packages."""
 
 PRECISION = 10**18
-"""A LegacyDec is the value times this, as text without a point."""
+"""The factor by which LegacyDec encodes a value, as text without a point."""
 
 _INT, _DEC = "cosmossdk.io/math.Int", "cosmossdk.io/math.LegacyDec"
 _DIGITS = 77
@@ -37,7 +39,7 @@ _required: dict[Descriptor, list[FieldDescriptor]] = {}
 
 
 def fill(message: Message) -> Message:
-    """Set, in place and at every depth, what Go writes even when it is empty: non-nullable sub-messages and numbers."""
+    """Set, in place and at every depth, what Go writes even if empty: non-nullable sub-messages and numbers."""
     for field in _needed(message.DESCRIPTOR):
         if field.type != FieldDescriptor.TYPE_MESSAGE:
             if not getattr(message, field.name):
@@ -75,7 +77,7 @@ def _is_needed(field: FieldDescriptor) -> bool:
 
 
 def copied(message: Message) -> Message:
-    """A copy that may be changed."""
+    """A copy of the message."""
     result = type(message)()
     result.CopyFrom(message)
     return result
@@ -95,7 +97,7 @@ def dec_wire(whole_units: int) -> str:
 
 
 def whole(dec: str) -> int:
-    """The whole part of a LegacyDec given as wire text; an empty text is zero. Raises ValueError on anything else."""
+    """The whole part of a LegacyDec in wire text; an empty text is zero. Raises `ValueError` for other texts."""
     value = int(dec or "0")
     return value // PRECISION if value >= 0 else -(-value // PRECISION)
 
@@ -113,7 +115,7 @@ def positive(text: str) -> bool:
 
 
 def event_json(message: Message, field: FieldDescriptor) -> str:
-    """The JSON text of one top-level field, as a typed event carries it (chain.md §8): null for a message not set."""
+    """The JSON text of one top-level field, as in a typed event (chain.md §8): null for an unset message."""
     if field.type == FieldDescriptor.TYPE_MESSAGE and not _repeated(field) and not message.HasField(field.name):
         return "{}" if _is_needed(field) else "null"
     return json.dumps(_plain(field, getattr(message, field.name)), separators=(",", ":"), ensure_ascii=False)

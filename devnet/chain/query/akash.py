@@ -130,7 +130,7 @@ def params(query: Query, request: Message) -> Message:
 
 
 def _escrow_page(request: Message, rows: Iterator[Row], prefix: bytes) -> Page:
-    """Neither offset nor reverse is heeded (chain.md §5); `xid` is part of the index prefix."""
+    """The node ignores offset and reverse (chain.md §5); `xid` is part of the index prefix."""
     asked, inner = request.pagination, f"/{request.xid}".encode() if request.xid else b""
     states = states_of(State, request.state)
     start = decode_key(asked.key, prefix=inner) if asked.key else Start(states, b"")
@@ -179,7 +179,7 @@ def _provider_key(row: Message) -> bytes:
 
 
 def audited(query: Query, request: Message) -> Message:
-    """`ProviderAttributes`: what any auditor signed for a provider."""
+    """`ProviderAttributes`: the attributes that any auditor signed for a provider."""
     if not valid_address(request.owner):
         raise _BAD_AUDITED.in_query()
     rows = (value for _, value in query.state.items("audit", (request.owner,)))
@@ -190,7 +190,7 @@ def audited(query: Query, request: Message) -> Message:
 
 
 def audited_by(query: Query, request: Message) -> Message:
-    """`ProviderAuditorAttributes`: what one auditor signed for a provider."""
+    """`ProviderAuditorAttributes`: the attributes that one auditor signed for a provider."""
     if not valid_address(request.auditor) or not valid_address(request.owner):
         raise _BAD_AUDITED.in_query()
     found = query.state.get("audit", (request.owner, request.auditor))
@@ -200,8 +200,8 @@ def audited_by(query: Query, request: Message) -> Message:
 
 
 def all_audited(query: Query, request: Message) -> Message:
-    """`AllProvidersAttributes` and `AuditorAttributes`, which heeds no auditor: the node takes what it stored, a list
-    of attributes, for the record of a provider, so the last attribute's bytes stand where the owner should.
+    """`AllProvidersAttributes` and `AuditorAttributes`, which ignores the auditor: the node decodes its
+    stored list of attributes as the record of a provider, so that the owner has the last attribute's bytes.
     """
     found = [value for _, value in query.state.items("audit")]
     rows, pagination = sdk_page(found, request, _audit_key)
@@ -220,7 +220,7 @@ def _audit_key(row: Message) -> bytes:
 
 
 def discovery_info(chain_id: str) -> Message:
-    """What a node says of itself and its API versions."""
+    """The node's information about itself and its API versions."""
     modules = [ModuleVersion(module=name, version=version) for name, version in _MODULES]
     versions = [VersionInfo(api_version=name, modules=modules) for name in ("v1beta4", "v1beta3")]
     client = ClientInfo(api_version="v1beta3")
@@ -228,7 +228,7 @@ def discovery_info(chain_id: str) -> Message:
 
 
 def discovery_json(chain_id: str) -> dict[str, Any]:
-    """The same as the JSON-RPC method `akash` writes it."""
+    """The same information in the JSON of the RPC method `akash`."""
     modules = [{"module": name, "version": version} for name, version in _MODULES]
     versions = [{"api_version": name, "modules": modules, "features": None} for name in ("v1beta4", "v1beta3")]
     info = {"client_info": {"api_version": "v1beta3"}, "supported_versions": versions, "chain_id": chain_id}

@@ -1,4 +1,4 @@
-"""Queries of certificates (chain.md §5): an owner and a serial give one, else a list by state or by owner."""
+"""Queries of certificates (chain.md §5): an owner and a serial select one; otherwise a list by state or by owner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["certificates"]
 
 
 def certificates(query: Query, request: Message) -> Message:
-    """A serial without an owner is not heeded; one that is no number ends in a panic, as on a real node."""
+    """A serial without an owner is ignored; a serial that is not a number ends in a panic, as on a real node."""
     filters = request.filter
     states = states_of(State, filters.state)
     if filters.owner and not valid_address(filters.owner):

@@ -104,7 +104,7 @@ def simulate(query: Query, request: Message) -> Message:
 
 
 def _simulation_text(refused: Refused, data: bytes) -> str:
-    """Errors of the ante chain and of messages carry their place in the source, which nobody can know here."""
+    """Errors of the ante chain and of messages name their place in the source, which the simulation does not know."""
     if refused.log.startswith("recovered:"):
         return refused.log
     place = " [<source>]" if refused.located else ""
@@ -172,7 +172,7 @@ def _tx_response(data: bytes, result: TxResult, height: int) -> Message:
 
 
 def broadcast(query: Query, request: Message) -> Message:
-    """Sync and async alike: the check's result; what is in the mempool's memory already is `sdk` 19 here."""
+    """Sync and async: the result of the check; a repeated transaction gives `sdk` 19 here."""
     if request.mode not in (txs.BROADCAST_MODE_SYNC, txs.BROADCAST_MODE_ASYNC):
         text = "unsupported return type unspecified; supported types: sync, async"
         raise QueryRefused(grpc.StatusCode.UNKNOWN, text)
@@ -209,7 +209,7 @@ def _fill_block(response: Message, block: Block) -> Message:
 
 
 def consensus_params(query: Query, request: Message) -> Message:
-    """Blocks have a size limit but no gas limit, as the node's own genesis says (-1)."""
+    """Blocks have a size limit but no gas limit, as in the node's genesis (-1)."""
     response = consensus.QueryParamsResponse()
     response.params.block.max_bytes, response.params.block.max_gas = _MAX_BLOCK_BYTES, -1
     return response

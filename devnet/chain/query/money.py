@@ -55,7 +55,7 @@ def bme_params(query: Query, request: Message) -> Message:
 
 
 def mint_status(query: Query, request: Message) -> Message:
-    """Refused until there was a price for the first time."""
+    """Refuse the query before the first price."""
     if query.state.get("oracle_health", ("akt",)) is None:
         text = f"{_MISSING.format(denom='akt', kind='PriceHealth')}: price stalled"
         raise QueryRefused(_UNKNOWN, text, plain=True)
@@ -70,7 +70,7 @@ def mint_status(query: Query, request: Message) -> Message:
 
 
 def vault_state(query: Query, request: Message) -> Message:
-    """The balance in uact is all that exists of it, in uakt what the vault holds."""
+    """The balances: in uact the whole supply, in uakt that of the vault."""
     supply = sum(amount for key, amount in query.state.items("balance") if key[1] == "uact")
     held = {"uact": supply, "uakt": balance(query.state, module_address("bme"), "uakt")}
     totals = {

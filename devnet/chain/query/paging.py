@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a table: where it stands in the index, its state, and itself."""
+    """A record of a table, with its position in the index and its state."""
 
     key: bytes
     state: int
@@ -39,7 +39,7 @@ class Page:
 
 
 def binary_key(*parts: str | int | tuple[int, int]) -> bytes:
-    """Of an id as the market keeps it: texts end in a zero byte, numbers are (value, bytes), big endian."""
+    """The market's key of an id: texts end in a zero byte, numbers are (value, bytes), big endian."""
     result = b""
     for part in parts:
         if isinstance(part, str):
@@ -50,7 +50,7 @@ def binary_key(*parts: str | int | tuple[int, int]) -> bytes:
 
 
 def states_of(kind: Any, name: str) -> list[int]:
-    """The states that a filter names: all of them without one. Raises InvalidArgument on an unknown name."""
+    """The states that a filter names, all without a filter. Raises `InvalidArgument` for an unknown name."""
     known = {key: value for key, value in kind.items() if value}
     if not name:
         return list(known.values())
@@ -61,7 +61,7 @@ def states_of(kind: Any, name: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a page begins: the states to visit, and the first row's key in the first of them."""
+    """The start of a page: the states to visit, and the key of the first row in the first state."""
 
     states: list[int]
     key: bytes
@@ -113,7 +113,7 @@ def _reached(key: bytes, start: bytes, *, reverse: bool) -> bool:
 def encode_key(
     states: list[int], row: Row, *, by_state: bool = True, path: bytes = b"", prefix: tuple[bytes, bytes] = (b"", b"")
 ) -> bytes:
-    """The key of the page that begins at `row`. `prefix` stands before and behind the state in the index."""
+    """The key of the page that begins at `row`. `prefix` is before and after the state in the index."""
     left = states[states.index(row.state) :] if by_state else states
     body = b""
     for part in (bytes(left), prefix[0] + bytes(left[:1]) + prefix[1], row.key.removeprefix(prefix[1])):
@@ -124,7 +124,7 @@ def encode_key(
 
 
 def decode_key(key: bytes, *, prefix: bytes = b"") -> Start:
-    """What an asker brings back; `prefix` is what was taken off the row's key."""
+    """The start of a page from a client's key; `prefix` was removed from the row's key."""
     if len(key) < _SMALLEST_KEY:
         raise _invalid("invalid key length")
     if zlib.crc32(key[4:]).to_bytes(4, "big") != key[:4]:

@@ -33,7 +33,7 @@ __all__ = ["METHODS", "Method", "Query", "Transport", "Undecodable", "answer"]
 
 
 class Transport(Flag):
-    """Who serves a method."""
+    """The transports that serve a method."""
 
     ABCI = auto()
     GRPC = auto()
@@ -42,7 +42,7 @@ class Transport(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`request` is the message class of the question."""
+    """A query method; `request` is its message class."""
 
     request: type[Message]
     handle: Callable[[Query, Message], Message]
@@ -97,18 +97,18 @@ METHODS: dict[str, Method] = {
 
 
 class Undecodable(QueryRefused):
-    """The bytes are not the method's request."""
+    """The bytes are not a request of the method."""
 
     def __init__(self) -> None:
         super().__init__(grpc.StatusCode.INVALID_ARGUMENT, "unexpected EOF", plain=True)
 
     def grpc(self) -> tuple[grpc.StatusCode, str]:
-        """Here the transport itself complains."""
+        """The error of the transport itself."""
         return grpc.StatusCode.INTERNAL, f"grpc: error unmarshalling request: {self.text}"
 
 
 def answer(query: Query, method: Method, request: bytes) -> bytes:
-    """The reply's bytes as Go would write them. Raises `QueryRefused`."""
+    """The bytes of the reply as Go writes them. Raises `QueryRefused`."""
     try:
         asked = method.request.FromString(request)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""What a query is answered from."""
+"""The view of the chain that a query reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Node", "Query"]
 
 
 class Node(Protocol):
-    """The part of the node that the services of the SDK reach beside the state."""
+    """The part of the node that the SDK's services use in addition to the state."""
 
     @property
     def blocks(self) -> BlockStore: ...
@@ -40,5 +40,5 @@ class Query:
         return self.node.blocks.get(height)
 
     def extra(self) -> dict[str, Any]:
-        """gRPC's initial metadata of an answer."""
+        """The initial gRPC metadata of an answer."""
         return {"x-cosmos-block-height": str(self.height)}
