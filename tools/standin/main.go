@@ -11,16 +11,18 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
-const usage = `standin serve [PORT|udp:PORT]...   answer HTTP (and UDP datagrams) on each port; the default
+const usage = `standin serve [PORT|udp:[ADDRESS:]PORT]...   answer HTTP (and UDP datagrams) on each port; the default
 standin pause                      wait for a signal and reap children
 standin get URL...                 print each answer
 standin dial [udp:]ADDRESS...      print OPEN or CLOSED for each
 standin resolve NAME...            print the addresses of each name
-standin poll URL MILLISECONDS SECONDS   ask again and again; print how many answers failed
+standin poll URL MILLISECONDS SECONDS [HOST]   ask again and again; print how many answers failed
+standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   dial again and again; print each change, then how often it opened
 standin eat MIB                    keep so much memory
 standin write FILE MIB             write so much
 standin forks COUNT                start so many sleeping children
@@ -33,7 +35,7 @@ func main() {
 		verb, rest = os.Args[1], os.Args[2:]
 	}
 	verbs := map[string]func([]string){
-		"serve": serve, "pause": pause, "get": get, "dial": dial, "resolve": resolve, "poll": poll,
+		"serve": serve, "pause": pause, "get": get, "dial": dial, "resolve": resolve, "poll": poll, "probe": probe,
 		"eat": eat, "write": write, "forks": forks, "burn": burn, "exit": exit,
 	}
 	act, known := verbs[verb]
@@ -84,7 +86,10 @@ func serve(ports []string) {
 }
 
 func echo(port, host string) {
-	connection, err := net.ListenPacket("udp", ":"+port)
+	if !strings.Contains(port, ":") {
+		port = ":" + port
+	}
+	connection, err := net.ListenPacket("udp", port)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -171,7 +176,11 @@ func poll(arguments []string) {
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	asked, failed := 0, 0
 	for end := time.Now().Add(time.Duration(seconds * float64(time.Second))); time.Now().Before(end); asked++ {
-		answer, err := client.Get(arguments[0])
+		request, _ := http.NewRequest("GET", arguments[0], nil)
+		if len(arguments) > 3 {
+			request.Host = arguments[3]
+		}
+		answer, err := client.Do(request)
 		if err != nil || answer.StatusCode != 200 {
 			failed++
 			fmt.Println(time.Now().Format(time.RFC3339Nano), "failed", err)
@@ -183,6 +192,47 @@ func poll(arguments []string) {
 		time.Sleep(time.Duration(pause) * time.Millisecond)
 	}
 	fmt.Println("asked", asked, "failed", failed)
+}
+
+// Dials start at a steady pace: one that hangs does not delay the next.
+func probe(arguments []string) {
+	pause, _ := strconv.Atoi(arguments[0])
+	seconds, _ := strconv.ParseFloat(arguments[1], 64)
+	var all sync.WaitGroup
+	for _, address := range arguments[2:] {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			probeOne(address, time.Duration(pause)*time.Millisecond, time.Duration(seconds*float64(time.Second)))
+		}()
+	}
+	all.Wait()
+}
+
+func probeOne(address string, pause, duration time.Duration) {
+	var dials sync.WaitGroup
+	var lock sync.Mutex
+	asked, opened, last, lastStart := 0, 0, "", time.Time{}
+	for end := time.Now().Add(duration); time.Now().Before(end); asked++ {
+		start := time.Now()
+		dials.Add(1)
+		go func() {
+			defer dials.Done()
+			result := try(address)
+			lock.Lock()
+			defer lock.Unlock()
+			if result == "OPEN" {
+				opened++
+			}
+			if result != last && start.After(lastStart) {
+				fmt.Println(start.Format(time.RFC3339Nano), result, address)
+				last, lastStart = result, start
+			}
+		}()
+		time.Sleep(pause)
+	}
+	dials.Wait()
+	fmt.Println("asked", asked, "opened", opened, address)
 }
 
 func eat(arguments []string) {

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from devnet.node import ENCLOSURE_VARIABLE
+from devnet.tenant import Tenant
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
 from devnet.world import ProviderProcess, World
+from lease.ids import DeploymentId
 
 MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
@@ -36,11 +42,23 @@ class Site:
     world: World
     provider: ProviderProcess
 
-    async def kubectl(self, *arguments: str, seconds: float = 60) -> Done:
+    async def kubectl(self, *arguments: str, seconds: float = 60, stdin: str | None = None) -> Done:
         """Run kubectl as the cluster's administrator."""
         plane = self.world.plane
         argv = [str(plane.toolbox.program("kubectl")), "--kubeconfig", str(plane.kubeconfig), *arguments]
-        return await _run(argv, seconds=seconds)
+        return await _run(argv, seconds=seconds, stdin=stdin)
+
+    async def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects as the cluster's administrator."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        done = await self.kubectl("apply", "-f", "-", stdin=text)
+        assert done.status == 0, done.stderr
+
+    def as_tenant(self, role: str) -> World:
+        """The world as another tenant sees it. Its tenant must be closed at the end."""
+        other = copy.copy(self.world)
+        other.tenant = Tenant(self.world.account(role))
+        return other
 
     async def inside(self, namespace: str, service: str, *command: str, seconds: float = 60) -> Done:
         """Run a command in the first pod of a service of a lease."""
@@ -54,14 +72,42 @@ class Site:
         assert found.stdout, f"no pod of {service} in {namespace}: {found.stderr}"
         return found.stdout.split()[0].removeprefix("pod/")
 
+    async def pod_addresses(self, namespace: str, service: str = "", *, label: str = "") -> list[str]:
+        """The addresses of the pods of a service of a lease, or of those with a label."""
+        selector = label or f"akash.network/manifest-service={service}"
+        fields = ("-o", "jsonpath={.items[*].status.podIP}")
+        return (await self.kubectl("-n", namespace, "get", "pods", "-l", selector, *fields)).stdout.split()
+
+    async def service_addresses(self, namespace: str) -> Mapping[str, str]:
+        """Name to cluster address of the Services of a namespace."""
+        listed = await self.kubectl("-n", namespace, "get", "services", "-o", "json")
+        return {item["metadata"]["name"]: item["spec"]["clusterIP"] for item in json.loads(listed.stdout)["items"]}
+
+    async def lease_status(self, world: World, deployment: DeploymentId, *, seconds: float = 20) -> Any:
+        """What the provider's gateway tells the tenant, once it names the leased address: that comes a little later."""
+        gateway = await world.tenant.gateway(world.provider)
+        deadline = time.monotonic() + seconds
+        while True:
+            status = json.loads((await gateway.lease_status(deployment.dseq)).body)
+            if status["ips"] or time.monotonic() > deadline:
+                return status
+            await asyncio.sleep(0.1)
+
     async def outside(self, *command: str, seconds: float = 60) -> Done:
         """Run a command in the network namespace that plays the rest of the world."""
         return await _run(["ip", "netns", "exec", "outside", *command], seconds=seconds)
 
 
-async def _run(argv: Sequence[str], *, seconds: float) -> Done:
+async def _run(argv: Sequence[str], *, seconds: float, stdin: str | None = None) -> Done:
     done = await asyncio.to_thread(
-        subprocess.run, argv, capture_output=True, text=True, timeout=seconds, check=False, errors="replace"
+        subprocess.run,
+        argv,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        errors="replace",
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

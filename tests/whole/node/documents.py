@@ -1,0 +1,49 @@
+"""SDLs for tests on the real node: what differs from a small service is said, the rest is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from lease.sdl import Sdl, read_sdl
+
+__all__ = ["Fields", "document", "expose", "service"]
+
+Fields = Mapping[str, Any]
+
+
+def service(
+    *exposes: Fields,
+    cpu: str = "100m",
+    memory: str = "64Mi",
+    storage: Sequence[Fields] = ({"size": "128Mi"},),
+    count: int = 1,
+    **more: Any,
+) -> Fields:
+    """One service; `more` are fields of the SDL's service (`command`, `env`, `image`, `params`)."""
+    resources = {"cpu": {"units": cpu}, "memory": {"size": memory}, "storage": list(storage)}
+    fields = {"image": "registry.example/stand-in:1", "expose": list(exposes)} | more
+    return {"fields": fields, "resources": resources, "count": count}
+
+
+def expose(port: int, to: str = "", *, ip: str = "", **more: Any) -> Fields:
+    """A port: to one service, or without `to` to the world, by the leased address of the endpoint `ip` if given."""
+    target = {"service": to} if to else {"global": True} | ({"ip": ip} if ip else {})
+    return {"port": port, "to": [target]} | more
+
+
+def document(services: Mapping[str, Fields], *, endpoints: Sequence[str] = ()) -> Sdl:
+    """The SDL of these services in one group."""
+    text = {
+        "version": "2.0",
+        **({"endpoints": {name: {"kind": "ip"} for name in endpoints}} if endpoints else {}),
+        "services": {name: dict(item["fields"]) for name, item in services.items()},
+        "profiles": {
+            "compute": {name: {"resources": item["resources"]} for name, item in services.items()},
+            "placement": {"cluster": {"pricing": {name: {"denom": "uact", "amount": 1000} for name in services}}},
+        },
+        "deployment": {name: {"cluster": {"profile": name, "count": item["count"]}} for name, item in services.items()},
+    }
+    return read_sdl(yaml.safe_dump(text).encode())

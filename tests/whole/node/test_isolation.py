@@ -1,0 +1,334 @@
+"""Who reaches whom: a table of what a tenant's pod, another tenant's, a pod without policies and the world outside may
+open, against what they open on the real node. The node has IPv4 only; the policies have no rule for IPv6 at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest_asyncio
+
+from components.isolation import isolation_objects
+from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE, PODS
+from devnet.node.workloads import EDGE_SERVICE
+from devnet.world import World
+from lease.ids import namespace_name
+from lease.spec import ClusterFacts
+from provider.lifecycle.spec_maker import opening_spec
+from tests.whole.conftest import Rented, close, deploy, rent
+from tests.whole.node.conftest import MARKS, Site
+from tests.whole.node.documents import document, expose, service
+
+pytestmark = MARKS
+
+OF_A_LEASE = """
+to a lease                             itself  another tenant  a pod without policies  outside
+web pod, port 80 of its hostname       open    closed          closed                  closed
+web pod, port 9000 of its node port    open    closed          open                    open
+web pod, port 8443 of its address      open    closed          open                    open
+web pod, port 3000 that is not in SDL  open    closed          closed                  closed
+web pod, UDP 53 that is not in SDL     open    closed          closed                  closed
+web pod, ping                          open    closed          closed                  closed
+db pod, port 5432                      open    closed          closed                  closed
+db pod, UDP 53                         open    closed          closed                  closed
+db pod, ping                           open    closed          closed                  closed
+web Service, port 80                   open    closed          closed                  -
+db Service, port 5432                  open    closed          closed                  -
+db Service, UDP 53                     open    closed          closed                  -
+web by name                            open    -               -                       -
+db by name                             open    -               -                       -
+its node port, node's address          open    closed          open                    open
+its node port, node's public address   open    closed          open                    open
+its leased address, port 443           open    closed          open                    open
+its leased address, port 80            closed  closed          closed                  closed
+"""
+"""A dash: it cannot be asked from there."""
+
+OF_THE_PROVIDER = """
+to                                     a lease  a pod without policies
+API server, its Service                closed   open
+API server, node's address             closed   open
+API server, node's public address      open     open
+kubelet, node's address                closed   open
+kubelet, node's public address         open     open
+the node, ping                         closed   open
+edge, its Service                      closed   open
+edge, node's address                   closed   open
+edge, node's public address            closed   open
+name service, TCP 53                   open     open
+name service, port 8080 of its pod     closed   open
+a pod without policies, port 80        closed   open
+a pod without policies, UDP 53         closed   open
+a pod without policies, ping           closed   open
+gateway                                closed   open
+gateway, UDP                           closed   open
+gateway, ping                          closed   open
+LAN                                    closed   open
+LAN, UDP                               closed   open
+LAN, ping                              closed   open
+metadata                               closed   open
+metadata, UDP                          closed   open
+metadata, ping                         closed   open
+CGNAT                                  closed   open
+CGNAT, UDP                             closed   open
+CGNAT, ping                            closed   open
+internet                               open     open
+internet, UDP                          open     open
+internet, ping                         open     open
+public neighbour of the node           open     open
+"""
+"""Known hole: kubelet and API server on a public address of a node are open to tenants, unless the provider's settings
+name the nodes' public addresses (LESSOR_CLOSED_RANGES).
+"""
+HOLE = ("API server, node's public address", "kubelet, node's public address")
+UDP = 5353
+
+Seen = Mapping[str, str]
+Table = Mapping[str, Mapping[str, str]]
+"""Row to column to `open` or `closed`."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """A tenant with a lease: `world` is the tenant's own view."""
+
+    world: World
+    rented: Rented
+    namespace: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def parties(site: Site) -> AsyncIterator[tuple[Party, Party]]:
+    """Two tenants, each with a web service and a database, and a listener for UDP outside."""
+    tenants = [site.world, site.as_tenant("tenant2")]
+    async with _outside_listens(site):
+        first, second = await asyncio.gather(*(_party(site, world, n) for n, world in enumerate(tenants)))
+        yield first, second
+        await asyncio.gather(*(close(one.world, site.provider, one.rented) for one in (first, second)))
+    await second.world.tenant.close()
+
+
+async def _party(site: Site, world: World, number: int) -> Party:
+    web = service(
+        expose(80, accept=[f"web-{number}.isolation.example.com"]),
+        expose(8443, ip="front", **{"as": 443}),
+        expose(9000),
+    )
+    db = service(expose(5432, "web"), expose(53, "web", proto="udp"))
+    rented = await rent(world, document({"web": web, "db": db}, endpoints=["front"]))
+    await deploy(world, site.provider, rented)
+    return Party(world, rented, namespace_name(rented.lease))
+
+
+@asynccontextmanager
+async def _outside_listens(site: Site) -> AsyncIterator[None]:
+    """UDP answers outside, and outside knows the way to the pods, as a machine on the node's wire could."""
+    standin = str(site.world.plane.toolbox.program("standin"))
+    listen = [f"udp:{address}:{UDP}" for address in OUTSIDE.values()]  # an answer comes from the address that was asked
+    process = await asyncio.create_subprocess_exec(
+        "ip", "netns", "exec", "outside", standin, "serve", *listen, stdout=asyncio.subprocess.DEVNULL
+    )
+    await site.outside("ip", "route", "replace", PODS, "via", NODE_ADDRESS)
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+        await site.outside("ip", "route", "del", PODS)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def plain(site: Site) -> AsyncIterator[str]:
+    """A namespace that is no lease's, with a pod `web` and no policy."""
+    namespace = "plain"
+    labels = {"app": "web"}
+    container = {"name": "web", "image": "registry.example/stand-in:1"}
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        *(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": namespace, "labels": labels},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+            }
+            for name in ("web", "victim")
+        ),
+    ]
+    await site.apply(*objects)
+    await site.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all")
+    yield namespace
+    await site.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+async def test_a_tenant_reaches_its_own_lease_and_the_internet_and_nothing_else(
+    site: Site, parties: tuple[Party, Party], plain: str
+) -> None:
+    first, second = parties
+    lease_rows, provider_rows = await asyncio.gather(_lease_targets(site, second), _provider_targets(site, plain))
+    web = f"http://{NODE_PUBLIC_ADDRESS}/"
+    by_host = await site.outside("curl", "-sS", "-m", "5", "-H", "Host: web-1.isolation.example.com", web)
+    assert "hello from web-" in by_host.stdout, by_host
+    pod = await site.pod(second.namespace, "web")
+    other = await site.pod(first.namespace, "web")
+    itself, another, unguarded, outside, provider, provider_too, open_to_all = await asyncio.gather(
+        _seen(site, second.namespace, pod, lease_rows),
+        _seen(site, first.namespace, other, lease_rows),
+        _seen(site, plain, "web", lease_rows),
+        _seen_outside(site, lease_rows),
+        _seen(site, first.namespace, other, provider_rows),
+        _seen(site, second.namespace, pod, provider_rows),
+        _seen(site, plain, "web", provider_rows),
+    )
+    columns = {"itself": itself, "another tenant": another, "a pod without policies": unguarded, "outside": outside}
+    _compare(_read(OF_A_LEASE), columns)
+    _compare(_read(OF_THE_PROVIDER), {"a lease": provider, "a pod without policies": open_to_all})
+    _compare(_read(OF_THE_PROVIDER), {"a lease": provider_too})
+
+
+async def test_the_policies_alone_close_the_table_and_closed_ranges_close_the_public_addresses(
+    site: Site, parties: tuple[Party, Party], plain: str
+) -> None:
+    rows = await _provider_targets(site, plain)
+    expected = {row: columns["a lease"] for row, columns in _read(OF_THE_PROVIDER).items()}
+    for facts in (ClusterFacts(), ClusterFacts(closed_ranges=(f"{NODE_PUBLIC_ADDRESS}/32",))):
+        (policy,) = isolation_objects(opening_spec(parties[0].rented.lease, facts))
+        policy["metadata"] = {"name": policy["metadata"]["name"], "namespace": plain}
+        policy["spec"]["podSelector"] = {"matchLabels": {"run": "guarded"}}
+        await site.kubectl("-n", plain, "label", "--overwrite", "pod", "web", "run=guarded")
+        await site.apply(policy)
+        hole = dict.fromkeys(HOLE, "closed") if facts.closed_ranges else {}
+        await _become(site, plain, "web", rows, {**expected, **hole})
+    await site.kubectl("-n", plain, "delete", "networkpolicy", "--all")
+    open_to_all = {row: columns["a pod without policies"] for row, columns in _read(OF_THE_PROVIDER).items()}
+    await _become(site, plain, "web", rows, open_to_all)
+
+
+async def _become(site: Site, namespace: str, pod: str, rows: Mapping[str, str], expected: Seen) -> None:
+    """Wait until the controller has done what was asked for; fail with the table if it does not."""
+    deadline = time.monotonic() + 10
+    while True:
+        seen = await _seen(site, namespace, pod, rows)
+        if seen == expected or time.monotonic() > deadline:
+            return _compare({row: {"now": state} for row, state in expected.items()}, {"now": seen})
+
+
+async def _lease_targets(site: Site, party: Party) -> Mapping[str, str]:
+    """Row to the address that `standin dial` takes, or `ping:` and an address."""
+    namespace = party.namespace
+    (web,), (db,) = await asyncio.gather(*(site.pod_addresses(namespace, name) for name in ("web", "db")))
+    status = await site.lease_status(party.world, party.rented.deployment)
+    node_port = status["forwarded_ports"]["web"][0]["externalPort"]
+    leased = status["ips"]["web"][0]["IP"]
+    services = await site.service_addresses(namespace)
+    return {
+        "web pod, port 80 of its hostname": f"{web}:80",
+        "web pod, port 9000 of its node port": f"{web}:9000",
+        "web pod, port 8443 of its address": f"{web}:8443",
+        "web pod, port 3000 that is not in SDL": f"{web}:3000",
+        "web pod, UDP 53 that is not in SDL": f"udp:{web}:53",
+        "web pod, ping": f"ping:{web}",
+        "db pod, port 5432": f"{db}:5432",
+        "db pod, UDP 53": f"udp:{db}:53",
+        "db pod, ping": f"ping:{db}",
+        "web Service, port 80": f"{services['web']}:80",
+        "db Service, port 5432": f"{services['db']}:5432",
+        "db Service, UDP 53": f"udp:{services['db']}:53",
+        "web by name": "web:80",
+        "db by name": "db:5432",
+        "its node port, node's address": f"{NODE_ADDRESS}:{node_port}",
+        "its node port, node's public address": f"{NODE_PUBLIC_ADDRESS}:{node_port}",
+        "its leased address, port 443": f"{leased}:443",
+        "its leased address, port 80": f"{leased}:80",
+    }
+
+
+async def _provider_targets(site: Site, plain: str) -> Mapping[str, str]:
+    api = site.world.plane.api_server.rpartition(":")[2]
+    names = await site.pod_addresses("kube-system", label="k8s-app=kube-dns")
+    victim = (await site.kubectl("-n", plain, "get", "pod", "victim", "-o", "jsonpath={.status.podIP}")).stdout
+    shown = {"gateway": "gateway", "lan": "LAN", "metadata": "metadata", "cgnat": "CGNAT", "internet": "internet"}
+    world: dict[str, str] = {}
+    for name, text in shown.items():
+        address = OUTSIDE[name]
+        world |= {text: f"{address}:80", f"{text}, UDP": f"udp:{address}:{UDP}", f"{text}, ping": f"ping:{address}"}
+    return {
+        "API server, its Service": "10.96.0.1:443",
+        "API server, node's address": f"{NODE_ADDRESS}:{api}",
+        "API server, node's public address": f"{NODE_PUBLIC_ADDRESS}:{api}",
+        "kubelet, node's address": f"{NODE_ADDRESS}:10250",
+        "kubelet, node's public address": f"{NODE_PUBLIC_ADDRESS}:10250",
+        "the node, ping": f"ping:{NODE_ADDRESS}",
+        "edge, its Service": f"{EDGE_SERVICE}:80",
+        "edge, node's address": f"{NODE_ADDRESS}:80",
+        "edge, node's public address": f"{NODE_PUBLIC_ADDRESS}:80",
+        "name service, TCP 53": "10.96.0.10:53",
+        "name service, port 8080 of its pod": f"{names[0]}:8080",
+        "a pod without policies, port 80": f"{victim}:80",
+        "a pod without policies, UDP 53": f"udp:{victim}:53",
+        "a pod without policies, ping": f"ping:{victim}",
+        "public neighbour of the node": f"{OUTSIDE['neighbour']}:80",
+        **world,
+    }
+
+
+async def _seen(site: Site, namespace: str, pod: str, rows: Mapping[str, str]) -> Seen:
+    """Row to what a pod opens."""
+    prefix = ("-n", namespace, "exec", pod, "--")
+    done, pings = await asyncio.gather(
+        site.kubectl(*prefix, "standin", "dial", *_dialled(rows)),
+        site.kubectl(*prefix, "sh", "-c", _ping_script(rows)),
+    )
+    return _states(rows, done.stdout + pings.stdout)
+
+
+async def _seen_outside(site: Site, rows: Mapping[str, str]) -> Seen:
+    standin = str(site.world.plane.toolbox.program("standin"))
+    done, pings = await asyncio.gather(
+        site.outside(standin, "dial", *_dialled(rows)),
+        site.outside("busybox", "sh", "-c", _ping_script(rows)),
+    )
+    return _states(rows, done.stdout + pings.stdout)
+
+
+def _dialled(rows: Mapping[str, str]) -> list[str]:
+    return [address for address in rows.values() if not address.startswith("ping:")]
+
+
+def _ping_script(rows: Mapping[str, str]) -> str:
+    pings = [address.removeprefix("ping:") for address in rows.values() if address.startswith("ping:")]
+    each = "(busybox ping -c 1 -W 2 $a >/dev/null 2>&1 && echo OPEN ping:$a || echo CLOSED ping:$a) &"
+    return f"for a in {' '.join(pings)}; do {each} done; wait"
+
+
+def _states(rows: Mapping[str, str], printed: str) -> Seen:
+    """A refusal is as closed as silence: the controller answers for what it does not let through."""
+    said = {address: word for word, address in re.findall(r"^(OPEN|REFUSED|CLOSED) (\S+)$", printed, re.M)}
+    missing = [address for address in rows.values() if address not in said]
+    assert not missing, f"no answer about {missing} in:\n{printed}"
+    return {row: "open" if said[address] == "OPEN" else "closed" for row, address in rows.items()}
+
+
+def _read(text: str) -> Table:
+    head, *lines = (re.split(r"  +", line) for line in text.strip().splitlines())
+    return {line[0]: dict(zip(head[1:], line[1:], strict=True)) for line in lines}
+
+
+def _compare(expected: Table, seen: Mapping[str, Seen]) -> None:
+    """Fail with the whole table, what differs marked, when a cell is not as expected."""
+    lines, wrong = [], 0
+    for row, columns in expected.items():
+        cells = []
+        for column, states in seen.items():
+            want, got = columns[column], states[row]
+            differs = want not in ("-", got)
+            wrong += differs
+            cells.append(f"{got} INSTEAD OF {want}" if differs else got if want != "-" else "-")
+        lines.append(f"{row:40}" + "".join(f"{cell:26}" for cell in cells))
+    head = f"{'':40}" + "".join(f"{column:26}" for column in seen)
+    assert not wrong, "\n".join([f"{wrong} cells are not as they should be", head, *lines])
