@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ standin get URL...                 print each answer
 standin dial [udp:]ADDRESS...      print OPEN or CLOSED for each
 standin resolve NAME...            print the addresses of each name
 standin poll URL MILLISECONDS SECONDS [HOST]   ask again and again; print how many answers failed
-standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   dial again and again; print each change, then how often it opened
+standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   dial again and again; print how often it opened, first and last
 standin eat MIB                    keep so much memory
 standin write FILE MIB             write so much
 standin forks COUNT                start so many sleeping children
@@ -212,27 +213,27 @@ func probe(arguments []string) {
 func probeOne(address string, pause, duration time.Duration) {
 	var dials sync.WaitGroup
 	var lock sync.Mutex
-	asked, opened, last, lastStart := 0, 0, "", time.Time{}
+	asked, opened := 0, []time.Time{}
 	for end := time.Now().Add(duration); time.Now().Before(end); asked++ {
 		start := time.Now()
 		dials.Add(1)
 		go func() {
 			defer dials.Done()
-			result := try(address)
-			lock.Lock()
-			defer lock.Unlock()
-			if result == "OPEN" {
-				opened++
-			}
-			if result != last && start.After(lastStart) {
-				fmt.Println(start.Format(time.RFC3339Nano), result, address)
-				last, lastStart = result, start
+			if try(address) == "OPEN" {
+				lock.Lock()
+				defer lock.Unlock()
+				opened = append(opened, start)
 			}
 		}()
 		time.Sleep(pause)
 	}
 	dials.Wait()
-	fmt.Println("asked", asked, "opened", opened, address)
+	first, last := "never", "never"
+	if len(opened) > 0 {
+		slices.SortFunc(opened, time.Time.Compare)
+		first, last = opened[0].Format(time.RFC3339Nano), opened[len(opened)-1].Format(time.RFC3339Nano)
+	}
+	fmt.Println("asked", asked, "opened", len(opened), "first", first, "last", last, address)
 }
 
 func eat(arguments []string) {

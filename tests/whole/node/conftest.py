@@ -20,7 +20,9 @@ from devnet.node import ENCLOSURE_VARIABLE
 from devnet.tenant import Tenant
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
 from devnet.world import ProviderProcess, World
-from lease.ids import DeploymentId
+from lease.ids import DeploymentId, LeaseId, namespace_name
+from lease.sdl import Sdl
+from tests.whole.conftest import Rented
 
 MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
@@ -71,6 +73,21 @@ class Site:
         found = await self.kubectl("-n", namespace, "get", "pods", "-l", label, "-o", "name")
         assert found.stdout, f"no pod of {service} in {namespace}: {found.stderr}"
         return found.stdout.split()[0].removeprefix("pod/")
+
+    async def pods(self, lease: LeaseId, service: str) -> Sequence[str]:
+        """The names of the pods of a service of a lease, sorted."""
+        label = f"akash.network/manifest-service={service}"
+        listed = await self.kubectl("-n", namespace_name(lease), "get", "pods", "-l", label, "-o", "name")
+        return sorted(listed.stdout.split())
+
+    async def update(self, world: World, rented: Rented, sdl: Sdl) -> None:
+        """Announce and send another version, and wait until it runs."""
+        await world.tenant.announce_update(rented.deployment, sdl)
+        mark = len(self.provider.events)
+        answer = await world.tenant.send_manifest(rented.lease, sdl)
+        assert (answer.status, answer.body) == (200, "")
+        await self.provider.wait_for("stack.result", after=mark, operation="up", seconds=120)
+        await self.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=120)
 
     async def pod_addresses(self, namespace: str, service: str = "", *, label: str = "") -> list[str]:
         """The addresses of the pods of a service of a lease, or of those with a label."""

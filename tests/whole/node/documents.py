@@ -28,10 +28,10 @@ def service(
     return {"fields": fields, "resources": resources, "count": count}
 
 
-def expose(port: int, to: str = "", *, ip: str = "", **more: Any) -> Fields:
+def expose(port: int, to: str = "", *, external: int = 0, ip: str = "", **more: Any) -> Fields:
     """A port: to one service, or without `to` to the world, by the leased address of the endpoint `ip` if given."""
     target = {"service": to} if to else {"global": True} | ({"ip": ip} if ip else {})
-    return {"port": port, "to": [target]} | more
+    return {"port": port, "as": external or port, "to": [target]} | more
 
 
 def document(services: Mapping[str, Fields], *, endpoints: Sequence[str] = ()) -> Sdl:

@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
 import pytest_asyncio
 
@@ -18,11 +20,12 @@ from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE, PODS
 from devnet.node.workloads import EDGE_SERVICE
 from devnet.world import World
 from lease.ids import namespace_name
+from lease.sdl import Sdl
 from lease.spec import ClusterFacts
 from provider.lifecycle.spec_maker import opening_spec
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
-from tests.whole.node.documents import document, expose, service
+from tests.whole.node.documents import Fields, document, expose, service
 
 pytestmark = MARKS
 
@@ -86,7 +89,18 @@ public neighbour of the node           open     open
 name the nodes' public addresses (LESSOR_CLOSED_RANGES).
 """
 HOLE = ("API server, node's public address", "kubelet, node's public address")
+CLOSED_TO_A_LEASE = ("API server, its Service", "kubelet, node's address", "gateway, UDP", "LAN", "metadata")
+CLOSED_TO_OTHERS = (
+    "db pod, port 5432",
+    "db pod, UDP 53",
+    "db Service, port 5432",
+    "db Service, UDP 53",
+    "web Service, port 80",
+)
 UDP = 5353
+PROBE_MS = 50
+PROBED_S = 15
+NEWBORN_S = 8
 
 Seen = Mapping[str, str]
 Table = Mapping[str, Mapping[str, str]]
@@ -113,14 +127,30 @@ async def parties(site: Site) -> AsyncIterator[tuple[Party, Party]]:
     await second.world.tenant.close()
 
 
-async def _party(site: Site, world: World, number: int) -> Party:
-    web = service(
+def _first_version(number: int) -> Sdl:
+    web = service(*_exposed(number), expose(9000))
+    return document({"web": web, "db": _database()}, endpoints=["front"])
+
+
+def _changed(number: int, *, command: str) -> Sdl:
+    """The next version: `web` runs a command of its own and has another node port."""
+    web = service(*_exposed(number), expose(3000), command=["sh", "-c", command])
+    return document({"web": web, "db": _database()}, endpoints=["front"])
+
+
+def _exposed(number: int) -> tuple[Fields, Fields]:
+    return (
         expose(80, accept=[f"web-{number}.isolation.example.com"]),
-        expose(8443, ip="front", **{"as": 443}),
-        expose(9000),
+        expose(8443, external=443, ip="front"),
     )
-    db = service(expose(5432, "web"), expose(53, "web", proto="udp"))
-    rented = await rent(world, document({"web": web, "db": db}, endpoints=["front"]))
+
+
+def _database() -> Fields:
+    return service(expose(5432, "web"), expose(53, "web", proto="udp"))
+
+
+async def _party(site: Site, world: World, number: int) -> Party:
+    rented = await rent(world, _first_version(number))
     await deploy(world, site.provider, rented)
     return Party(world, rented, namespace_name(rented.lease))
 
@@ -207,6 +237,34 @@ async def test_the_policies_alone_close_the_table_and_closed_ranges_close_the_pu
     await site.kubectl("-n", plain, "delete", "networkpolicy", "--all")
     open_to_all = {row: columns["a pod without policies"] for row, columns in _read(OF_THE_PROVIDER).items()}
     await _become(site, plain, "web", rows, open_to_all)
+
+
+class Probe(NamedTuple):
+    """What a prober saw of one address: `seconds` from the first time that it opened to the last."""
+
+    asked: int
+    opened: int
+    seconds: float
+
+
+async def _probe(site: Site, namespace: str, pod: str, *addresses: str) -> Mapping[str, Probe]:
+    """Dial addresses again and again from a pod."""
+    words = ("standin", "probe", str(PROBE_MS), str(PROBED_S), *addresses)
+    done = await site.kubectl("-n", namespace, "exec", pod, "--", *words, seconds=PROBED_S + 30)
+    probes = _probes(done.stdout)
+    assert set(probes) == set(addresses), done
+    return probes
+
+
+def _probes(printed: str) -> Mapping[str, Probe]:
+    lines = re.findall(r"^asked (\d+) opened (\d+) first (\S+) last (\S+) (\S+)$", printed, re.M)
+    return {address: Probe(int(asked), int(n), _between(first, last)) for asked, n, first, last, address in lines}
+
+
+def _between(first: str, last: str) -> float:
+    if first == "never":
+        return 0.0
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() + PROBE_MS / 1000
 
 
 async def _become(site: Site, namespace: str, pod: str, rows: Mapping[str, str], expected: Seen) -> None:
@@ -332,3 +390,59 @@ def _compare(expected: Table, seen: Mapping[str, Seen]) -> None:
         lines.append(f"{row:40}" + "".join(f"{cell:26}" for cell in cells))
     head = f"{'':40}" + "".join(f"{column:26}" for column in seen)
     assert not wrong, "\n".join([f"{wrong} cells are not as they should be", head, *lines])
+
+
+async def test_a_policy_that_hands_changed_or_removed_is_put_right(site: Site, parties: tuple[Party, Party]) -> None:
+    name = "akash-deployment-restrictions"
+    everything = '[{"op": "replace", "path": "/spec/egress", "value": [{}]}]'
+    changed, removed = await asyncio.gather(
+        _hole(site, parties[0], "patch", "networkpolicy", name, "--type=json", "-p", everything),
+        _hole(site, parties[1], "delete", "networkpolicy", name),
+    )
+    print(f"a policy changed by hand: open for {changed:.2f} s; removed: {removed:.2f} s")
+    assert 0 < changed < PROBED_S and 0 < removed < PROBED_S
+
+
+async def _hole(site: Site, party: Party, *words: str) -> float:
+    """For how many seconds a tenant's pod reaches the LAN after a hand's change to its lease's policies."""
+    pod = await site.pod(party.namespace, "web")
+    target = f"{OUTSIDE['lan']}:80"
+    prober = asyncio.create_task(_probe(site, party.namespace, pod, target))
+    await asyncio.sleep(1)
+    done = await site.kubectl("-n", party.namespace, *words)
+    assert done.status == 0, done
+    seconds = (await prober)[target].seconds
+    assert (await site.inside(party.namespace, "web", "standin", "dial", target)).stdout.split()[0] != "OPEN"
+    return seconds
+
+
+async def test_between_two_versions_of_a_lease_nothing_that_is_closed_opens(
+    site: Site, parties: tuple[Party, Party], plain: str
+) -> None:
+    first, second = parties
+    own, other = await asyncio.gather(_lease_targets(site, first), _lease_targets(site, second))
+    provider = await _provider_targets(site, plain)
+    forbidden = [other["db pod, port 5432"], other["db pod, UDP 53"], *(provider[row] for row in CLOSED_TO_A_LEASE)]
+    guarded = {own[row]: row for row in CLOSED_TO_OTHERS}
+    db, foreign = await asyncio.gather(site.pod(first.namespace, "db"), site.pod(second.namespace, "web"))
+    probers = asyncio.gather(
+        _probe(site, first.namespace, db, *forbidden),
+        _probe(site, second.namespace, foreign, *guarded),
+        _probe(site, plain, "web", *guarded),
+    )
+    await asyncio.sleep(1)
+    newborn = f"standin probe {PROBE_MS} {NEWBORN_S} {' '.join(forbidden)} & exec standin serve 80 8443 3000"
+    await site.update(first.world, first.rented, _changed(0, command=newborn))
+    from_db, from_other, from_anywhere = await probers
+    to_new_pod = from_anywhere[own["web Service, port 80"]]
+    steady = [*from_db.values(), *from_other.values(), *from_anywhere.values()]
+    steady.remove(to_new_pod)
+    assert sum(probe.opened for probe in steady) == 0, (from_db, from_other, from_anywhere)
+    await asyncio.sleep(NEWBORN_S)
+    log = await site.kubectl("-n", first.namespace, "logs", await site.pod(first.namespace, "web"))
+    born = _probes(log.stdout)
+    assert set(born) == set(forbidden), log
+    out = max(probe.seconds for probe in born.values())
+    print(f"after its start a new pod reached out for {out:.2f} s and was reached for {to_new_pod.seconds:.2f} s")
+    # Known hole: the policy controller of the node guards a pod only after the pod runs.
+    assert max(out, to_new_pod.seconds) < NEWBORN_S - 1, (born, to_new_pod)

@@ -1,0 +1,161 @@
+"""Limits are real: the kernel gives a service what it asked for, and what it sees of the node is a short list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from lease.ids import namespace_name
+from tests.whole.conftest import close, deploy, rent
+from tests.whole.node.conftest import MARKS, Site
+from tests.whole.node.documents import Fields, document, expose, service
+
+pytestmark = MARKS
+
+MIB = 1 << 20
+WAITS = 'until [ -f /tmp/go ]; do sleep 0.1; done; exec standin "$0" "$@"'
+"""A shell script that becomes the program in its arguments once /tmp/go is there."""
+LOOK = r"""
+ls /dev | sed "s/^/device /"
+sed -n -E "s/^(CapEff|CapBnd|NoNewPrivs|Seccomp):\t/\1 /p" /proc/self/status
+awk '$2 ~ "^/(proc|sys)/" && $3 == "tmpfs" {print "hidden", $2; next}
+  $2 ~ "^/(proc|sys|dev)" {print "mount", $2, $3, substr($4, 1, 2)}' /proc/mounts
+for p in /proc/[0-9]*; do read -r name < $p/comm && [ $p != /proc/self ] && echo "process $name"; done 2>/dev/null
+echo "user $(id -u)"
+echo "shm $(df -k /dev/shm | awk 'END {print $2}') KiB"
+[ -e /var/run/secrets ] && echo "token of the API server"
+"""
+"""A shell script that prints what a container sees of its node, a fact a line."""
+SEEN = """
+CapBnd 00000000a80425fb
+CapEff 00000000a80425fb
+NoNewPrivs 1
+Seccomp 0
+mount /dev tmpfs rw
+mount /dev/mqueue mqueue rw
+mount /dev/pts devpts rw
+mount /dev/shm tmpfs rw
+mount /proc proc rw
+mount /proc/bus proc ro
+mount /proc/fs proc ro
+mount /proc/irq proc ro
+mount /proc/sys proc ro
+mount /sys sysfs ro
+process standin
+shm 65536 KiB
+user 0
+"""
+"""As it is today: containerd's fourteen capabilities, NET_RAW and MKNOD among them, and no filter of system calls unless
+the kubelet sets one (seccompDefault).
+"""
+DEVICES = "fd full mqueue null ptmx pts random shm stderr stdin stdout termination-log tty urandom zero"
+HIDDEN = (
+    *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "scsi")),
+    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/sys/firmware"),
+)
+"""Where the kernel has them."""
+NODE_DEPENDENT = (
+    "mount /sys/fs/cgroup",
+    "mount /dev/termination-log",
+    "hidden /sys/devices",
+    "process sh",
+    "process ls",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def namespace(site: Site) -> AsyncIterator[str]:
+    """The namespace of one lease with a service for each limit."""
+    ram = {"attributes": {"persistent": False, "class": "ram"}}
+    rams: list[Fields] = [{"name": "shm", "size": "16Mi"} | ram, {"name": "cache", "size": "8Mi"} | ram]
+    mounts = {"shm": {"mount": "/dev/shm"}, "cache": {"mount": "/cache"}}
+    services = {
+        "web": service(expose(80, accept=["limits.example.com"])),
+        "eater": service(expose(80, "web"), command=["sh", "-c", WAITS], args=["eat", "200"]),
+        "crowd": service(expose(80, "web"), memory="512Mi"),
+        "ram": service(expose(80, "web"), storage=[{"size": "128Mi"}, *rams], params={"storage": mounts}),
+        "disk": service(expose(80, "web"), storage=[{"size": "32Mi"}]),
+    }
+    rented = await rent(site.world, document(services))
+    await deploy(site.world, site.provider, rented)
+    yield namespace_name(rented.lease)
+    await close(site.world, site.provider, rented)
+
+
+async def test_a_service_that_eats_more_memory_than_it_asked_for_is_killed_and_its_neighbours_are_not(
+    site: Site, namespace: str
+) -> None:
+    await site.inside(namespace, "eater", "touch", "/tmp/go")
+    container = await _eventually(site, namespace, "eater", lambda container: container["restartCount"])
+    last = container["lastState"]["terminated"]
+    assert (last["reason"], last["exitCode"]) == ("OOMKilled", 137)
+    assert (await _container(site, namespace, "web"))["restartCount"] == 0
+
+
+async def test_a_container_sees_of_its_node_what_this_list_says_and_no_more(site: Site, namespace: str) -> None:
+    done = await site.inside(namespace, "web", "sh", "-c", LOOK)
+    seen = {line for line in done.stdout.splitlines() if not line.startswith(NODE_DEPENDENT)}
+    hidden = {f"hidden {path}" for path in HIDDEN if Path(path).exists()}
+    expected = {*SEEN.strip().splitlines(), *(f"device {name}" for name in DEVICES.split()), *hidden}
+    assert seen == expected, f"new: {sorted(seen - expected)}; gone: {sorted(expected - seen)}"
+
+
+async def test_a_service_that_writes_more_than_its_disk_is_evicted_and_starts_afresh(
+    site: Site, namespace: str
+) -> None:
+    pod = await site.pod(namespace, "disk")
+    done = await site.inside(namespace, "disk", "standin", "write", "/tmp/big", "64")
+    assert done.status == 0, done
+    evictions = ("get", "events", "--field-selector", f"reason=Evicted,involvedObject.name={pod}", "-o", "name")
+    deadline = time.monotonic() + 60
+    while not (await site.kubectl("-n", namespace, *evictions)).stdout:
+        assert time.monotonic() < deadline, "not evicted"
+        await asyncio.sleep(0.5)
+    rolled = ("rollout", "status", "deployment/disk", "--timeout=30s")
+    assert (await site.kubectl("-n", namespace, *rolled)).status == 0
+    assert (await _container(site, namespace, "web"))["restartCount"] == 0
+
+
+async def test_a_service_burns_no_more_processor_time_than_it_asked_for(site: Site, namespace: str) -> None:
+    done = await site.inside(namespace, "web", "standin", "burn", "2")
+    burnt = float(re.findall(r"burnt ([\d.]+) s", done.stdout)[0])
+    assert burnt < 0.5, f"{burnt} s in 2 s with 100m"
+
+
+async def test_a_pod_starts_no_more_processes_than_the_node_allows(site: Site, namespace: str) -> None:
+    done = await site.inside(namespace, "crowd", "sh", "-c", "standin forks 1100; exec pkill -f 'standin pause'")
+    assert "resource temporarily unavailable" in done.stdout, done
+    assert "ok" in (await site.inside(namespace, "web", "sh", "-c", "echo ok | cat")).stdout
+
+
+async def test_a_volume_in_memory_and_shared_memory_hold_what_was_asked_for_and_no_more(
+    site: Site, namespace: str
+) -> None:
+    for folder, size in {"/dev/shm": 16, "/cache": 8}.items():
+        done = await site.inside(namespace, "ram", "standin", "write", f"{folder}/file", str(size + 1))
+        assert "no space left on device" in done.stdout, f"{folder}: {done}"
+        listed = await site.inside(namespace, "ram", "stat", "-c", "%s", f"{folder}/file")
+        assert int(listed.stdout) == size * MIB
+        await site.inside(namespace, "ram", "rm", f"{folder}/file")
+
+
+async def _container(site: Site, namespace: str, service: str) -> Any:
+    """The status of the container in the first pod of a service."""
+    listed = await site.kubectl("-n", namespace, "get", "pod", await site.pod(namespace, service), "-o", "json")
+    return json.loads(listed.stdout)["status"]["containerStatuses"][0]
+
+
+async def _eventually(site: Site, namespace: str, service: str, done: Callable[[Any], object]) -> Any:
+    """The container's status once `done` says so."""
+    deadline = time.monotonic() + 30
+    while not done(container := await _container(site, namespace, service)):
+        assert time.monotonic() < deadline, container
+        await asyncio.sleep(0.2)
+    return container

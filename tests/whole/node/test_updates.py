@@ -1,0 +1,90 @@
+"""An update rolls while clients outside go on asking; what they lose is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+from devnet.node.network import NODE_PUBLIC_ADDRESS
+from lease.sdl import Sdl
+from tests.whole.conftest import close, deploy, rent
+from tests.whole.node.conftest import MARKS, Site
+from tests.whole.node.documents import document, expose, service
+
+pytestmark = MARKS
+
+POLLED_S = 20
+PAUSE_MS = 20
+Lost = Mapping[str, tuple[int, int]]
+"""Way in to how many requests a client made and how many of them failed."""
+
+
+def _version(number: int, *, replicas: int) -> Sdl:
+    """Two services: only `web` differs from version to version."""
+    front = f"front{replicas}"
+    web = service(
+        expose(80, accept=[_host(replicas)]),
+        expose(8443, external=443, ip=front),
+        expose(53, ip=front, proto="udp"),
+        expose(9000),
+        count=replicas,
+        env=[f"STANDIN_VERSION={number}"],
+    )
+    return document({"web": web, "db": service(expose(5432, "web"))}, endpoints=[front])
+
+
+def _host(replicas: int) -> str:
+    return f"updates-{replicas}.example.com"
+
+
+async def test_an_update_costs_the_seconds_between_two_pods_of_one_replica_and_little_with_two(site: Site) -> None:
+    one, two = await asyncio.gather(_update(site, replicas=1), _update(site, replicas=2))
+    assert all(failed < asked / 2 for asked, failed in one.values()), one
+    # Nothing holds a pod's end back until the proxies know of it, and no probe says when its successor listens.
+    assert all(failed < asked / 8 for asked, failed in two.values()), two
+    assert sum(failed for _, failed in two.values()) < sum(failed for _, failed in one.values()), (one, two)
+
+
+async def _update(site: Site, *, replicas: int) -> Lost:
+    """Rent version 1, poll it from outside by every way in, roll version 2 out meanwhile, and close."""
+    rented = await rent(site.world, _version(1, replicas=replicas))
+    await deploy(site.world, site.provider, rented)
+    status = await site.lease_status(site.world, rented.deployment)
+    leased = status["ips"]["web"][0]["IP"]
+    port = next(item["externalPort"] for item in status["forwarded_ports"]["web"] if item["port"] == 9000)
+    page, host = f"http://{NODE_PUBLIC_ADDRESS}/", _host(replicas)
+    others = await site.pods(rented.lease, "db")
+    await _until_answers(site, f"http://{leased}:443/")
+    pace = (str(PAUSE_MS), str(POLLED_S))
+    polls = asyncio.gather(
+        _poll(site, "poll", page, *pace, host),
+        _poll(site, "poll", f"http://{leased}:443/", *pace),
+        _poll(site, "poll", f"http://{NODE_PUBLIC_ADDRESS}:{port}/", *pace),
+        _poll(site, "probe", *pace, f"udp:{leased}:53"),
+    )
+    await asyncio.sleep(1)
+    await site.update(site.world, rented, _version(2, replicas=replicas))
+    ways = ("hostname", "leased address, TCP", "node port", "leased address, UDP")
+    lost = dict(zip(ways, await polls, strict=True))
+    print(f"replicas {replicas}, requests and how many of them failed: {lost}")
+    answer = await site.outside("curl", "-sS", "-m", "5", "-H", f"Host: {host}", page)
+    assert "version 2" in answer.stdout, answer
+    assert await site.pods(rented.lease, "db") == others, "a service that did not change was rolled too"
+    await close(site.world, site.provider, rented)
+    return lost
+
+
+async def _poll(site: Site, *arguments: str) -> tuple[int, int]:
+    standin = str(site.world.plane.toolbox.program("standin"))
+    done = await site.outside(standin, *arguments, seconds=POLLED_S + 30)
+    asked, kind, count = re.findall(r"^asked (\d+) (failed|opened) (\d+)", done.stdout, re.M)[0]
+    return int(asked), int(count) if kind == "failed" else int(asked) - int(count)
+
+
+async def _until_answers(site: Site, url: str) -> None:
+    """A leased address is announced a little after the pods run."""
+    answer = await site.outside(
+        "curl", "-sS", "--retry", "20", "--retry-all-errors", "--retry-delay", "1", "-m", "2", url
+    )
+    assert "hello from" in answer.stdout, answer
