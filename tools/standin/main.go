@@ -22,8 +22,8 @@ standin pause                      wait for a signal and reap children
 standin get URL...                 print each answer
 standin dial [udp:]ADDRESS...      print OPEN or CLOSED for each
 standin resolve NAME...            print the addresses of each name
-standin poll URL MILLISECONDS SECONDS [HOST]   ask again and again; print how many answers failed
-standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   dial again and again; print how often it opened, first and last
+standin poll URL MILLISECONDS SECONDS [HOST]   ask again and again; print how many answers failed at the end or at a signal
+standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   the same with dials: how often, first and last one opened
 standin eat MIB                    keep so much memory
 standin write FILE MIB             write so much
 standin forks COUNT                start so many sleeping children
@@ -51,6 +51,15 @@ func untilSignal() os.Signal {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 	return <-ended
+}
+
+func signalled() context.Context {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	return ctx
+}
+
+func over(end time.Time, signalled context.Context) bool {
+	return signalled.Err() != nil || !time.Now().Before(end)
 }
 
 func pause([]string) {
@@ -176,7 +185,8 @@ func poll(arguments []string) {
 	seconds, _ := strconv.ParseFloat(arguments[2], 64)
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	asked, failed := 0, 0
-	for end := time.Now().Add(time.Duration(seconds * float64(time.Second))); time.Now().Before(end); asked++ {
+	signalled := signalled()
+	for end := time.Now().Add(time.Duration(seconds * float64(time.Second))); !over(end, signalled); asked++ {
 		request, _ := http.NewRequest("GET", arguments[0], nil)
 		if len(arguments) > 3 {
 			request.Host = arguments[3]
@@ -199,22 +209,23 @@ func poll(arguments []string) {
 func probe(arguments []string) {
 	pause, _ := strconv.Atoi(arguments[0])
 	seconds, _ := strconv.ParseFloat(arguments[1], 64)
+	signalled := signalled()
 	var all sync.WaitGroup
 	for _, address := range arguments[2:] {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			probeOne(address, time.Duration(pause)*time.Millisecond, time.Duration(seconds*float64(time.Second)))
+			probeOne(address, time.Duration(pause)*time.Millisecond, time.Now().Add(time.Duration(seconds*float64(time.Second))), signalled)
 		}()
 	}
 	all.Wait()
 }
 
-func probeOne(address string, pause, duration time.Duration) {
+func probeOne(address string, pause time.Duration, end time.Time, signalled context.Context) {
 	var dials sync.WaitGroup
 	var lock sync.Mutex
 	asked, opened := 0, []time.Time{}
-	for end := time.Now().Add(duration); time.Now().Before(end); asked++ {
+	for ; !over(end, signalled); asked++ {
 		start := time.Now()
 		dials.Add(1)
 		go func() {

@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,13 +81,35 @@ class Site:
         listed = await self.kubectl("-n", namespace_name(lease), "get", "pods", "-l", label, "-o", "name")
         return sorted(listed.stdout.split())
 
+    @asynccontextmanager
+    async def asking(self, *command: str, pod: tuple[str, str] | None = None) -> AsyncIterator[list[str]]:
+        """Run `standin poll …` or `standin probe …` outside or in a pod (namespace, name) while the block runs.
+
+        The list holds what it printed, when the block has ended.
+        """
+        plane, printed = self.world.plane, list[str]()
+        tool = plane.toolbox.program
+        outside = ["ip", "netns", "exec", "outside", str(tool("standin")), *command]
+        kubectl = [str(tool("kubectl")), "--kubeconfig", str(plane.kubeconfig)]
+        inside = [*kubectl, "-n", pod[0], "exec", pod[1], "--", "standin", *command] if pod else []
+        process = await asyncio.create_subprocess_exec(*(inside or outside), stdout=asyncio.subprocess.PIPE)
+        try:
+            yield printed
+        finally:
+            if pod:  # the end of kubectl does not reach the container
+                await self.kubectl("-n", pod[0], "exec", pod[1], "--", "pkill", "-f", f"standin {command[0]}")
+            else:
+                process.terminate()
+            output, _ = await process.communicate()
+            printed.append(output.decode())
+
     async def update(self, world: World, rented: Rented, sdl: Sdl) -> None:
         """Announce and send another version, and wait until it runs."""
         await world.tenant.announce_update(rented.deployment, sdl)
         mark = len(self.provider.events)
         answer = await world.tenant.send_manifest(rented.lease, sdl)
         assert (answer.status, answer.body) == (200, "")
-        await self.provider.wait_for("stack.result", after=mark, operation="up", seconds=120)
+        await self.provider.wait_for("stack.result", after=mark, lease=str(rented.lease), operation="up", seconds=120)
         await self.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=120)
 
     async def pod_addresses(self, namespace: str, service: str = "", *, label: str = "") -> list[str]:

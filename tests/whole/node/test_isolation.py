@@ -99,8 +99,9 @@ CLOSED_TO_OTHERS = (
 )
 UDP = 5353
 PROBE_MS = 50
-PROBED_S = 15
-NEWBORN_S = 8
+NEWBORN_S = 6
+LONGEST_S = 200
+"""No prober lives longer, whatever becomes of the test."""
 
 Seen = Mapping[str, str]
 Table = Mapping[str, Mapping[str, str]]
@@ -247,13 +248,15 @@ class Probe(NamedTuple):
     seconds: float
 
 
-async def _probe(site: Site, namespace: str, pod: str, *addresses: str) -> Mapping[str, Probe]:
-    """Dial addresses again and again from a pod."""
-    words = ("standin", "probe", str(PROBE_MS), str(PROBED_S), *addresses)
-    done = await site.kubectl("-n", namespace, "exec", pod, "--", *words, seconds=PROBED_S + 30)
-    probes = _probes(done.stdout)
-    assert set(probes) == set(addresses), done
-    return probes
+@asynccontextmanager
+async def _probing(site: Site, namespace: str, pod: str, *addresses: str) -> AsyncIterator[dict[str, Probe]]:
+    """Dial addresses again and again from a pod while the block runs; afterwards the dict holds what it saw."""
+    seen: dict[str, Probe] = {}
+    async with site.asking("probe", str(PROBE_MS), str(LONGEST_S), *addresses, pod=(namespace, pod)) as printed:
+        await asyncio.sleep(1)
+        yield seen
+    seen |= _probes(printed[0])
+    assert set(seen) == set(addresses), printed
 
 
 def _probes(printed: str) -> Mapping[str, Probe]:
@@ -400,20 +403,20 @@ async def test_a_policy_that_hands_changed_or_removed_is_put_right(site: Site, p
         _hole(site, parties[1], "delete", "networkpolicy", name),
     )
     print(f"a policy changed by hand: open for {changed:.2f} s; removed: {removed:.2f} s")
-    assert 0 < changed < PROBED_S and 0 < removed < PROBED_S
+    assert max(changed, removed) < LONGEST_S / 2
 
 
 async def _hole(site: Site, party: Party, *words: str) -> float:
     """For how many seconds a tenant's pod reaches the LAN after a hand's change to its lease's policies."""
     pod = await site.pod(party.namespace, "web")
     target = f"{OUTSIDE['lan']}:80"
-    prober = asyncio.create_task(_probe(site, party.namespace, pod, target))
-    await asyncio.sleep(1)
-    done = await site.kubectl("-n", party.namespace, *words)
-    assert done.status == 0, done
-    seconds = (await prober)[target].seconds
-    assert (await site.inside(party.namespace, "web", "standin", "dial", target)).stdout.split()[0] != "OPEN"
-    return seconds
+    mark, lease = len(site.provider.events), str(party.rented.lease)
+    async with _probing(site, party.namespace, pod, target) as seen:
+        done = await site.kubectl("-n", party.namespace, *words)
+        assert done.status == 0, done
+        await site.provider.wait_for("stack.result", after=mark, lease=lease, operation="up", seconds=LONGEST_S / 2)
+        await _become(site, party.namespace, pod, {"LAN": target}, {"LAN": "closed"})
+    return seen[target].seconds
 
 
 async def test_between_two_versions_of_a_lease_nothing_that_is_closed_opens(
@@ -423,26 +426,31 @@ async def test_between_two_versions_of_a_lease_nothing_that_is_closed_opens(
     own, other = await asyncio.gather(_lease_targets(site, first), _lease_targets(site, second))
     provider = await _provider_targets(site, plain)
     forbidden = [other["db pod, port 5432"], other["db pod, UDP 53"], *(provider[row] for row in CLOSED_TO_A_LEASE)]
-    guarded = {own[row]: row for row in CLOSED_TO_OTHERS}
+    guarded = [own[row] for row in CLOSED_TO_OTHERS]
     db, foreign = await asyncio.gather(site.pod(first.namespace, "db"), site.pod(second.namespace, "web"))
-    probers = asyncio.gather(
-        _probe(site, first.namespace, db, *forbidden),
-        _probe(site, second.namespace, foreign, *guarded),
-        _probe(site, plain, "web", *guarded),
-    )
-    await asyncio.sleep(1)
     newborn = f"standin probe {PROBE_MS} {NEWBORN_S} {' '.join(forbidden)} & exec standin serve 80 8443 3000"
-    await site.update(first.world, first.rented, _changed(0, command=newborn))
-    from_db, from_other, from_anywhere = await probers
-    to_new_pod = from_anywhere[own["web Service, port 80"]]
-    steady = [*from_db.values(), *from_other.values(), *from_anywhere.values()]
-    steady.remove(to_new_pod)
-    assert sum(probe.opened for probe in steady) == 0, (from_db, from_other, from_anywhere)
-    await asyncio.sleep(NEWBORN_S)
-    log = await site.kubectl("-n", first.namespace, "logs", await site.pod(first.namespace, "web"))
-    born = _probes(log.stdout)
-    assert set(born) == set(forbidden), log
+    async with (
+        _probing(site, first.namespace, db, *forbidden) as from_db,
+        _probing(site, second.namespace, foreign, *guarded) as from_other,
+        _probing(site, plain, "web", *guarded) as from_anywhere,
+    ):
+        await site.update(first.world, first.rented, _changed(0, command=newborn))
+        await asyncio.sleep(NEWBORN_S)
+    to_new_pod = from_anywhere.pop(own["web Service, port 80"])
+    opened = sum(probe.opened for probes in (from_db, from_other, from_anywhere) for probe in probes.values())
+    assert opened == 0, (from_db, from_other, from_anywhere)
+    born = await _newborn_probes(site, first.namespace, len(forbidden))
     out = max(probe.seconds for probe in born.values())
     print(f"after its start a new pod reached out for {out:.2f} s and was reached for {to_new_pod.seconds:.2f} s")
     # Known hole: the policy controller of the node guards a pod only after the pod runs.
     assert max(out, to_new_pod.seconds) < NEWBORN_S - 1, (born, to_new_pod)
+
+
+async def _newborn_probes(site: Site, namespace: str, count: int) -> Mapping[str, Probe]:
+    """What a new pod printed about the first seconds of its life."""
+    pod = await site.pod(namespace, "web")
+    deadline = time.monotonic() + 20
+    while len(probes := _probes((await site.kubectl("-n", namespace, "logs", pod)).stdout)) < count:
+        assert time.monotonic() < deadline, probes
+        await asyncio.sleep(0.5)
+    return probes
