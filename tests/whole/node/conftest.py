@@ -29,6 +29,10 @@ MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(
 """Every module of this folder has them: the world's servers live in the session's event loop."""
 
 
+END_OTHERS = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 1 ] && [ $p != $$ ] && kill $p; done"
+"""A shell script that ends what was started in a container beside its first process, without starting anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """The end of a command: its exit status and what it printed."""
@@ -97,7 +101,7 @@ class Site:
             yield printed
         finally:
             if pod:  # the end of kubectl does not reach the container
-                await self.kubectl("-n", pod[0], "exec", pod[1], "--", "pkill", "-f", f"standin {command[0]}")
+                await self.kubectl("-n", pod[0], "exec", pod[1], "--", "sh", "-c", END_OTHERS)
             else:
                 process.terminate()
             output, _ = await process.communicate()

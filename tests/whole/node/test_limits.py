@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from lease.ids import namespace_name
 from tests.whole.conftest import close, deploy, rent
-from tests.whole.node.conftest import MARKS, Site
+from tests.whole.node.conftest import END_OTHERS, MARKS, Site
 from tests.whole.node.documents import Fields, document, expose, service
 
 pytestmark = MARKS
@@ -125,7 +125,7 @@ async def test_a_service_burns_no_more_processor_time_than_it_asked_for(site: Si
 
 
 async def test_a_pod_starts_no_more_processes_than_the_node_allows(site: Site, namespace: str) -> None:
-    done = await site.inside(namespace, "crowd", "sh", "-c", "standin forks 1100; exec pkill -f 'standin pause'")
+    done = await site.inside(namespace, "crowd", "sh", "-c", f"standin forks 1100; {END_OTHERS}")
     assert "resource temporarily unavailable" in done.stdout, done
     assert "ok" in (await site.inside(namespace, "web", "sh", "-c", "echo ok | cat")).stdout
 
