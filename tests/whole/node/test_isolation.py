@@ -5,27 +5,35 @@ open, against what they open on the real node. The node has IPv4 only; the polic
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
 
 import pytest_asyncio
 
 from components.isolation import isolation_objects
 from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE, PODS
-from devnet.node.workloads import EDGE_SERVICE
 from devnet.world import World
 from lease.ids import namespace_name
 from lease.sdl import Sdl
 from lease.spec import ClusterFacts
 from provider.lifecycle.spec_maker import opening_spec
-from tests.whole.conftest import Rented, close, deploy, rent
+from tests.whole.conftest import close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import Fields, document, expose, service
+from tests.whole.node.reach import (
+    PROBE_MS,
+    UDP,
+    Party,
+    Probe,
+    compare,
+    lease_targets,
+    provider_targets,
+    read_probes,
+    read_table,
+    seen_from,
+    seen_outside,
+)
 
 pytestmark = MARKS
 
@@ -97,24 +105,9 @@ CLOSED_TO_OTHERS = (
     "db Service, UDP 53",
     "web Service, port 80",
 )
-UDP = 5353
-PROBE_MS = 50
 NEWBORN_S = 6
 LONGEST_S = 200
 """No prober lives longer, whatever becomes of the test."""
-
-Seen = Mapping[str, str]
-Table = Mapping[str, Mapping[str, str]]
-"""Row to column to `open` or `closed`."""
-
-
-@dataclass(frozen=True)
-class Party:
-    """A tenant with a lease: `world` is the tenant's own view."""
-
-    world: World
-    rented: Rented
-    namespace: str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -201,32 +194,32 @@ async def test_a_tenant_reaches_its_own_lease_and_the_internet_and_nothing_else(
     site: Site, parties: tuple[Party, Party], plain: str
 ) -> None:
     first, second = parties
-    lease_rows, provider_rows = await asyncio.gather(_lease_targets(site, second), _provider_targets(site, plain))
+    lease_rows, provider_rows = await asyncio.gather(lease_targets(site, second), provider_targets(site, plain))
     web = f"http://{NODE_PUBLIC_ADDRESS}/"
     by_host = await site.outside("curl", "-sS", "-m", "5", "-H", "Host: web-1.isolation.example.com", web)
     assert "hello from web-" in by_host.stdout, by_host
     pod = await site.pod(second.namespace, "web")
     other = await site.pod(first.namespace, "web")
     itself, another, unguarded, outside, provider, provider_too, open_to_all = await asyncio.gather(
-        _seen(site, second.namespace, pod, lease_rows),
-        _seen(site, first.namespace, other, lease_rows),
-        _seen(site, plain, "web", lease_rows),
-        _seen_outside(site, lease_rows),
-        _seen(site, first.namespace, other, provider_rows),
-        _seen(site, second.namespace, pod, provider_rows),
-        _seen(site, plain, "web", provider_rows),
+        seen_from(site, second.namespace, pod, lease_rows),
+        seen_from(site, first.namespace, other, lease_rows),
+        seen_from(site, plain, "web", lease_rows),
+        seen_outside(site, lease_rows),
+        seen_from(site, first.namespace, other, provider_rows),
+        seen_from(site, second.namespace, pod, provider_rows),
+        seen_from(site, plain, "web", provider_rows),
     )
     columns = {"itself": itself, "another tenant": another, "a pod without policies": unguarded, "outside": outside}
-    _compare(_read(OF_A_LEASE), columns)
-    _compare(_read(OF_THE_PROVIDER), {"a lease": provider, "a pod without policies": open_to_all})
-    _compare(_read(OF_THE_PROVIDER), {"a lease": provider_too})
+    compare(read_table(OF_A_LEASE), columns)
+    compare(read_table(OF_THE_PROVIDER), {"a lease": provider, "a pod without policies": open_to_all})
+    compare(read_table(OF_THE_PROVIDER), {"a lease": provider_too})
 
 
 async def test_the_policies_alone_close_the_table_and_closed_ranges_close_the_public_addresses(
     site: Site, parties: tuple[Party, Party], plain: str
 ) -> None:
-    rows = await _provider_targets(site, plain)
-    expected = {row: columns["a lease"] for row, columns in _read(OF_THE_PROVIDER).items()}
+    rows = await provider_targets(site, plain)
+    expected = {row: columns["a lease"] for row, columns in read_table(OF_THE_PROVIDER).items()}
     for facts in (ClusterFacts(), ClusterFacts(closed_ranges=(f"{NODE_PUBLIC_ADDRESS}/32",))):
         (policy,) = isolation_objects(opening_spec(parties[0].rented.lease, facts))
         policy["metadata"] = {"name": policy["metadata"]["name"], "namespace": plain}
@@ -236,16 +229,8 @@ async def test_the_policies_alone_close_the_table_and_closed_ranges_close_the_pu
         hole = dict.fromkeys(HOLE, "closed") if facts.closed_ranges else {}
         await _become(site, plain, "web", rows, {**expected, **hole})
     await site.kubectl("-n", plain, "delete", "networkpolicy", "--all")
-    open_to_all = {row: columns["a pod without policies"] for row, columns in _read(OF_THE_PROVIDER).items()}
+    open_to_all = {row: columns["a pod without policies"] for row, columns in read_table(OF_THE_PROVIDER).items()}
     await _become(site, plain, "web", rows, open_to_all)
-
-
-class Probe(NamedTuple):
-    """What a prober saw of one address: `seconds` from the first time that it opened to the last."""
-
-    asked: int
-    opened: int
-    seconds: float
 
 
 @asynccontextmanager
@@ -255,144 +240,17 @@ async def _probing(site: Site, namespace: str, pod: str, *addresses: str) -> Asy
     async with site.asking("probe", str(PROBE_MS), str(LONGEST_S), *addresses, pod=(namespace, pod)) as printed:
         await asyncio.sleep(1)
         yield seen
-    seen |= _probes(printed[0])
+    seen |= read_probes(printed[0])
     assert set(seen) == set(addresses), printed
 
 
-def _probes(printed: str) -> Mapping[str, Probe]:
-    lines = re.findall(r"^asked (\d+) opened (\d+) first (\S+) last (\S+) (\S+)$", printed, re.M)
-    return {address: Probe(int(asked), int(n), _between(first, last)) for asked, n, first, last, address in lines}
-
-
-def _between(first: str, last: str) -> float:
-    if first == "never":
-        return 0.0
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() + PROBE_MS / 1000
-
-
-async def _become(site: Site, namespace: str, pod: str, rows: Mapping[str, str], expected: Seen) -> None:
+async def _become(site: Site, namespace: str, pod: str, rows: Mapping[str, str], expected: Mapping[str, str]) -> None:
     """Wait until the controller has done what was asked for; fail with the table if it does not."""
     deadline = time.monotonic() + 10
     while True:
-        seen = await _seen(site, namespace, pod, rows)
+        seen = await seen_from(site, namespace, pod, rows)
         if seen == expected or time.monotonic() > deadline:
-            return _compare({row: {"now": state} for row, state in expected.items()}, {"now": seen})
-
-
-async def _lease_targets(site: Site, party: Party) -> Mapping[str, str]:
-    """Row to the address that `standin dial` takes, or `ping:` and an address."""
-    namespace = party.namespace
-    (web,), (db,) = await asyncio.gather(*(site.pod_addresses(namespace, name) for name in ("web", "db")))
-    status = await site.lease_status(party.world, party.rented.deployment)
-    node_port = status["forwarded_ports"]["web"][0]["externalPort"]
-    leased = status["ips"]["web"][0]["IP"]
-    services = await site.service_addresses(namespace)
-    return {
-        "web pod, port 80 of its hostname": f"{web}:80",
-        "web pod, port 9000 of its node port": f"{web}:9000",
-        "web pod, port 8443 of its address": f"{web}:8443",
-        "web pod, port 3000 that is not in SDL": f"{web}:3000",
-        "web pod, UDP 53 that is not in SDL": f"udp:{web}:53",
-        "web pod, ping": f"ping:{web}",
-        "db pod, port 5432": f"{db}:5432",
-        "db pod, UDP 53": f"udp:{db}:53",
-        "db pod, ping": f"ping:{db}",
-        "web Service, port 80": f"{services['web']}:80",
-        "db Service, port 5432": f"{services['db']}:5432",
-        "db Service, UDP 53": f"udp:{services['db']}:53",
-        "web by name": "web:80",
-        "db by name": "db:5432",
-        "its node port, node's address": f"{NODE_ADDRESS}:{node_port}",
-        "its node port, node's public address": f"{NODE_PUBLIC_ADDRESS}:{node_port}",
-        "its leased address, port 443": f"{leased}:443",
-        "its leased address, port 80": f"{leased}:80",
-    }
-
-
-async def _provider_targets(site: Site, plain: str) -> Mapping[str, str]:
-    api = site.world.plane.api_server.rpartition(":")[2]
-    names = await site.pod_addresses("kube-system", label="k8s-app=kube-dns")
-    victim = (await site.kubectl("-n", plain, "get", "pod", "victim", "-o", "jsonpath={.status.podIP}")).stdout
-    shown = {"gateway": "gateway", "lan": "LAN", "metadata": "metadata", "cgnat": "CGNAT", "internet": "internet"}
-    world: dict[str, str] = {}
-    for name, text in shown.items():
-        address = OUTSIDE[name]
-        world |= {text: f"{address}:80", f"{text}, UDP": f"udp:{address}:{UDP}", f"{text}, ping": f"ping:{address}"}
-    return {
-        "API server, its Service": "10.96.0.1:443",
-        "API server, node's address": f"{NODE_ADDRESS}:{api}",
-        "API server, node's public address": f"{NODE_PUBLIC_ADDRESS}:{api}",
-        "kubelet, node's address": f"{NODE_ADDRESS}:10250",
-        "kubelet, node's public address": f"{NODE_PUBLIC_ADDRESS}:10250",
-        "the node, ping": f"ping:{NODE_ADDRESS}",
-        "edge, its Service": f"{EDGE_SERVICE}:80",
-        "edge, node's address": f"{NODE_ADDRESS}:80",
-        "edge, node's public address": f"{NODE_PUBLIC_ADDRESS}:80",
-        "name service, TCP 53": "10.96.0.10:53",
-        "name service, port 8080 of its pod": f"{names[0]}:8080",
-        "a pod without policies, port 80": f"{victim}:80",
-        "a pod without policies, UDP 53": f"udp:{victim}:53",
-        "a pod without policies, ping": f"ping:{victim}",
-        "public neighbour of the node": f"{OUTSIDE['neighbour']}:80",
-        **world,
-    }
-
-
-async def _seen(site: Site, namespace: str, pod: str, rows: Mapping[str, str]) -> Seen:
-    """Row to what a pod opens."""
-    prefix = ("-n", namespace, "exec", pod, "--")
-    done, pings = await asyncio.gather(
-        site.kubectl(*prefix, "standin", "dial", *_dialled(rows)),
-        site.kubectl(*prefix, "sh", "-c", _ping_script(rows)),
-    )
-    return _states(rows, done.stdout + pings.stdout)
-
-
-async def _seen_outside(site: Site, rows: Mapping[str, str]) -> Seen:
-    standin = str(site.world.plane.toolbox.program("standin"))
-    done, pings = await asyncio.gather(
-        site.outside(standin, "dial", *_dialled(rows)),
-        site.outside("busybox", "sh", "-c", _ping_script(rows)),
-    )
-    return _states(rows, done.stdout + pings.stdout)
-
-
-def _dialled(rows: Mapping[str, str]) -> list[str]:
-    return [address for address in rows.values() if not address.startswith("ping:")]
-
-
-def _ping_script(rows: Mapping[str, str]) -> str:
-    pings = [address.removeprefix("ping:") for address in rows.values() if address.startswith("ping:")]
-    each = "(busybox ping -c 1 -W 2 $a >/dev/null 2>&1 && echo OPEN ping:$a || echo CLOSED ping:$a) &"
-    return f"for a in {' '.join(pings)}; do {each} done; wait"
-
-
-def _states(rows: Mapping[str, str], printed: str) -> Seen:
-    """A refusal is as closed as silence: the controller answers for what it does not let through."""
-    said = {address: word for word, address in re.findall(r"^(OPEN|REFUSED|CLOSED) (\S+)$", printed, re.M)}
-    missing = [address for address in rows.values() if address not in said]
-    assert not missing, f"no answer about {missing} in:\n{printed}"
-    return {row: "open" if said[address] == "OPEN" else "closed" for row, address in rows.items()}
-
-
-def _read(text: str) -> Table:
-    head, *lines = (re.split(r"  +", line) for line in text.strip().splitlines())
-    return {line[0]: dict(zip(head[1:], line[1:], strict=True)) for line in lines}
-
-
-def _compare(expected: Table, seen: Mapping[str, Seen]) -> None:
-    """Fail with the whole table, what differs marked, when a cell is not as expected."""
-    lines, wrong = [], 0
-    for row, columns in expected.items():
-        cells = []
-        for column, states in seen.items():
-            want, got = columns[column], states[row]
-            differs = want not in ("-", got)
-            wrong += differs
-            cells.append(f"{got} INSTEAD OF {want}" if differs else got if want != "-" else "-")
-        lines.append(f"{row:40}" + "".join(f"{cell:26}" for cell in cells))
-    head = f"{'':40}" + "".join(f"{column:26}" for column in seen)
-    assert not wrong, "\n".join([f"{wrong} cells are not as they should be", head, *lines])
+            return compare({row: {"now": state} for row, state in expected.items()}, {"now": seen})
 
 
 async def test_a_policy_that_hands_changed_or_removed_is_put_right(site: Site, parties: tuple[Party, Party]) -> None:
@@ -423,8 +281,8 @@ async def test_between_two_versions_of_a_lease_nothing_that_is_closed_opens(
     site: Site, parties: tuple[Party, Party], plain: str
 ) -> None:
     first, second = parties
-    own, other = await asyncio.gather(_lease_targets(site, first), _lease_targets(site, second))
-    provider = await _provider_targets(site, plain)
+    own, other = await asyncio.gather(lease_targets(site, first), lease_targets(site, second))
+    provider = await provider_targets(site, plain)
     forbidden = [other["db pod, port 5432"], other["db pod, UDP 53"], *(provider[row] for row in CLOSED_TO_A_LEASE)]
     guarded = [own[row] for row in CLOSED_TO_OTHERS]
     db, foreign = await asyncio.gather(site.pod(first.namespace, "db"), site.pod(second.namespace, "web"))
@@ -450,7 +308,7 @@ async def _newborn_probes(site: Site, namespace: str, count: int) -> Mapping[str
     """What a new pod printed about the first seconds of its life."""
     pod = await site.pod(namespace, "web")
     deadline = time.monotonic() + 20
-    while len(probes := _probes((await site.kubectl("-n", namespace, "logs", pod)).stdout)) < count:
+    while len(probes := read_probes((await site.kubectl("-n", namespace, "logs", pod)).stdout)) < count:
         assert time.monotonic() < deadline, probes
         await asyncio.sleep(0.5)
     return probes

@@ -20,7 +20,7 @@ from tests.whole.node.documents import Fields, document, expose, service
 pytestmark = MARKS
 
 MIB = 1 << 20
-WAITS = 'until [ -f /tmp/go ]; do sleep 0.1; done; exec standin "$0" "$@"'
+WAITS = 'trap "exit 0" TERM; until [ -f /tmp/go ]; do sleep 0.1; done; exec standin "$0" "$@"'
 """A shell script that becomes the program in its arguments once /tmp/go is there."""
 LOOK = r"""
 ls /dev | sed "s/^/device /"
