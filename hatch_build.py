@@ -1,7 +1,7 @@
 """Generates the `akash` and `k8s` message packages from `proto/` into `build/proto/` whenever the project is installed.
 
-Only our own files are compiled: cosmpy already brings `cosmos.*`, `gogoproto` and their like, and two copies of one
-message in a process are refused by protobuf. Their descriptors are taken from cosmpy's modules and handed to protoc.
+Only the files below `proto/` are compiled. cosmpy has `cosmos.*`, `gogoproto` and similar packages, and protobuf
+refuses two copies of one message in a process; protoc gets their descriptors from cosmpy's modules.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class ProtoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Runs the generator before hatchling collects files; `pip install -e .` runs it too."""
 
     def initialize(self, version: str, build_data: dict[str, object]) -> None:
-        """Regenerate, unless the output is newer than every source."""
+        """Generate the packages, unless they are up to date."""
         sys.path.insert(0, str(ROOT / "proto"))
         from generate import generate  # noqa: PLC0415
 
         generate(ROOT / "proto", ROOT / "build" / "proto")
 
     def clean(self, versions: list[str]) -> None:
-        """`hatch clean` takes the generated packages with it."""
+        """Remove the generated packages on `hatch clean`."""
         shutil.rmtree(ROOT / "build" / "proto", ignore_errors=True)

@@ -1,11 +1,10 @@
-"""What the shared plugin saves: the same lease created, applied again, changed and destroyed, with a plugin of its own
-and with the broker's, taken in turn on one control plane.
+"""The saving by the shared plugin: one lease is created, applied again, changed and destroyed, in turn with its own
+plugin and with the broker's, on one control plane.
 
     python -m benchmarks.broker [--rounds 7] [--kubeconfig FILE]
 
-One command line at a time, passphrase secrets, checkpoints written. Wall and CPU seconds are medians; CPU is that of
-the command line with its plugin, or with what the shared plugin and the broker spent meanwhile. The last line is one
-JSON object.
+One run of the CLI at a time, with passphrase secrets and checkpoints. Wall and CPU seconds are medians; CPU includes
+the run's plugin, or the time that the shared plugin and the broker used during the run. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import cluster, options, spent, twelve_objects
+from benchmarks.measurement import cluster, options, spent, twelve_objects
 from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
 from stacks.broker import Broker, BrokerSettings, installed_plugin
@@ -31,7 +30,7 @@ SETTINGS = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_DEBUG_COMMANDS": "true",
 
 
 class Trial:
-    """One driver, one broker, and what was measured."""
+    """One driver, one broker, and the measurements."""
 
     def __init__(self, base: Path, kubeconfig: Path, tools: Toolbox, broker: Broker) -> None:
         self.base, self.kubeconfig, self.broker = base, kubeconfig, broker
@@ -91,7 +90,7 @@ async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, fl
                 for way in WAYS:
                     await trial.life(way)
                 if not number:
-                    trial.taken.clear()  # the first one warms everything up
+                    trial.taken.clear()  # the first round fills caches
             status = await broker.status()
             print(f"{trial.objects} objects, {rounds} rounds; {sum(status.methods.values())} calls through the broker")
             figures = trial.report()

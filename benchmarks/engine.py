@@ -1,15 +1,16 @@
-"""What an operation costs: the stock `Stack.up`, the thin engine with a plugin a run and with the shared one (the
+"""The cost of an operation: the stock `Stack.up`, the thin engine with a plugin a run and with the shared one (the
 default), and a bare server-side apply.
 
     python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
 One lease of thirteen objects is created, applied unchanged, changed by an image and destroyed, each way in turn on one
 control plane, one operation at a time; then it is applied to a namespace that exists, bare, opened and not opened
-(`benchmarks.opened`); then many leases are created as fast as the workers can. Seconds and CPU seconds are medians; CPU
-is that of the worker with all its children, plus broker and plugin where they are shared, without the cluster's.
-`sent` is the time from the request to destroy to the moment a watch tells that the namespace is being deleted. The
-last line is one JSON object; its names without a suffix are of the default, `_own` of the thin engine whose runs start
-a plugin each.
+(`benchmarks.opened_update`); then many leases are created as fast as the workers can. Seconds and CPU seconds are
+medians. CPU is that of the worker with all its children, plus broker and plugin if they are shared, without the
+cluster's.
+`sent` is the time from the request to destroy to the moment at which a watch reports the deletion of the namespace. The
+last line is a JSON object; names without a suffix are those of the default, with `_own` those of the thin engine whose
+runs start a plugin each.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from lightkube import AsyncClient, codecs
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import Namespace
 
-from benchmarks import opened
-from benchmarks.measuring import cluster, lease, options, proportional_mb, spent
-from benchmarks.unchanged import unchanged_ms
+from benchmarks import opened_update
+from benchmarks.measurement import cluster, lease, options, proportional_mb, spent
+from benchmarks.unchanged_lease import unchanged_ms
 from components.lease import lease_objects
 from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
@@ -51,7 +52,7 @@ AT_ONCE = 12
 
 
 class Trial:
-    """The engines, warm, and what was measured."""
+    """The engines after a first round, and the measurements."""
 
     def __init__(self, base: Path, kubeconfig: Path, tools: Toolbox) -> None:
         self.base, self.kubeconfig, self.tools = base, kubeconfig, tools
@@ -96,7 +97,7 @@ class Trial:
                 self.state_bytes.append(self.config(way).state_file(first.namespace).stat().st_size)
 
     async def _deletion(self, namespace: str) -> float:
-        """When the API server told that it deletes the namespace."""
+        """The time at which a watch reports the deletion of the namespace."""
         async with asyncio.timeout(60):
             async for event, found in self.client.watch(Namespace, fields={"metadata.name": namespace}):
                 if event == "DELETED" or (found.metadata and found.metadata.deletionTimestamp):
@@ -128,7 +129,7 @@ class Trial:
         await asyncio.gather(*(one(item) for item in others))
 
     async def many(self, leases: int, *, workers: int) -> tuple[float, float]:
-        """Leases a second and the most memory that all processes of the engine had."""
+        """Leases a second, and the peak memory of all processes of the engine."""
         async with self.engine("thin", workers=workers) as engine:
             await asyncio.gather(*(engine.destroy(f"warm{number}") for number in range(workers)))
             specs, peak = [lease("nginx:1") for _ in range(leases)], [0.0]
@@ -201,7 +202,7 @@ async def one_at_a_time(trial: Trial, rounds: int) -> None:
                 await trial.life(way, engine)
             await trial.bare()
             if not number:
-                trial.taken.clear()  # the first one warms everything up
+                trial.taken.clear()  # the first round fills caches
 
 
 async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
@@ -209,13 +210,13 @@ async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
     async with trial.engine("thin", workers=2) as engine:
         await asyncio.gather(*(engine.refresh(f"warm{number}") for number in range(2)))
         for number in range(rounds + 1):
-            for way in opened.WAYS:
-                found = await opened.taken(engine, trial.client, way, make=lambda: lease("nginx:1"))
+            for way in opened_update.WAYS:
+                found = await opened_update.taken(engine, trial.client, way, make=lambda: lease("nginx:1"))
                 if number:
                     seconds[way].append(found)
-    medians = ", ".join(f"{way} {statistics.median(seconds[way]):.3f}" for way in opened.WAYS)
+    medians = ", ".join(f"{way} {statistics.median(seconds[way]):.3f}" for way in opened_update.WAYS)
     print(f"from the spec to the last of the objects: {medians}")
-    return opened.ratios(seconds)
+    return opened_update.ratios(seconds)
 
 
 def main() -> None:

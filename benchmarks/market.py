@@ -1,12 +1,11 @@
-"""The market's speed: from an order's block to its bid in the mempool and in a block, deciding, following, remembering.
+"""The market's speed: from an order's block to its bid in the mempool and in a block; decisions, follower, memory.
 
     python -m benchmarks.market [--rounds 10] [--orders 20] [--block-seconds 1] [--only bids]
 
-Orders are made by a tenant on a simulated chain that is a process of its own; provider, store (SQLite on disk, synced
-at every commit) and price table are those of the daemon, only the cluster is a picture. A bid counts as broadcast when
-the node has answered that it took it. Three ways to send are compared: shared transactions (the default), one
-transaction a bid with consecutive sequences in flight, and one after another as the Go provider does. The last line is
-one JSON object.
+A tenant makes orders on a simulated chain in a separate process. Provider, store (SQLite on disk, synced at every
+commit) and price table are those of the daemon; only the cluster is simulated. A bid counts as broadcast when the node
+has accepted it. Three ways to send are compared: shared transactions (the default), one transaction a bid with
+consecutive pending sequences, and one after another as the Go provider sends them. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Watch:
 
 
 class WatchedBus(MemoryBus):
-    """Notes the moment at which a block is handed on."""
+    """Records the time at which a block is passed on."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -129,7 +128,7 @@ def key(index: int) -> SigningKey:
 
 
 def watched(chain: CometChain, watch: Watch) -> None:
-    """Notes the moment at which the node has answered that it takes a transaction."""
+    """Records the time at which the node has accepted a transaction."""
     ask = chain._rpc.call
 
     async def call(method: str, **params: Any) -> dict[str, Any]:
@@ -143,7 +142,7 @@ def watched(chain: CometChain, watch: Watch) -> None:
 
 @asynccontextmanager
 async def provider(settings: Settings, watch: Watch) -> AsyncIterator[CometChain]:
-    """Follower and market as the daemon runs them, ready for orders."""
+    """The follower and the market as in the daemon, ready for orders."""
     us, clock, bus = key(PROVIDER), SystemClock(), WatchedBus(watch)
     database = await open_database(settings.database_url)
     async with CometChain(settings, clock=clock, key=us, journal=StoredJournal(database)) as chain:
@@ -191,7 +190,7 @@ async def publish(tenant: CometChain, owner: str, dseqs: range) -> None:
 
 
 async def one_round(us: CometChain, tenant: CometChain, dseqs: range) -> int:
-    """Blocks from the orders' to the last bid's."""
+    """The number of blocks from that of the orders to that of the last bid."""
     owner, address = key(TENANT).address, key(PROVIDER).address
     await publish(tenant, owner, dseqs)
     orders = [OrderId(owner, dseq, 1, 1) for dseq in dseqs]
@@ -242,7 +241,7 @@ async def run_mode(mode: str, *, rounds: int, orders: int, block_seconds: float)
 
 
 async def fees_of(settings: Settings) -> float:
-    """Micro-AKT that the provider's transactions cost, its registration left out."""
+    """The cost of the provider's transactions in micro-AKT, without its registration."""
     database = await open_database(settings.database_url)
     try:
         account = f"lessor-devnet/{key(PROVIDER).address}"
@@ -286,7 +285,7 @@ def bid_figures(*, rounds: int = 10, orders: int = 20, block_seconds: float = 1.
 
 
 def others() -> dict[str, Any]:
-    """The figures of deciding and following, where those benchmarks are there."""
+    """The figures of the decisions and of the follower, if those benchmarks exist."""
     figures: dict[str, Any] = {}
     for module, name in (("market_decide", "decide_figures"), ("market_follower", "follower_figures")):
         with contextlib.suppress(ModuleNotFoundError):

@@ -1,10 +1,11 @@
-"""How fast the market decides, and what a hundred thousand orders leave behind in memory and on disk.
+"""The speed of the market's decisions, and the growth of memory and disk after a hundred thousand orders.
 
-    python -m benchmarks.market_decide            # tables for people, last line one JSON object
+    python -m benchmarks.market_decide            # prints tables; the last line is a JSON object
 
 `decide()` with placement runs on 1,000 nodes of which half have eight cards, over a mix of orders that fit and that do
-not; the figure of the mix is the last of four passes, so that what is made once a picture is made. Memory is what the
-process has grown by after so many orders were seen, decided and closed, with a store that is real and pruned as usual.
+not; the figure of the mix is that of the last of four passes, which finds all values that are computed
+once. Memory is the growth of the process after these orders were seen, decided and closed, with a real store that is
+pruned as usual.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _ANY = "vendor/nvidia/model/*"
 
 
 def decide_figures(*, orders: int = 100_000) -> dict[str, float]:
-    """`decisions_per_s_1000_nodes` (a core, of the mix) and `growth_mb_100k_orders` (scaled when fewer are seen)."""
+    """`decisions_per_s_1000_nodes` (a core, of the mix) and `growth_mb_100k_orders` (scaled for fewer orders)."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     return {
         "decisions_per_s_1000_nodes": round(_mix_rate(_inventory(1000)), 1),
@@ -107,7 +108,7 @@ def _decided(free: Any, order: Order) -> Decision:
 
 
 def _mix_rate(inventory: Inventory, *, passes: int = 4) -> float:
-    """Every order of the mix once a pass, over a picture that the last bid has changed."""
+    """Decide every order of the mix once a pass, over an inventory that the last bid has changed."""
     ledger, best = Ledger(_US), 0.0
     for number in range(passes):
         start = time.process_time()
@@ -153,7 +154,7 @@ async def _see(world: Any, first: int, last: int) -> None:
     """Fifty orders a block; three in four fit."""
     for start in range(first, last, _BLOCK):
         await asyncio.gather(*(_one(world, dseq) for dseq in range(start, min(start + _BLOCK, last))))
-        # the fake's memory is not ours
+        # the memory of the fake chain does not count
         for memory in (world.chain.orders, world.chain.bid_states):
             memory.clear()
         for log in (world.chain.sent, world.chain.calls, world.chain.pending, world.bus.published):

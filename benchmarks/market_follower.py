@@ -1,10 +1,10 @@
-"""The follower against a node in another process that serves recorded blocks: how fast it catches up, whether it keeps
-up with ten blocks a second, and what it holds in memory.
+"""The follower with a node in another process that serves recorded blocks: how fast it catches up, whether it keeps up
+with ten blocks a second, and how much memory it uses.
 
     python -m benchmarks.market_follower [--blocks 10000] [--seconds 20]
 
 Blocks are those of the recordings (tests/data): `recorded` has all of them in turn, `full` only the one with the
-most events (200 of Akash, 727 in all). The node is a process of its own; the pump writes heights to SQLite
+most events (200 of Akash, 727 in all). The node is a separate process; the pump writes heights to SQLite
 as the daemon does. The last line is one JSON object.
 """
 
@@ -45,7 +45,7 @@ CHAIN = "local"
 
 
 class ReplayedNode:
-    """Answers as CometBFT: /status, block_results, and headers on the websocket."""
+    """Serves CometBFT's /status, block_results, and headers on the websocket."""
 
     def __init__(self, blocks: list[bytes], *, height: int) -> None:
         self.blocks, self.height = blocks, height
@@ -93,7 +93,7 @@ def stamp() -> str:
 
 
 def recorded(kind: str) -> list[bytes]:
-    """The rest of each block's answer, behind its height."""
+    """The rest of each block's answer, after its height."""
     rows = list(recorded_rows("recordings/chain/blocks.jsonl"))
     if kind == "full":
         rows = [max(rows, key=lambda row: sum(len(tx["events"] or ()) for tx in row["txs"]))]
@@ -130,7 +130,7 @@ async def replayed(kind: str, *, height: int, seconds: float = 0.0) -> AsyncIter
 
 @asynccontextmanager
 async def pumping(address: str, database: Database) -> AsyncIterator[AsyncIterator[object]]:
-    """Blocks as a subscriber of the bus sees them."""
+    """The blocks that a subscriber of the bus receives."""
     bus, clock = MemoryBus(), SystemClock()
     async with CometChain(Settings(node=address), clock=clock) as chain, bus.subscribe(CHAIN_BLOCK) as blocks:
         task = asyncio.create_task(pump_blocks(chain, bus, database=database, clock=clock))
@@ -173,7 +173,7 @@ async def catch_up(kind: str, blocks: int) -> CaughtUp:
 
 
 async def keep_up(seconds: float) -> dict[str, float]:
-    """Ten full blocks a second: how late each is handed on (ms behind its due time), and CPU a block."""
+    """Ten full blocks a second: how late each is passed on (ms after its due time), and CPU a block."""
     with tempfile.TemporaryDirectory() as folder:
         database = await open_database(f"sqlite+aiosqlite:///{folder}/x.db")
         times: list[tuple[int, float]] = []

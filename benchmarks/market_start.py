@@ -1,9 +1,9 @@
-"""From the start of the market and the follower to the first bid, on an order that was made while they were down.
+"""The time from the start of the market and the follower to the first bid on an order that was made before the start.
 
     python -m benchmarks.market_start [--rounds 7]
 
 The clock starts before the chain client and the database are opened and stops when the bid is in the node's mempool;
-what Python needs to load the program comes on top and is told beside it. The last line is one JSON object.
+the time of Python to load the program is extra and is printed too. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def starts(rounds: int) -> list[float]:
 
 
 def loading() -> float:
-    """Milliseconds that a fresh Python needs for the whole daemon's modules."""
+    """Milliseconds that a new Python process needs to import the daemon."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import provider.daemon.app"], check=True)
     return (time.perf_counter() - began) * 1000

@@ -1,9 +1,9 @@
-"""How fast an SDL is read: the whole corpus parsed, derived and hashed, beside the bare YAML composition of the same
-texts; and what hostile documents cost, each in a process of its own.
+"""The speed of reading SDLs: the whole corpus parsed, derived and hashed, compared with the YAML composition of the
+same texts; and the cost of hostile documents, each in a separate process.
 
     python benchmarks/sdl.py [--seconds 5]
 
-One core, CPU time, best of several rounds. The last line is one JSON object; exit code 1 when a bar is missed.
+One core, CPU time, best of several rounds. The last line is one JSON object; exit code 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def measure(texts: list[bytes], *, seconds: float) -> dict[str, float]:
     best = dict.fromkeys(readers, float("inf"))
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for name, reader in readers.items():  # interleaved, so that a busy machine slows all alike
+        for name, reader in readers.items():  # interleaved, so that load slows all of them alike
             best[name] = min(best[name], _round(reader, texts))
     return {
         "sdls": len(texts),
@@ -112,7 +112,7 @@ def _worst(costs: dict[str, tuple[float, float]]) -> dict[str, float | str]:
 
 
 def main() -> int:
-    """Print the figures; 1 when a bar is missed."""
+    """Print the figures; returns 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     result: dict[str, float | str] = {**measure(_texts(), seconds=parser.parse_args().seconds)}

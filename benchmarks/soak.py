@@ -1,12 +1,11 @@
-"""Does anything grow? Thousands of operations over a rotating set of small leases on one engine.
+"""The growth of resources over thousands of operations on a rotating set of small leases and one engine.
 
     nice python -m benchmarks.soak [--operations 3000] [--minutes 30] [--workers 2] [--kubeconfig FILE]
 
 A lease is created, changed four times and destroyed, `--leases` side by side. Every twenty operations memory
 (proportional, MB), open files and threads of the process with the engine, its workers, the broker and the plugin are
-taken; of what came after the first 500 operations the slope is told, per 1,000 operations, with its standard error. In
-the end the engine is closed and what is left is counted: zombies, processes, temporary files, folders. The last line
-is one JSON object.
+measured. The slope per 1,000 operations after the first 500 is printed with its standard error. At the end the engine
+is closed and its leftovers are counted: zombies, processes, temporary files, folders. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import cluster, options, proportional_mb
+from benchmarks.measurement import cluster, options, proportional_mb
 from devnet.tools import Toolbox
 from lease.spec import LeaseSpec
 from stacks.common.processes import command_name, survivors
@@ -41,7 +40,7 @@ Sample = dict[str, float]
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Of the least squares line through (x, y), and its standard error; needs three points at different x."""
+    """The slope of the least squares line through (x, y), and its standard error; needs three points at different x."""
     count = len(points)
     middle_x, middle_y = (sum(point[axis] for point in points) / count for axis in (0, 1))
     square = sum((x - middle_x) ** 2 for x, _ in points)
@@ -52,7 +51,7 @@ def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 @dataclass
 class Soak:
-    """One engine, and what was seen of it."""
+    """One engine, and its measurements."""
 
     engine: PulumiEngine
     data: Path
@@ -68,7 +67,7 @@ class Soak:
         return self.done >= self.operations or time.monotonic() > self.deadline
 
     async def lives(self) -> None:
-        """One lease after another; the last one is ended too."""
+        """Create and end one lease after another."""
         while not self.over:
             spec = small("nginx:0")
             for number in range(1 + CHANGES):
@@ -90,7 +89,7 @@ class Soak:
     def _sample(self) -> Sample:
         parts = self._parts()
         sample: Sample = {"operations": self.done, "seconds": round(time.monotonic() - self.began)}
-        sample["workers"] = len(parts["workers"])  # one that is being replaced is not there for a moment
+        sample["workers"] = len(parts["workers"])  # a worker that is being replaced is missing for a moment
         for name in PARTS:
             pids = parts[name]
             sample[f"{name}_mb"] = round(proportional_mb(pids), 1)
@@ -104,7 +103,7 @@ class Soak:
         return dict(zip(PARTS, ([os.getpid()], self.engine.worker_pids(), broker, plugins), strict=True))
 
     def slopes(self) -> dict[str, tuple[float, float]]:
-        """Per 1,000 operations, of everything that is measured."""
+        """The slopes of all measurements per 1,000 operations."""
         first, full = min(FIRST, self.operations / 3), max(sample["workers"] for sample in self.samples)
         late = [item for item in self.samples if item["operations"] > first and item["workers"] == full]
         names = [f"{part}_{unit}" for part in PARTS for unit in ("mb", "files", "threads")]
@@ -123,7 +122,7 @@ def _entries(pid: int, kind: str) -> int:
 
 
 def zombies() -> int:
-    """Children of this process that ended and that nobody waited for, and theirs."""
+    """The ended children of this process, and their descendants, that no process waited for."""
     parents: dict[int, int] = {}
     dead: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -144,7 +143,7 @@ def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
 
 
 def left_over(data: Path, temporary: Path) -> dict[str, int]:
-    """After the engine was closed."""
+    """The leftovers after the engine was closed."""
     return {
         "zombies_left": zombies(),
         "processes_left": len(survivors(data)),

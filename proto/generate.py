@@ -1,7 +1,7 @@
 """Compiles `proto/**/*.proto` into the importable packages `akash` and `k8s`.
 
-Only our own files are compiled. What they import (`cosmos/…`, `gogoproto/…`) comes as descriptors from the modules that
-cosmpy brings, so that both share one class for each message: protobuf refuses two copies of a message in one process.
+Only the files below `proto/` are compiled. Their imports (`cosmos/…`, `gogoproto/…`) come as descriptors from cosmpy's
+modules, so that both share one class for each message: protobuf refuses two copies of a message in one process.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ import cosmpy.protos  # noqa: F401
 
 
 def generate(source_dir: Path, output_dir: Path) -> bool:
-    """Write `akash/` and `k8s/` below `output_dir`; False when they were already made from these very sources.
+    """Write `akash/` and `k8s/` below `output_dir`; False if they are up to date.
 
-    Safe when two run at once (a file lock), and nobody sees half a package: each is built aside and renamed into place.
-    Raises RuntimeError with protoc's exit code when a source does not compile (protoc prints why).
+    A file lock makes concurrent calls safe. Each package is built in another folder and renamed into place, so that no
+    process reads a partial one.
+    Raises `RuntimeError` with protoc's exit code if a source does not compile; protoc prints the error.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
     with _locked(output_dir.parent / f".{output_dir.name}.lock"):
@@ -54,7 +55,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _digest(source_dir: Path) -> str:
-    """Of everything the output depends on: sources, this file, and the versions of the compiler and of cosmpy."""
+    """The hash of the output's inputs: sources, this file, and the versions of the compiler and of cosmpy."""
     digest = hashlib.sha256()
     for path in [Path(__file__), *_sources(source_dir)]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -113,7 +114,7 @@ def _collect(descriptor: Any, found: dict[str, Any]) -> None:
 
 
 def _tidy(made: Path) -> None:
-    """Make packages of the folders; the two top-level ones see to it that cosmpy's modules are found."""
+    """Make the folders packages; the two top-level packages import cosmpy's modules first."""
     for name in _PACKAGES:
         for folder in [made / name, *(path for path in (made / name).rglob("*") if path.is_dir())]:
             (folder / "__init__.py").write_text(_INIT if folder.parent == made else "")

@@ -1,9 +1,9 @@
-"""What an unchanged lease costs the lease loop: a start with 500 of them over scripted chain, cluster and engine.
+"""The cost of an unchanged lease in the lease loop: a start with 500 of them on a scripted chain, cluster and engine.
 
-    python -m benchmarks.unchanged [--leases 500]
+    python -m benchmarks.unchanged_lease [--leases 500]
 
-No operation of the engine, so no process. CPU milliseconds a lease until all are found to be as they should be, lists
-of the scripted cluster included; a real cluster's answers have to be parsed as well. The last line is one JSON object.
+No operation of the engine and so no process runs. CPU milliseconds a lease until all are checked, with the lists of the
+scripted cluster; the answers of a real cluster must be parsed too. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["unchanged_ms"]
 
 
 async def unchanged_ms(leases: int = 500) -> float:
-    """Raises `SystemExit` when anything was done."""
+    """Raise `SystemExit` if any operation ran."""
     world = await _running(leases)
     began = time.process_time()
     task = asyncio.create_task(world.loop.run())

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a cluster, leases, and what processes have cost."""
+"""The cluster, the leases and the measurements of processes that several benchmarks use."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def options(**numbers: int) -> argparse.ArgumentParser:
-    """`--kubeconfig`, and an option for each number with its default."""
+    """The parsed options: `--kubeconfig`, and one for each number with its default."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--kubeconfig", type=Path, help="of a running devnet; else one is started")
+    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of a running devnet; default: start one")
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser
@@ -31,7 +31,7 @@ def options(**numbers: int) -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def cluster(kubeconfig: Path | None) -> Iterator[tuple[Path, Toolbox]]:
-    """A kubeconfig and the tools; without one a control plane of its own."""
+    """A kubeconfig and the tools; starts a control plane if no kubeconfig is given."""
     tools = ensure_tools(build=False)
     with contextlib.ExitStack() as stack:
         if kubeconfig is None:
@@ -41,7 +41,7 @@ def cluster(kubeconfig: Path | None) -> Iterator[tuple[Path, Toolbox]]:
 
 
 def twelve_objects(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Namespace, a policy, a pull secret, and three services with a route each."""
+    """A lease of twelve objects: namespace, a policy, a pull secret, and three services with a route each."""
     identity = like.lease if like else lease_id()
     login = RegistryCredentials(host="registry.example", email="a@b.example", username="u", password="p")
     names = ("web", "api", "docs")
@@ -52,7 +52,7 @@ def twelve_objects(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
 
 
 def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
-    """Thirteen objects: those twelve and a second pull Secret."""
+    """A lease of thirteen objects: the twelve and a second pull Secret."""
     made = twelve_objects(image, like)
     web, api, *others = made.services
     more = api.model_copy(update={"credentials": web.credentials})
@@ -60,7 +60,7 @@ def lease(image: str, like: LeaseSpec | None = None) -> LeaseSpec:
 
 
 def spent(pids: Iterable[int], *, children: bool = True) -> float:
-    """CPU seconds of these processes so far, those of their children that have ended included if wanted."""
+    """CPU seconds of these processes so far, with `children` also those of their ended children."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def spent(pids: Iterable[int], *, children: bool = True) -> float:
 
 
 def proportional_mb(pids: Iterable[int]) -> float:
-    """Memory, shared pages counted once."""
+    """The memory of these processes in MB; a shared page counts once."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError, StopIteration):

@@ -1,10 +1,10 @@
-"""How long a tenant waits: from his spec to the last of his objects in the API server.
+"""The time from a tenant's spec to the last of its objects in the API server.
 
-    python -m benchmarks.opened [--rounds 7] [--kubeconfig FILE]
+    python -m benchmarks.opened_update [--rounds 7] [--kubeconfig FILE]
 
 Three ways in turn, in one run: a bare server-side apply of the objects that are left when namespace and general policy
-exist, an update that was opened before, and one that was not (which makes these two as well). When an object is there
-is told by watches, the same for all three. The last line is one JSON object; seconds are medians.
+exist, an update that was opened before, and one that was not (which makes these two as well). Watches
+report the objects, for all three alike. The last line is a JSON object; seconds are medians.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Namespace, Secret, Service
 from lightkube.resources.networking_v1 import Ingress, NetworkPolicy
 
-from benchmarks.measuring import lease
+from benchmarks.measurement import lease
 from components.lease import lease_objects
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox, ensure_tools
@@ -44,7 +44,7 @@ _AT_ONCE = 12
 
 
 class _Seen:
-    """Objects of one namespace as watches tell of them."""
+    """The objects of one namespace that watches report."""
 
     def __init__(self, client: AsyncClient, namespace: str) -> None:
         self._client, self._namespace = client, namespace
@@ -66,7 +66,7 @@ class _Seen:
             self._at.setdefault((kind.__name__, item.metadata.name), time.monotonic())
 
     async def last(self, wanted: set[tuple[str, str]]) -> float:
-        """When the last of them was there."""
+        """The time at which the last object existed."""
         async with asyncio.timeout(60):
             while not wanted <= self._at.keys():
                 await asyncio.sleep(0.01)
@@ -141,7 +141,7 @@ async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, An
         for number in range(rounds + 1):
             for way in WAYS:
                 found = await taken(engine, client, way, make=lambda: lease("nginx:1"))
-                if number:  # the first one warms everything up
+                if number:  # the first round fills caches
                     seconds[way].append(found)
         await engine.close()
     for way in WAYS:
@@ -153,7 +153,7 @@ async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, An
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--kubeconfig", type=Path, help="of a running devnet; else one is started")
+    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of a running devnet; default: start one")
     options = parser.parse_args()
     tools = ensure_tools(build=False)
     with contextlib.ExitStack() as stack:
