@@ -86,7 +86,7 @@ class DemoOutput:
         nodes = ", ".join(sorted({name for names in event["nodes"].values() for name in names}))
         self.line(f"lessor: decision {event['decision']}: bid {event['price']} a block; reserved on {nodes}")
         self.line(f"        the order's maximum is {event['maximum']}; the price is the sum of")
-        for part in wrap(" + ".join(event["parts"]), _WIDTH):
+        for part in wrap(" + ".join(event["parts"]), _WIDTH, break_on_hyphens=False):
             self.line(f"        {part}", style="dim")
 
     def _state(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The devnet's tenant hears the chain's own word, whichever way it comes."""
+"""The devnet's tenant: a refusal of the chain raises an error with the chain's message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_price(sdl: Sdl, denom: str, *, every: bool) -> Sdl:
 
 
 @pytest.mark.parametrize(("every", "word"), [(True, "Mismatched denominations"), (False, "multi-deno")])
-async def test_what_the_chain_refuses_in_simulation_is_told_in_its_words(every: bool, word: str) -> None:
+async def test_a_refusal_in_simulation_raises_the_message_of_the_chain_with_a_remedy(every: bool, word: str) -> None:
     async with SimulatedChain.start(block_seconds=0.2) as chain:
         account = Account.from_mnemonic(
             TEST_MNEMONIC, index=ROLES.index("tenant"), grpc=chain.grpc_address, chain_id=chain.chain_id

@@ -1,4 +1,4 @@
-"""The demo as a newcomer runs it: it tells the whole story, and whatever ends it leaves no process."""
+"""The demo as a command: it runs all steps, and no process is left however it ends."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def test_whatever_ends_the_demo_leaves_no_process(
 
 
 @pytest.mark.long  # an order without a bid is told the same way, and the words are those of tests/devnet/test_tenant.py
-def test_a_price_the_chain_does_not_take_is_told_in_its_words_with_a_remedy(toolbox: Toolbox, tmp_path: Path) -> None:
+def test_a_price_that_the_chain_refuses_is_reported_with_its_message_and_a_remedy(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
     sdl = tmp_path / "uakt.yaml"
     sdl.write_text((CHECKOUT / "examples" / "web.yaml").read_text().replace("uact", "uakt"))
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
@@ -107,7 +109,7 @@ def test_a_price_the_chain_does_not_take_is_told_in_its_words_with_a_remedy(tool
     assert "DENOM=uact" in said
 
 
-def test_a_broken_sdl_is_told_before_anything_starts(toolbox: Toolbox, tmp_path: Path) -> None:
+def test_an_invalid_sdl_is_reported_before_anything_starts(toolbox: Toolbox, tmp_path: Path) -> None:
     sdl = tmp_path / "broken.yaml"
     sdl.write_text("version: '2.0'\nservices: 7\n")
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
@@ -117,7 +119,7 @@ def test_a_broken_sdl_is_told_before_anything_starts(toolbox: Toolbox, tmp_path:
     assert not (tmp_path / "demo").exists()
 
 
-def test_an_order_that_gets_no_bid_is_told_with_the_providers_reasons(toolbox: Toolbox, tmp_path: Path) -> None:
+def test_an_order_without_a_bid_is_reported_with_the_provider_s_reasons(toolbox: Toolbox, tmp_path: Path) -> None:
     sdl = tmp_path / "h200.yaml"
     sdl.write_text((CHECKOUT / "examples" / "gpu.yaml").read_text().replace("model: h100", "model: h200"))
     sdl.write_text(sdl.read_text().replace("model: a100", "model: b200"))
@@ -130,7 +132,7 @@ def test_an_order_that_gets_no_bid_is_told_with_the_providers_reasons(toolbox: T
 
 
 @pytest.mark.long  # the story with one group is told by tests/devnet/borrowed
-def test_a_deployment_of_two_groups_goes_through_the_whole_story(toolbox: Toolbox, tmp_path: Path) -> None:
+def test_a_deployment_of_two_groups_passes_all_steps(toolbox: Toolbox, tmp_path: Path) -> None:
     """Only the first group changes in the update: the other one's lease has nothing to say."""
     sdl = tmp_path / "two.yaml"
     sdl.write_text(TWO_GROUPS)

@@ -1,4 +1,4 @@
-"""A control plane of its own as somebody's cluster: no MetalLB, and nodes without labels of a provider."""
+"""A control plane that stands for the user's cluster: no MetalLB, and nodes without a provider's labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from devnet.controlplane import ControlPlane
 from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
-from tests.devnet.tools.families import script
+from tests.devnet.tools.family import script
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The demo on somebody's cluster, as its owner runs it: the story is told, and the cluster is as it was."""
+"""The demo on the user's cluster, as a command: it runs all steps and leaves the cluster unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def before(somebody: Somebody) -> set[str]:
     return somebody.everything()
 
 
-def test_the_story_is_told_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_path, before):
+def test_the_demo_runs_all_steps_and_leaves_the_cluster_unchanged(somebody, toolbox, tmp_path, before):
     data = tmp_path / "demo"
     process = start(somebody, data, toolbox, "--yes")
     said, _ = process.communicate(timeout=280)
@@ -66,7 +66,7 @@ def test_the_story_is_told_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_p
         "PUT /deployment",  # the lease's stack is being made
     ],
 )
-def test_an_interrupt_ends_it_and_the_cluster_is_as_it_was(somebody, toolbox, tmp_path, before, moment):
+def test_an_interrupted_demo_leaves_the_cluster_unchanged(somebody, toolbox, tmp_path, before, moment):
     data = tmp_path / "demo"
     process = start(somebody, data, toolbox, "--yes")
     read_until(process, moment)
@@ -78,7 +78,7 @@ def test_an_interrupt_ends_it_and_the_cluster_is_as_it_was(somebody, toolbox, tm
 
 
 @pytest.mark.long
-def test_what_a_killed_one_left_is_removed_when_the_next_one_starts(somebody, toolbox, tmp_path, before):
+def test_the_next_demo_removes_the_objects_of_a_killed_one(somebody, toolbox, tmp_path, before):
     data = tmp_path / "demo"
     process = start(somebody, data, toolbox, "--yes")
     read_until(process, "PUT /deployment")
@@ -111,7 +111,7 @@ def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
         ["--sdl", "examples/demo.yaml", "leases an IP address"],
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_made(somebody, toolbox, tmp_path, before, options):
+def test_impossible_options_are_refused_before_anything_is_made(somebody, toolbox, tmp_path, before, options):
     *options, told = options
     process = start(somebody, tmp_path / "demo", toolbox, "--yes", *options)
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_told_before_anything_is_made(somebody, toolbox, tmp_p
     assert somebody.everything() == before
 
 
-def test_without_pulumi_all_that_is_missing_is_told(somebody, tmp_path, before):
+def test_without_pulumi_all_missing_parts_are_printed(somebody, tmp_path, before):
     env = {**os.environ, "PATH": "/usr/bin:/bin"}
     argv = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(tmp_path / "demo"), "--yes"]
     argv += ["--kubeconfig", str(somebody.plane.kubeconfig)]

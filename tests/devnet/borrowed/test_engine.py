@@ -1,4 +1,4 @@
-"""Pulumi as the user has it: nothing is built, all that is missing is named at once."""
+"""The user's own Pulumi: nothing is built, and all missing parts are named together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from devnet.borrowed import own_engine
 from devnet.errors import EngineIncomplete
-from tests.devnet.tools.families import script
+from tests.devnet.tools.family import script
 
 PLUGINS = [{"name": "kubernetes", "kind": "resource", "version": "4.25.0"}]
 
@@ -32,7 +32,7 @@ def missing() -> str:
     return str(told.value)
 
 
-def test_a_whole_pulumi_is_taken_from_path(path):
+def test_a_complete_pulumi_on_path_is_used(path):
     pulumi(path)
     script(path / "pulumi-language-python", "exit 0")
     toolbox = own_engine()
@@ -49,11 +49,11 @@ def test_the_language_host_may_lie_beside_the_program_that_a_link_on_path_names(
     assert own_engine().pulumi_home == tmp_path / "home"
 
 
-def test_no_pulumi_at_all_is_told_with_where_it_comes_from(path):
+def test_a_missing_pulumi_is_reported_with_its_source(path):
     assert "pulumi 3.272.0 or newer on PATH: see https://www.pulumi.com/docs/install/" in missing()
 
 
-def test_all_that_is_missing_is_told_at_once_with_what_to_do(path):
+def test_all_missing_parts_are_reported_together_with_their_remedies(path):
     pulumi(
         path, version="v3.100.0", plugins=[{"name": "kubernetes", "version": "4.30.0"}, {"name": "aws", "version": "1"}]
     )
@@ -64,6 +64,6 @@ def test_all_that_is_missing_is_told_at_once_with_what_to_do(path):
 
 
 @pytest.mark.parametrize("plugins", [None, {}, 7, [{}], "text"])
-def test_a_strange_answer_about_plugins_counts_as_none(path, plugins):
+def test_an_invalid_list_of_plugins_counts_as_empty(path, plugins):
     pulumi(path, plugins=plugins)
     assert "Kubernetes plugin 4.25.0:" in missing()

@@ -1,4 +1,4 @@
-"""One context of a kubeconfig, alone."""
+"""One context of a kubeconfig in a separate file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kubeconfig(tmp_path) -> Path:
     return path
 
 
-def test_the_current_context_is_taken_with_its_files_by_absolute_paths(kubeconfig, tmp_path):
+def test_the_current_context_is_the_default_and_its_files_get_absolute_paths(kubeconfig, tmp_path):
     found = chosen_context(kubeconfig)
     assert found["current-context"] == "kind-one"
     assert found["clusters"][0]["cluster"]["certificate-authority"] == str(tmp_path / "pki/ca.crt")
@@ -44,7 +44,7 @@ def test_the_current_context_is_taken_with_its_files_by_absolute_paths(kubeconfi
     assert "secret" not in str(found)
 
 
-def test_another_context_is_taken_when_it_is_named(kubeconfig):
+def test_a_named_context_is_used(kubeconfig):
     found = chosen_context(kubeconfig, "production")
     assert [each["name"] for key in ("contexts", "clusters", "users") for each in found[key]] == [
         "production",
@@ -61,24 +61,24 @@ def test_another_context_is_taken_when_it_is_named(kubeconfig):
         ("broken", r"names the cluster 'three', which does not exist"),
     ],
 )
-def test_a_context_that_is_not_all_there_is_told(kubeconfig, context, told):
+def test_an_incomplete_context_is_refused(kubeconfig, context, told):
     with pytest.raises(ClusterUnusable, match=told):
         chosen_context(kubeconfig, context)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "a: b", "contexts: 7", "contexts: [7, {}]", "\x00"])
-def test_what_is_no_kubeconfig_is_told(tmp_path, text):
+def test_a_file_that_is_not_a_kubeconfig_is_refused(tmp_path, text):
     (tmp_path / "config").write_text(text)
     with pytest.raises(ClusterUnusable, match="config"):
         chosen_context(tmp_path / "config")
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ClusterUnusable, match="No such file"):
         chosen_context(tmp_path / "nothing")
 
 
-def test_credentials_are_for_their_owner_only(kubeconfig, tmp_path):
+def test_only_the_owner_can_read_the_credentials(kubeconfig, tmp_path):
     path = write_kubeconfig(chosen_context(kubeconfig, "production"), tmp_path / "alone")
     assert path.stat().st_mode & 0o777 == 0o600
     assert yaml.safe_load(path.read_text())["current-context"] == "production"

@@ -1,4 +1,4 @@
-"""cosmpy's own client, unmodified, over gRPC."""
+"""cosmpy's unmodified client, over gRPC."""
 
 from __future__ import annotations
 

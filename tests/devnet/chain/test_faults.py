@@ -1,4 +1,4 @@
-"""The switches with which the node misbehaves, and what it keeps over a restart."""
+"""The switches that make the node fail, and the state that it keeps over a restart."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_paused_node_answers_when_it_goes_on() -> None:
         assert (await waiting)["result"] == {}
 
 
-async def test_answers_come_late_when_told_to() -> None:
+async def test_a_delay_delays_every_answer() -> None:
     async with SimulatedChain.start(block_seconds=None) as chain:
         chain.faults.delay_seconds = 0.3
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""What AKT costs, and ACT burned for AKT: what the recording shows, and what a client may try beside it."""
+"""The price of AKT, and ACT burned for AKT: the recorded behaviour, and other requests of clients."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_price_that_is_no_positive_number_is_refused(amount: str) -> None:
     assert chain.happened() == []
 
 
-def test_of_another_coin_no_price_is_taken() -> None:
+def test_a_price_of_another_coin_is_refused() -> None:
     (result,) = Chain().block(price(at=2, denom="btc"), role="oracle")
     assert (result.codespace, result.code) == ("sdk", 18)
 
@@ -123,7 +123,7 @@ def test_coins_that_cannot_be_burned_stay_where_they_are(wish: Any, code: int) -
     assert chain.held("uact") == before
 
 
-def test_burned_act_goes_at_once_and_akt_comes_with_the_tenth_block() -> None:
+def test_act_is_burned_at_once_and_akt_comes_with_the_tenth_block() -> None:
     chain = priced()
     act, all_act, all_akt = chain.held("uact"), chain.everything("uact"), chain.everything("uakt")
     first, second = chain.block(burn(), burn("1"))
@@ -142,7 +142,7 @@ def test_burned_act_goes_at_once_and_akt_comes_with_the_tenth_block() -> None:
     assert chain.held("uakt") == akt + 16_000_000
 
 
-def test_a_price_grown_old_halts_everything_and_what_waits_waits_for_a_new_one() -> None:
+def test_an_old_price_halts_burns_and_pending_ones_wait_for_a_new_price() -> None:
     chain = priced()
     assert status_of(chain.node.query().state) == HALT_CR
     chain.until(31)
@@ -161,7 +161,7 @@ def test_a_price_grown_old_halts_everything_and_what_waits_waits_for_a_new_one()
     assert chain.held("uakt") == akt - paid + 10_000_000
 
 
-def test_a_debt_in_act_is_paid_out_of_akt_as_far_as_it_goes_and_no_coin_is_lost() -> None:
+def test_a_debt_in_act_is_paid_from_akt_and_no_coin_is_lost() -> None:
     chain = priced()
     chain.block(signing.create_provider(), role="provider")
     chain.block(signing.create_deployment(1, price=200_000, deposit=500_000))

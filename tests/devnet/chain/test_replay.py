@@ -96,7 +96,7 @@ def test_every_block_has_the_recorded_events_of_its_own(replay: Replay) -> None:
     assert replay.events.matched == len(block_times())
 
 
-def test_every_recorded_broadcast_is_taken_or_refused_with_the_recorded_words(replay: Replay) -> None:
+def test_every_recorded_broadcast_has_the_recorded_result(replay: Replay) -> None:
     assert not replay.broadcasts.wrong
     assert replay.broadcasts.matched == 450
 
@@ -124,7 +124,7 @@ def test_the_state_of_an_old_height_stays_readable(replay: Replay) -> None:
 
 
 @pytest.mark.parametrize(("height", "code"), [(-1, 18), (10_000, 26)])
-def test_a_height_that_is_not_there_is_refused(height: int, code: int) -> None:
+def test_a_missing_height_is_refused(height: int, code: int) -> None:
     assert abci_query(Node(devnet_genesis()), "/akash.market.v1beta5.Query/Params", b"", height).code == code
 
 

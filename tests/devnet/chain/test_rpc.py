@@ -1,4 +1,4 @@
-"""CometBFT's RPC, form by form as recorded: the same questions, the same words for what is wrong."""
+"""CometBFT's RPC: recorded requests in every form get the recorded answers and errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def replayed() -> AsyncIterator[RpcServer]:
     await server.stop()
 
 
-async def test_recorded_questions_get_the_recorded_answers(replayed: RpcServer) -> None:
+async def test_recorded_requests_get_the_recorded_answers(replayed: RpcServer) -> None:
     compared, wrong = 0, []
     async with aiohttp.ClientSession(f"http://127.0.0.1:{replayed.port}") as session:
         for row in _forms():
@@ -115,7 +115,7 @@ def _plain(body: Any) -> Any:
         (b"\xff\xfe", 500),
     ],
 )
-async def test_a_broken_question_is_answered_with_an_error_and_the_node_lives_on(body: bytes, status: int) -> None:
+async def test_an_invalid_request_gets_an_error_and_the_node_continues(body: bytes, status: int) -> None:
     async with SimulatedChain.start(block_seconds=None) as chain, aiohttp.ClientSession(chain.rpc_address) as session:
         async with session.post("/", data=body) as response:
             assert response.status == status

@@ -1,4 +1,4 @@
-"""Laws of money and state that no sequence of transactions breaks, and bytes that are no transaction."""
+"""Laws of money and state for any sequence of transactions, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _hash(tx: bytes) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
-def test_bytes_that_are_no_transaction_are_refused_with_a_code(data: bytes) -> None:
+def test_invalid_bytes_are_refused_with_a_code(data: bytes) -> None:
     node = Node(GENESIS)
     assert node.app.check(data).code != 0
     assert node.app.commit_block(1, 1, [data])[0][0].code != 0
@@ -152,7 +152,7 @@ def test_the_test_keys_are_those_of_the_recording() -> None:
     assert derive_key(2).address == "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 
 
-def test_the_high_twin_of_a_signature_does_not_hold() -> None:
+def test_a_signature_with_a_high_s_is_invalid() -> None:
     key = derive_key("tenant")
     signature = key.private.sign(b"words", deterministic=True)
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

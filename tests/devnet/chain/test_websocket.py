@@ -1,4 +1,4 @@
-"""Subscriptions: the recorded control frames, and blocks as they come."""
+"""Subscriptions: the recorded control frames, and blocks as they are made."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_header_comes_for_every_block_and_its_results_are_there_already(
     assert heights == list(range(heights[0], heights[0] + 5))
 
 
-async def test_a_transaction_is_told_to_those_who_asked_for_its_events_only() -> None:
+async def test_only_subscribers_of_its_events_receive_a_transaction() -> None:
     async with SimulatedChain.start(block_seconds=None) as chain, aiohttp.ClientSession() as session:
         socket = await session.ws_connect(f"{chain.rpc_address}/websocket")
         await _subscribe(socket, "tm.event='Tx' AND akash.market.v1.EventOrderCreated.id EXISTS", "orders")
@@ -69,7 +69,7 @@ async def test_a_transaction_is_told_to_those_who_asked_for_its_events_only() ->
     assert "akash.market.v1.EventOrderCreated.id" in result["events"]
 
 
-async def test_a_dropped_websocket_ends_without_a_word() -> None:
+async def test_a_dropped_websocket_ends_without_a_close_frame() -> None:
     async with SimulatedChain.start(block_seconds=None) as chain, aiohttp.ClientSession() as session:
         socket = await session.ws_connect(f"{chain.rpc_address}/websocket")
         await _subscribe(socket, "tm.event='NewBlock'")

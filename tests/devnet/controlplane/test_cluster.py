@@ -1,4 +1,4 @@
-"""What tests and the demo rely on in the devnet's cluster. All against one shared control plane."""
+"""The behaviour of the devnet's cluster that tests and the demo need, on one shared control plane."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_nodes_carry_the_labels_that_workloads_depend_on(devnet_cluster):
     assert not any("gpu" in key for key in labels["node-1"])
 
 
-def test_storage_classes_are_the_provider_s_and_no_address_pool_is_there_by_default(devnet_cluster):
+def test_the_cluster_has_the_provider_s_storage_classes_and_no_address_pool(devnet_cluster):
     kubectl = devnet_cluster.kubectl
     classes = json.loads(kubectl("get", "storageclass", "-l", "akash.network=true", "-o", "json"))["items"]
     assert {item["metadata"]["name"] for item in classes} == set(STORAGE_CLASSES)

@@ -1,4 +1,4 @@
-"""Who holds: told through the FIFO, and believed only while the process lives. No control plane is started here."""
+"""The holders: registered through the FIFO, counted only while their processes run. No control plane starts here."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def ended(event: asyncio.Event) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["alone", "forks"])
-async def test_a_killed_holder_holds_no_more_even_if_a_child_of_his_has_the_fifo_open(fifo, kind):
+async def test_a_killed_holder_is_removed_even_if_its_child_has_the_fifo_open(fifo, kind):
     none_left = asyncio.Event()
     reading = supervisor_end(fifo)
     process = start_holder(fifo, kind)
@@ -76,7 +76,7 @@ async def test_a_killed_holder_holds_no_more_even_if_a_child_of_his_has_the_fifo
         os.close(reading)
 
 
-async def test_two_holds_of_one_process_are_two(fifo):
+async def test_two_holds_of_one_process_count_twice(fifo):
     none_left = asyncio.Event()
     reading = supervisor_end(fifo)
     holds = [os.open(fifo, os.O_WRONLY) for _ in range(2)]
@@ -93,7 +93,7 @@ async def test_two_holds_of_one_process_are_two(fifo):
     os.close(reading)
 
 
-async def test_a_holder_that_is_gone_before_he_is_heard_does_not_count(fifo):
+async def test_a_holder_that_ended_before_its_message_was_read_does_not_count(fifo):
     reading = supervisor_end(fifo)
     process = start_holder(fifo, "alone")
     await asyncio.to_thread(process.stdout.readline)
@@ -109,13 +109,13 @@ async def test_a_holder_that_is_gone_before_he_is_heard_does_not_count(fifo):
         os.close(each)
 
 
-async def test_letting_go_of_what_is_gone_does_no_harm(fifo):
+async def test_a_release_after_the_end_of_the_supervisor_does_nothing(fifo):
     reading = supervisor_end(fifo)
     hold = os.open(fifo, os.O_WRONLY)
     os.close(reading)
     retract(hold)
 
 
-async def test_a_process_that_is_not_there_cannot_be_watched():
+async def test_a_missing_process_cannot_be_watched():
     with pytest.raises(ProcessLookupError):
         watch_process(2**22 + 1, lambda: None)  # beyond the kernel's largest number

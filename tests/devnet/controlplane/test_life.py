@@ -1,4 +1,4 @@
-"""However a control plane ends, and whoever is killed: no process of it is left."""
+"""The ends of a control plane: none of its processes is left, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def data(tmp_path, toolbox):
     assert left == {}
 
 
-def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolbox):
+def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(data, toolbox):
     kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
     assert start_command(data, "--detach").wait(timeout=PATIENCE_S) == 0
     code, told = lessor("status", data)
@@ -81,7 +81,7 @@ def test_a_detached_one_obeys_down_and_the_next_finds_what_was_in_it(data, toolb
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_is_asked_to_end_while_it_starts_leaves_nothing(data, number):
+def test_a_command_that_is_stopped_during_its_start_leaves_no_process(data, number):
     command = start_command(data)
     until(lambda: starting(data))
     os.killpg(command.pid, number)
@@ -90,7 +90,7 @@ def test_a_command_that_is_asked_to_end_while_it_starts_leaves_nothing(data, num
     assert phase(data) == "stopped"
 
 
-def test_a_killed_command_leaves_nothing(data):
+def test_a_killed_command_leaves_no_process(data):
     command = start_command(data)
     until(lambda: starting(data))
     command.kill()
@@ -109,7 +109,7 @@ def test_nothing_outlives_the_owner_that_the_environment_names(data, monkeypatch
     until(lambda: processes_of(data) == {})
 
 
-def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(data):
+def test_the_members_end_with_a_killed_supervisor_and_the_command_reports_it(data):
     command = start_command(data)
     until(lambda: starting(data))
     os.kill(read_state(data).pid, signal.SIGKILL)
@@ -118,7 +118,7 @@ def test_a_killed_supervisor_takes_its_members_along_and_the_command_says_so(dat
     assert "its supervisor ended" in (data.parent / "command.log").read_text()
 
 
-def test_those_who_share_one_keep_it_until_the_last_of_them_is_gone(data, toolbox):
+def test_a_shared_control_plane_runs_until_its_last_holder_ends(data, toolbox):
     sharer = start_process(
         [sys.executable, "-c", SHARER, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -146,7 +146,7 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_holder_leaves_nothing_even_if_a_child_of_his_lives_on(data):
+def test_a_killed_holder_leaves_no_process_even_if_its_child_runs_on(data):
     holder = start_process([sys.executable, "-c", FORKING, str(data)], stdout=subprocess.PIPE, text=True)
     child = int(holder.stdout.readline())
     holder.kill()
@@ -171,7 +171,7 @@ time.sleep(3600)
 """
 
 
-def test_a_member_that_dies_ends_the_whole_and_is_named(data, toolbox):
+def test_the_end_of_a_member_ends_the_control_plane_and_is_named(data, toolbox):
     broken = toolbox.with_program("kwok", Path("/bin/false"))
     with pytest.raises(ControlPlaneFailed, match=r"kwok ended with 1 \(see kwok.log\)"):
         ControlPlane.start(data, broken)
@@ -180,11 +180,11 @@ def test_a_member_that_dies_ends_the_whole_and_is_named(data, toolbox):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": "ready"}', '{"pid": "x"}', "\x00" * 4096])
-def test_a_state_file_that_is_none_of_ours_counts_as_nothing_running(tmp_path, text):
+def test_an_invalid_state_file_counts_as_none(tmp_path, text):
     (tmp_path / "state.json").write_text(text)
     assert read_state(tmp_path) is None
     assert not stop_supervisor(tmp_path)
 
 
-def test_down_where_nothing_runs_says_so_and_is_no_error(tmp_path):
+def test_down_reports_that_nothing_runs_and_succeeds(tmp_path):
     assert lessor("down", tmp_path) == (0, f"nothing runs in {tmp_path}\n")

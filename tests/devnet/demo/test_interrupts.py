@@ -1,4 +1,4 @@
-"""A signal ends the demo whenever it comes, even where a cancellation is lost on its way."""
+"""A signal ends the demo at any time, even if a cancellation is lost."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def stubborn(times: int, done: list[str]) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_where_nothing_is_awaited_is_raised_there(number):
+def test_a_signal_outside_guard_raises_at_once(number):
     with pytest.raises(Interrupted), Interrupts().installed():
         os.kill(os.getpid(), number)
         signal.pause()
 
 
 @pytest.mark.parametrize("times", [0, 1, 5])
-def test_a_lost_cancellation_is_asked_for_again(times):
+def test_a_lost_cancellation_is_repeated(times):
     done = list[str]()
 
     async def work(interrupts: Interrupts) -> None:
@@ -54,7 +54,7 @@ def test_a_lost_cancellation_is_asked_for_again(times):
     assert done == ["lost"] * times + ["cleaned up"]
 
 
-def test_a_signal_during_the_last_step_is_an_interrupt_too():
+def test_a_signal_during_the_last_step_interrupts_too():
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -77,7 +77,7 @@ def test_a_failure_while_it_is_cancelled_is_still_an_interrupt():
         asyncio.run(interrupts.guard(work()))
 
 
-def test_what_fails_by_itself_fails_with_its_own_error():
+def test_an_error_without_a_signal_is_raised_unchanged():
     async def work() -> None:
         raise ValueError("its own")
 
@@ -86,7 +86,7 @@ def test_what_fails_by_itself_fails_with_its_own_error():
     interrupts.check()
 
 
-def test_afterwards_signals_are_what_they_were():
+def test_the_earlier_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in SIGNALS]
     with Interrupts().installed():
         pass
@@ -106,7 +106,7 @@ with Interrupts().installed():
 """
 
 
-def test_a_signal_that_the_parent_had_ignored_is_heard():
+def test_a_signal_that_the_parent_ignored_is_handled():
     argv = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", IGNORED]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "interrupted\n"

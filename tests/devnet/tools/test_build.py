@@ -1,4 +1,4 @@
-"""Builds are made once, checked, and never half finished, whoever is killed and however many ask at once."""
+"""Builds run once, are checked, and are never left half finished, also after kills and with concurrent builders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from devnet.children import alive
 from devnet.errors import BuildFailed, GoMissing
 from devnet.tools.recipes import CopyFromCheckout, GoBuild, Link, Recipe
-from tests.devnet.tools.families import RECIPE, builder, fake_go, family, first_on_path
+from tests.devnet.tools.family import RECIPE, builder, fake_go, family, first_on_path
 from tests.world.patience import until
 from tests.world.processes import start_process
 
@@ -24,7 +24,7 @@ BUILD_IT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tests.devnet.tools.families import RECIPE, builder
+from tests.devnet.tools.family import RECIPE, builder
 builder(Path(sys.argv[1]), root=Path(sys.argv[1]) / "tools")[0].ensure(RECIPE)
 """
 
@@ -51,13 +51,13 @@ def test_a_real_family_is_built_with_its_linker_values_and_the_checkout_stays_cl
     assert sorted((root / "hello").iterdir()) == before
 
 
-def test_what_is_built_is_not_built_again(tmp_path, told):
+def test_a_finished_build_is_not_repeated(tmp_path, told):
     made, _ = builder(tmp_path)
     assert made.ensure(RECIPE) == made.ensure(RECIPE)
     assert len(builds(told)) == 1
 
 
-def test_modules_of_later_recipes_are_asked_for_while_the_first_is_compiled(tmp_path, told):
+def test_modules_of_later_recipes_are_downloaded_while_the_first_is_compiled(tmp_path, told):
     listed = tmp_path / "listed"
     fake_go(tmp_path / "bin", told=told, then=f"for _ in 1 2 3 4 5 6 7 8 9; do test -e {listed} || sleep 0.3; done")
     go = tmp_path / "bin" / "go"
@@ -69,7 +69,7 @@ def test_modules_of_later_recipes_are_asked_for_while_the_first_is_compiled(tmp_
     assert len(builds(told)) == 2
 
 
-def test_a_download_that_hangs_keeps_nothing_waiting(tmp_path, told):
+def test_a_hanging_download_delays_no_build(tmp_path, told):
     go = tmp_path / "bin" / "go"
     go.write_text(go.read_text().replace("env)", "list) exec sleep 3600;;\nenv)"))
     made, _ = builder(tmp_path)
@@ -77,7 +77,7 @@ def test_a_download_that_hangs_keeps_nothing_waiting(tmp_path, told):
     assert len(builds(told)) == 2
 
 
-def test_a_changed_source_is_built_beside_the_old_one(tmp_path, told):
+def test_a_changed_source_gets_a_second_build(tmp_path, told):
     made, _ = builder(tmp_path)
     old = made.ensure(RECIPE)
     (tmp_path / "tools" / "hello" / "main.go").write_text("package main // other")
@@ -87,7 +87,7 @@ def test_a_changed_source_is_built_beside_the_old_one(tmp_path, told):
     assert len(builds(told)) == 2
 
 
-def test_two_builders_at_once_build_once_and_the_second_says_that_it_waits(tmp_path, told):
+def test_of_two_concurrent_builders_one_builds_and_the_other_reports_that_it_waits(tmp_path, told):
     fake_go(tmp_path / "bin", told=told, then="sleep 0.5")
     family(tmp_path / "tools")
     pairs = [builder(tmp_path, root=tmp_path / "tools") for _ in range(2)]
@@ -100,7 +100,7 @@ def test_two_builders_at_once_build_once_and_the_second_says_that_it_waits(tmp_p
     assert sum("waiting for another process" in line for _, lines in pairs for line in lines) == 1
 
 
-def test_a_killed_build_leaves_nothing_that_looks_finished_and_no_compiler(tmp_path, told):
+def test_a_killed_build_leaves_no_finished_folder_and_no_compiler(tmp_path, told):
     fake_go(tmp_path / "bin", told=told, then="exec sleep 60")
     made, _ = builder(tmp_path)
     argv = [sys.executable, "-c", BUILD_IT, str(tmp_path), str(Path(__file__).parents[3])]
@@ -120,7 +120,7 @@ def test_a_killed_build_leaves_nothing_that_looks_finished_and_no_compiler(tmp_p
     assert [path.name for path in made.cache.entry("").iterdir()] == [done.name], "the partial folder is gone"
 
 
-def test_a_failed_build_shows_the_end_of_its_log_and_what_to_do(tmp_path, told):
+def test_a_failed_build_shows_the_end_of_its_log_and_a_remedy(tmp_path, told):
     fake_go(tmp_path / "bin", told=told, then="exit 3")
     made, _ = builder(tmp_path)
     with pytest.raises(BuildFailed) as failed:
@@ -137,7 +137,7 @@ def test_a_failed_build_shows_the_end_of_its_log_and_what_to_do(tmp_path, told):
     ("says", "problem"),
     [("etcd Version: 3.5.9", "etcd reports version 3.5.9"), ("what?", "etcd reports version nothing")],
 )
-def test_a_tool_that_tells_a_wrong_version_after_its_build_is_not_kept(tmp_path, told, says, problem):
+def test_a_built_tool_with_a_wrong_version_is_not_kept(tmp_path, told, says, problem):
     fake_go(tmp_path / "bin", told=told, says=says)
     made, _ = builder(tmp_path)
     recipe = Recipe("etcd", "hello", (GoBuild(".", "etcd"),), 1)
@@ -146,7 +146,7 @@ def test_a_tool_that_tells_a_wrong_version_after_its_build_is_not_kept(tmp_path,
     assert not made.folder(recipe).exists()
 
 
-def test_the_version_that_a_tool_tells_is_kept_with_it(tmp_path, told):
+def test_the_version_of_a_built_tool_is_stored(tmp_path, told):
     fake_go(tmp_path / "bin", told=told, says="etcd Version: 3.6.16")
     made, _ = builder(tmp_path)
     recipe = Recipe("etcd", "hello", (GoBuild(".", "etcd"),), 1)
@@ -155,7 +155,7 @@ def test_the_version_that_a_tool_tells_is_kept_with_it(tmp_path, told):
     assert made.versions(recipe) == {"etcd": "3.6.16"}
 
 
-def test_links_and_copies_lie_beside_what_was_built(tmp_path, told):
+def test_links_and_copies_are_in_the_folder_of_the_build(tmp_path, told):
     made, _ = builder(tmp_path)
     (tmp_path / "tools" / "host").write_text("#!/bin/sh\n")
     steps = (*RECIPE.steps, Link("hello", ("hi", "salut")), CopyFromCheckout("host", "bin/host"))
@@ -165,7 +165,7 @@ def test_links_and_copies_lie_beside_what_was_built(tmp_path, told):
     assert os.access(done / "bin" / "host", os.X_OK)
 
 
-def test_a_throw_away_go_cache_is_gone_after_a_build_and_kept_after_a_failed_one(tmp_path, told):
+def test_a_throw_away_go_cache_is_deleted_after_a_build_and_kept_after_a_failed_one(tmp_path, told):
     note = 'mkdir -p "$GOCACHE"; touch "$GOCACHE/compiled"'
     fake_go(tmp_path / "bin", told=told, then=f"{note}; exit 1")
     made, _ = builder(tmp_path, throw_away=True)
@@ -185,7 +185,7 @@ def test_a_go_that_is_too_old_is_named_with_the_remedy(tmp_path, told, version, 
     assert builds(told) == []
 
 
-def test_no_go_at_all_is_named_with_the_remedy(tmp_path, monkeypatch):
+def test_a_missing_go_is_named_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(GoMissing, match="found: none"):
         builder(tmp_path)[0].ensure(RECIPE)

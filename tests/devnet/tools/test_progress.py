@@ -1,4 +1,4 @@
-"""What a long build tells, on a clock of the test's own."""
+"""The progress of a long build, on a test clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from devnet.tools.progress import Meter, once_a_minute, progress_output
 from devnet.tools.recipes import RECIPES
-from tests.devnet.tools.families import RECIPE, builder, fake_go, first_on_path
+from tests.devnet.tools.family import RECIPE, builder, fake_go, first_on_path
 
 
 @dataclass
@@ -31,13 +31,13 @@ def meter(**estimates: float) -> tuple[Meter, Clock]:
     return made, clock
 
 
-def test_before_anything_is_seen_two_cores_are_thought_to_work():
+def test_before_the_first_measurement_two_cores_are_assumed():
     made, _ = meter(one=120, two=240)
     made.begin("one", estimate=120)
     assert made.remaining == 180
 
 
-def test_the_rest_is_told_at_the_pace_seen():
+def test_the_remaining_time_follows_the_measured_pace():
     made, clock = meter(one=120, two=240)
     made.begin("one", estimate=120)
     clock.now += 60
@@ -61,7 +61,7 @@ def test_finished_recipes_correct_the_estimates_of_the_rest():
     assert made.remaining == 250
 
 
-def test_a_recipe_beyond_its_estimate_does_not_end_the_rest():
+def test_a_recipe_beyond_its_estimate_still_has_remaining_time():
     made, clock = meter(one=100, two=200)
     made.begin("one", estimate=100)
     clock.now += 300
@@ -71,7 +71,7 @@ def test_a_recipe_beyond_its_estimate_does_not_end_the_rest():
     assert made.remaining == 600, "three times the estimate, as the first one took"
 
 
-def test_what_another_process_built_is_waited_for_no_more():
+def test_a_recipe_that_another_process_built_does_not_count():
     made, _ = meter(one=100, two=200)
     made.drop("two")
     made.begin("one", estimate=100)
@@ -82,7 +82,7 @@ def test_what_another_process_built_is_waited_for_no_more():
 @given(
     st.lists(st.tuples(st.integers(0, 10_000), st.floats(0, 1e4), st.floats(0, 1e4)), min_size=1, max_size=8),
 )
-def test_no_course_of_a_build_gives_nonsense(course):
+def test_every_course_of_a_build_gives_a_finite_remaining_time(course):
     made, clock = meter(**{f"r{at}": estimate for at, (estimate, _, _) in enumerate(course)})
     for at, (estimate, seconds, used) in enumerate(course):
         made.begin(f"r{at}", estimate=estimate)
@@ -94,7 +94,7 @@ def test_no_course_of_a_build_gives_nonsense(course):
     assert made.remaining == 0
 
 
-def test_elsewhere_than_on_a_terminal_there_is_one_line_a_minute():
+def test_without_a_terminal_there_is_one_line_a_minute():
     clock, said = Clock(), list[str]()
     live = once_a_minute(said.append, clock=clock)
     for second in range(301):
@@ -103,7 +103,7 @@ def test_elsewhere_than_on_a_terminal_there_is_one_line_a_minute():
     assert said == [f"after {minute * 60} s" for minute in range(1, 6)]
 
 
-def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
+def test_without_a_terminal_long_lines_are_not_wrapped():
     console = Console(file=io.StringIO(), width=40)
     text = f"kubernetes: building; log /{'very/' * 30}long [not markup]"
     with progress_output(console) as told:
@@ -112,7 +112,7 @@ def test_elsewhere_than_on_a_terminal_long_lines_are_not_wrapped():
     assert console.file.getvalue() == f"{text}\n"  # type: ignore[attr-defined]
 
 
-def test_on_a_terminal_a_living_line_is_below_what_stays():
+def test_on_a_terminal_the_status_is_below_the_lines_that_stay():
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with progress_output(console) as told:
         told.line("etcd: building")
@@ -123,7 +123,7 @@ def test_on_a_terminal_a_living_line_is_below_what_stays():
     assert "building for 0:01 [sic]" in shown
 
 
-def test_a_build_tells_its_begin_its_course_and_its_end(tmp_path, monkeypatch):
+def test_a_build_prints_its_start_its_progress_and_its_end(tmp_path, monkeypatch):
     first_on_path(monkeypatch, tmp_path / "bin")
     monkeypatch.setattr("devnet.tools.build._PROGRESS_INTERVAL_S", 0.01)
     fake_go(tmp_path / "bin", told=tmp_path / "told", then="sleep 0.1")

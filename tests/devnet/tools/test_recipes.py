@@ -1,4 +1,4 @@
-"""The key of a recipe: equal for equal builds, different for everything that matters."""
+"""The key of a recipe: equal for equal builds, different after every relevant change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from devnet.errors import NoCheckout, UnknownTool
 from devnet.tools.cache import Cache, recipe_hash, sources
 from devnet.tools.recipes import RECIPES, TOOLS, Adopt, GoBuild, recipe, tool
-from tests.devnet.tools.families import RECIPE, family
+from tests.devnet.tools.family import RECIPE, family
 
 
-def test_the_same_recipe_has_the_same_key_wherever_and_whenever_it_lies(tmp_path):
+def test_the_key_depends_on_neither_the_path_nor_the_times_of_a_recipe(tmp_path):
     here = family(tmp_path / "here")
     there = tmp_path / "elsewhere" / "tools"
     shutil.copytree(here, there)
@@ -54,7 +54,7 @@ def test_every_flag_changes_the_key(tmp_path, step):
     assert recipe_hash(replace(RECIPE, steps=(step,)), root) != recipe_hash(RECIPE, root)
 
 
-def test_the_language_host_is_part_of_the_key_of_pulumi_but_not_of_the_command_line_s_build(tmp_path):
+def test_the_language_host_is_part_of_the_key_of_pulumi_but_not_of_the_cli(tmp_path):
     root = tmp_path / "tools"
     shutil.copytree(sources(), root)
     keys = {name: recipe_hash(recipe(name), root) for name in ("pulumi", "pulumi-cli")}
@@ -64,7 +64,7 @@ def test_the_language_host_is_part_of_the_key_of_pulumi_but_not_of_the_command_l
     assert recipe_hash(recipe("pulumi-cli"), root) == keys["pulumi-cli"]
 
 
-def test_what_is_adopted_is_part_of_the_key():
+def test_an_adopted_recipe_is_part_of_the_key():
     assert [step.recipe for step in recipe("pulumi").steps if isinstance(step, Adopt)] == ["pulumi-cli"]
     cli = recipe_hash(recipe("pulumi-cli"), sources())
     assert len(cli) == 12
@@ -79,12 +79,12 @@ def test_every_tool_has_a_recipe_whose_family_is_pinned():
         assert ((folder / "go.sum").stat().st_size > 0) == needs_modules
 
 
-def test_an_unknown_tool_is_named_with_the_known_ones():
+def test_an_unknown_tool_is_refused_with_the_names_of_all_tools():
     with pytest.raises(UnknownTool, match=r"there is no tool 'kubctl'; the tools are etcd, .*kubectl"):
         tool("kubctl")
 
 
-def test_without_a_checkout_the_error_says_that_one_is_needed(tmp_path):
+def test_without_a_checkout_the_error_asks_for_one(tmp_path):
     with pytest.raises(NoCheckout, match=r"installed wheel.*need a checkout"):
         sources(tmp_path)
 
@@ -98,7 +98,7 @@ def test_without_a_checkout_the_error_says_that_one_is_needed(tmp_path):
         ({"HOME": "/three"}, Path("/three/.cache/lessor")),
     ],
 )
-def test_the_cache_is_where_the_environment_says(monkeypatch, environment, expected):
+def test_the_environment_selects_the_cache(monkeypatch, environment, expected):
     for name in ("LESSOR_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -37,7 +37,7 @@ func RegisterResource(ctx *pulumi.Context, apiVersion, kind, name string, props 
 """
 
 
-def test_the_typed_cases_go_and_the_rest_stays():
+def test_only_the_typed_cases_are_removed():
     text = register_as_default(KINDS)
     assert "corev1" not in text
     assert "ConfigMap" not in text
@@ -56,12 +56,12 @@ def test_the_typed_cases_go_and_the_rest_stays():
         KINDS.replace("import (", "import_("),
     ],
 )
-def test_another_switch_than_the_known_one_fails_the_build(changed):
+def test_an_unexpected_switch_fails_the_build(changed):
     with pytest.raises(SdkChanged):
         register_as_default(changed)
 
 
-def test_only_the_packages_that_are_needed_are_copied(tmp_path):
+def test_only_needed_packages_are_copied(tmp_path):
     module = tmp_path / "module"
     for package in (*PACKAGES, "core/v1"):
         folder = module / "go" / "kubernetes" / package

@@ -1,4 +1,4 @@
-"""A family of a tool that is nobody's, and a stand-in for `go` whose builds take as long as a test needs."""
+"""A family of a test tool, and a stand-in for `go` whose builds take as long as a test needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PATH first if it is new enough, then the cache; and the doctor says so."""
+"""Tools are found on PATH if they are new enough, then in the cache; the doctor lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devnet.tools import CONTROL_PLANE, ENGINE, NODE, Cache, Found, ensure_tools
 from devnet.tools.recipes import tool
 from devnet.tools.versions import parse, probe
 from provider.cli import build_app
-from tests.devnet.tools.families import script
+from tests.devnet.tools.family import script
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def find(name: str, tmp_path: Path) -> Found:
         ("99999999999999999999.1.1", None),
     ],
 )
-def test_a_version_is_read_from_what_programs_say(text, version):
+def test_a_version_is_read_from_the_output_of_programs(text, version):
     assert parse(text) == version
 
 
 @given(st.text())
-def test_no_answer_of_a_program_is_too_strange_to_be_read(text):
+def test_any_output_of_a_program_can_be_parsed(text):
     version = parse(text)
     assert version is None or all(part >= 0 for part in version)
 
@@ -70,7 +70,7 @@ def test_no_answer_of_a_program_is_too_strange_to_be_read(text):
         ("metallb-controller", "v0.15.2", "missing", ""),  # comes with definitions that only our build has
     ],
 )
-def test_what_is_on_path_is_used_if_it_is_new_enough(path, name, says, where, note):
+def test_a_program_on_path_is_used_if_it_is_new_enough(path, name, says, where, note):
     script(path / name, f"echo '{says}'")
     found = find(name, path.parent)
     assert found.where == where
@@ -88,7 +88,7 @@ def test_a_program_that_fails_or_cannot_run_is_not_used(tmp_path, path):
     assert find("etcd", tmp_path).where == "missing"
 
 
-def test_pulumi_on_path_counts_only_with_its_language_host(tmp_path, path):
+def test_pulumi_on_path_is_used_only_with_its_language_host(tmp_path, path):
     script(path / "pulumi", "echo v3.280.0")
     found = find("pulumi", tmp_path)
     assert (found.where, "pulumi-language-python is not on PATH beside it" in found.note) == ("missing", True)
@@ -98,7 +98,7 @@ def test_pulumi_on_path_counts_only_with_its_language_host(tmp_path, path):
 
 
 @pytest.mark.parametrize("text", ["exit 0", "echo no-port; sleep 1", "echo 70000", "echo 1"])
-def test_a_program_that_is_no_plugin_tells_no_version(tmp_path, text):
+def test_a_program_that_is_not_a_plugin_has_no_version(tmp_path, text):
     program = script(tmp_path / "pulumi-resource-kubernetes", text)
     assert probe(tool("pulumi-resource-kubernetes"), program) is None
 
@@ -108,7 +108,7 @@ def test_missing_tools_are_named_with_the_remedy(tmp_path, path):
         ensure_tools(["etcd", "kwok"], build=False, cache=Cache(tmp_path / "cache"))
 
 
-def test_the_toolbox_hands_out_paths_and_an_environment(tmp_path, path):
+def test_the_toolbox_gives_paths_and_an_environment(tmp_path, path):
     script(path / "etcd", "echo etcd Version: 3.6.16")
     toolbox = ensure_tools(["etcd"], build=False, cache=Cache(tmp_path / "cache"))
     assert toolbox.program("etcd") == path / "etcd"
@@ -155,7 +155,7 @@ def test_the_programs_of_a_real_node_are_listed_when_asked_for(tmp_path, path, m
     assert [row["name"] for row in rows] == [*CONTROL_PLANE, *ENGINE, *NODE]
 
 
-def test_the_doctor_says_what_it_needs_to_build(tmp_path, path, monkeypatch):
+def test_the_doctor_names_what_a_build_needs(tmp_path, path, monkeypatch):
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     result = doctor("--build")
     assert result.exit_code == 1
@@ -164,7 +164,7 @@ def test_the_doctor_says_what_it_needs_to_build(tmp_path, path, monkeypatch):
 
 
 @pytest.mark.devnet
-def test_pulumi_finds_our_plugin_in_the_home_we_made(toolbox):
+def test_pulumi_finds_the_built_plugin_in_its_home(toolbox):
     argv = [str(toolbox.program("pulumi")), "plugin", "ls", "--json"]
     listed = subprocess.run(argv, env=toolbox.env(), capture_output=True, text=True, check=True, timeout=30).stdout
     assert [(each["name"], each["version"]) for each in json.loads(listed)] == [("kubernetes", "4.25.0")]

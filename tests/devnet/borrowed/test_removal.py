@@ -1,4 +1,4 @@
-"""Somebody's cluster is looked at first, and has nothing of ours at the end."""
+"""The user's cluster is checked first, and no object of the demo is left at the end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make_everything(somebody: Somebody, cluster: BorrowedCluster) -> None:
     somebody.kubectl("wait", "--for=condition=Established", "crd/manifests.akash.network")
 
 
-def test_all_that_was_made_is_gone_at_the_end_and_nothing_else(somebody, data):
+def test_exactly_the_objects_of_the_demo_are_removed(somebody, data):
     before = somebody.everything()
     cluster = inspect(somebody, data)
     assert somebody.everything() == before, "looking makes nothing"
@@ -80,7 +80,7 @@ def test_all_that_was_made_is_gone_at_the_end_and_nothing_else(somebody, data):
     give_back(cluster.plan, cluster.api, said.append)
 
 
-def test_what_a_killed_demo_left_is_removed_by_the_next_one_in_its_folder(somebody, data):
+def test_the_next_demo_in_the_folder_removes_the_objects_of_a_killed_one(somebody, data):
     before = somebody.everything()
     make_everything(somebody, inspect(somebody, data))
     said: list[str] = []
@@ -90,7 +90,7 @@ def test_what_a_killed_demo_left_is_removed_by_the_next_one_in_its_folder(somebo
     assert not give_back_earlier(data, said.append)
 
 
-def test_what_is_somebody_else_s_meanwhile_stays_and_is_named(somebody, data):
+def test_objects_that_others_changed_stay_and_are_named(somebody, data):
     before = somebody.everything()
     cluster = inspect(somebody, data)
     make_everything(somebody, cluster)
@@ -125,7 +125,7 @@ def test_a_cluster_with_a_provider_is_refused(somebody, data, sign):
         somebody.kubectl("delete", "namespace/tenant-of-somebody" if sign == "lease" else "clusterrole/lessor-provider")
 
 
-def test_a_user_without_rights_is_told_which(somebody, data, tmp_path):
+def test_missing_rights_of_the_user_are_named(somebody, data, tmp_path):
     token = somebody.kubectl("create", "token", "default").strip()
     config = json.loads(somebody.kubectl("config", "view", "--raw", "-o", "json"))
     config["users"][0]["user"] = {"token": token}
@@ -149,7 +149,7 @@ def test_the_label_goes_on_one_node_unless_one_has_it(somebody, data):
         somebody.kubectl("label", "node", "node-2", "akash.network-")
 
 
-def test_an_api_server_that_is_not_there_is_named(tmp_path, data):
+def test_an_unreachable_api_server_is_named(tmp_path, data):
     cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:9", "insecure-skip-tls-verify": True}}
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
     config = {
@@ -164,7 +164,7 @@ def test_an_api_server_that_is_not_there_is_named(tmp_path, data):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"name": "x"}', '{"nodes": 7}'])
-def test_a_plan_that_cannot_be_read_is_no_reason_to_forget_it(tmp_path, text):
+def test_an_unreadable_plan_is_an_error(tmp_path, text):
     (tmp_path / "borrowed.json").write_text(text)
     with pytest.raises(DevnetError, match="cannot be read"):
         Plan.read(tmp_path)
