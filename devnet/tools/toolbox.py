@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from devnet.errors import ToolsMissing
+from devnet.errors import DevnetError, ToolsMissing
 from devnet.tools.build import Builder
-from devnet.tools.cache import Cache, sources
-from devnet.tools.plugin import installed_home
-from devnet.tools.progress import Progress, once_a_minute
-from devnet.tools.recipes import TOOLS, Tool, recipe, tool
+from devnet.tools.cache import Cache, exclusive, sources
+from devnet.tools.progress import Line, Progress, once_a_minute
+from devnet.tools.recipes import PLUGIN, TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
 
 __all__ = ["CONTROL_PLANE", "ENGINE", "NODE", "Found", "Toolbox", "ensure_tools", "survey"]
@@ -179,7 +179,33 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
     home = None
     if _PLUGIN in programs and "pulumi" in programs:
         key = builder.key(recipe(tool(_PLUGIN).recipe))
-        home = installed_home(
+        home = _installed_home(
             builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, line=builder.progress.line
         )
     return Toolbox(programs, home, tuple(cached))
+
+
+def _installed_home(cache: Cache, *, pulumi: Path, plugin: Path, key: str, line: Line) -> Path:
+    """The PULUMI_HOME with this build (`key`) of the plugin, installed now if missing; two processes may call it.
+
+    Each build has its own home, because Pulumi distinguishes plugins only by their versions.
+    """
+    home = cache.root / "pulumi" / key
+    ready = home / ".lessor-ready"
+    if ready.exists():
+        return home
+    with exclusive(cache.lock(f"home-{key}"), what="the Kubernetes plugin", line=line):
+        if not ready.exists():
+            line("pulumi-resource-kubernetes: installing the plugin for Pulumi")
+            _install_plugin(home, pulumi, plugin)
+            ready.touch()
+    return home
+
+
+def _install_plugin(home: Path, pulumi: Path, plugin: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    argv = [str(pulumi), "plugin", "install", "resource", "kubernetes", PLUGIN, "--file", str(plugin), "--reinstall"]
+    env = {**os.environ, "PULUMI_HOME": str(home), "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+    if done.returncode:
+        raise DevnetError(f"pulumi could not install the plugin {plugin} into {home}: {done.stderr.strip()[-800:]}")
