@@ -84,5 +84,10 @@ def tenant_text(status: LeaseStatus | None) -> str:
     if status.attempts:
         return f"{status.phase}: the provider has trouble of its own and tries again"
     if status.phase is Phase.APPLYING:
-        return f"update under way: {status.reason}" if status.reason.startswith("service ") else ""
+        return _rollout_text(status.reason) if status.reason.startswith("service ") else ""
     return f"{status.phase}: {status.reason}"
+
+
+def _rollout_text(reason: str) -> str:
+    """Services whose pods are of an older version are named first, so the first tells an update from a start."""
+    return f"{'update under way' if ' pods updated' in reason.partition(';')[0] else 'starting'}: {reason}"

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["PodTrouble", "Trouble", "first", "pod_trouble"]
 
 _LONGEST = 240
+_BEGINNING = 100
 _REVISION = "controller-revision-hash"
 
 
@@ -37,13 +38,15 @@ _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "
 @dataclass(frozen=True, slots=True)
 class PodTrouble:
     """`text` is one line and names the pod; it may quote the image's name and the registry's answer. `revision`: which
-    of its StatefulSet's templates the pod was made from, empty for other pods.
+    of its StatefulSet's templates the pod was made from, empty for other pods. `uid` tells the pod from those that had
+    its name before.
     """
 
     pod: str
     kind: Trouble
     text: str
     revision: str = ""
+    uid: str = ""
 
     @property
     def broken(self) -> bool:
@@ -70,7 +73,14 @@ def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
     kind, detail = found
     text = " ".join(f"pod {name} {kind}{': ' if detail else ''}{detail}".split())
     revision = str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
-    return PodTrouble(name, kind, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...", revision)
+    return PodTrouble(name, kind, _shortened(text), revision, uid=str(pod["metadata"].get("uid", "")))
+
+
+def _shortened(text: str) -> str:
+    """Kubelet and runtime put the cause last, behind all who pass it on: a long text loses its middle."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_BEGINNING]} ... {text[_BEGINNING + 5 - _LONGEST :]}"
 
 
 def _of_pod(
@@ -114,7 +124,10 @@ def _of_container(container: Mapping[str, Any]) -> tuple[Trouble, str] | None:
         return Trouble.CONFIG, ": ".join(filter(None, (reason, message)))
     if reason == "CrashLoopBackOff":
         return _of_end(last, Trouble.CRASH, restarts)
-    return _of_end(ended, Trouble.EXIT, restarts) if ended and ended.get("exitCode") else None
+    if not ended or not ended.get("exitCode"):
+        return None
+    # between an end and the pause before the next start a crash loop is one all the same
+    return _of_end(ended, Trouble.CRASH if restarts else Trouble.EXIT, restarts)
 
 
 def _of_end(ended: Mapping[str, Any], otherwise: Trouble, restarts: int) -> tuple[Trouble, str]:

@@ -20,6 +20,7 @@ __all__ = ["EVENT", "Health", "check_health"]
 
 EVENT = Kind("v1", "Event", "events")
 _UNEXPLAINED = frozenset({Trouble.CREATING})
+_UNSCHEDULED = "FailedScheduling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Health:
     """`missing`: workloads of the spec that do not exist. `waiting`: a text for each service whose pods are still those
     of an older version; `unready`: one for each other with too few ready replicas. `of_the_tenant`: the
     applications alone are the cause, and their pods were seen. `stuck`: pods for which a StatefulSet waits in vain, see
-    `_stuck`.
+    `_stuck`. `creating`: some pod is being created; only events say what prevents that, and no watch follows events.
     """
 
     missing: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Health:
     unready: tuple[str, ...] = ()
     of_the_tenant: bool = False
     stuck: tuple[str, ...] = ()
+    creating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
         tuple(text for rolling, text in texts if not rolling),
         all(_of_the_tenant(troubles[short.service.name]) for short in shorts),
         tuple(pod for short in shorts for pod in _stuck(short, troubles[short.service.name])),
+        any(trouble.kind in _UNEXPLAINED for found in troubles.values() for trouble in found),
     )
 
 
@@ -145,20 +148,29 @@ async def _troubles(cluster: Cluster, spec: LeaseSpec, shorts: Iterable[_Short])
 
 
 def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The last warning about each pod by the pod's name."""
-    warnings = sorted(
-        (event for event in events if event.get("type") == "Warning"), key=lambda event: str(event.get("lastTimestamp"))
-    )
-    named = ((event.get("involvedObject") or {}, event) for event in warnings)
+    """The last warning about each pod, by the pod's uid: a StatefulSet's pods have the names of their predecessors.
+
+    Warnings of the scheduler are left out. A pod that waits for a node says so in its conditions, and the warning stays
+    when the pod has got its node.
+    """
+    warnings = (event for event in events if event.get("type") == "Warning" and event.get("reason") != _UNSCHEDULED)
+    about = ((event.get("involvedObject") or {}, event) for event in sorted(warnings, key=_seen_at))
     return {
-        str(about.get("name")): f"{event.get('reason', '')}: {event.get('message', '')}"
-        for about, event in named
-        if about.get("kind") == POD.kind
+        str(pod["uid"]): f"{event.get('reason', '')}: {event.get('message', '')}"
+        for pod, event in about
+        if pod.get("kind") == POD.kind and pod.get("uid")
     }
 
 
+def _seen_at(event: Mapping[str, Any]) -> str:
+    """When the event was seen last: one of events.k8s.io has no lastTimestamp, and its series only once it repeats."""
+    times = ((event.get("series") or {}).get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    found = next(filter(None, times), None) or event["metadata"].get("creationTimestamp") or ""
+    return str(found).removesuffix("Z")  # so that a whole second sorts before its fractions
+
+
 def _explained(trouble: PodTrouble, warnings: Mapping[str, str]) -> PodTrouble:
-    if trouble.kind not in _UNEXPLAINED or trouble.pod not in warnings:
+    if trouble.kind not in _UNEXPLAINED or trouble.uid not in warnings:
         return trouble
-    text = " ".join(f"{trouble.text}: {warnings[trouble.pod]}".split())[:240]
+    text = " ".join(f"{trouble.text}: {warnings[trouble.uid]}".split())[:240]
     return replace(trouble, text=text)

@@ -36,6 +36,8 @@ __all__ = ["PENDING", "keep_up"]
 PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
 """Another builder made what runs; the services and paths follow this text."""
 
+_CREATING_S = 10.0
+"""Between two checks of pods that are being created: a warning about one comes as an event, after the pod's state."""
 _log = structlog.get_logger(__name__)
 
 
@@ -102,10 +104,12 @@ def _outcome(view: LeaseView, health: Health, drift: str) -> Outcome:
     reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
     if view.refused:
         return Outcome(Phase.UPDATE_FAILED, reason)
+    again_in = _CREATING_S if health.creating else None
     if waiting:
-        return Outcome(Phase.APPLYING, reason)
+        return Outcome(Phase.APPLYING, reason, again_in=again_in)
     if unready or missing:
-        return Outcome(Phase.DEGRADED, reason, of_the_tenant=health.of_the_tenant and not missing)
+        own = health.of_the_tenant and not missing
+        return Outcome(Phase.DEGRADED, reason, again_in=again_in, of_the_tenant=own)
     if kept := pending(spec):
         reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))
     return Outcome(Phase.RUNNING, reason)

@@ -72,6 +72,7 @@ TROUBLES = [
     ),
     (container(terminated=OUT_OF_MEMORY["terminated"]), Trouble.MEMORY, "out of memory", True),
     (container(terminated={"exitCode": 1}), Trouble.EXIT, "ended: exit code 1", True),
+    (container(terminated={"exitCode": 1}, restarts=1), Trouble.CRASH, "crash loop: exit code 1, restarted 1 ti", True),
     (waiting("CreateContainerConfigError", "no such user"), Trouble.CONFIG, "no such user", True),
     (waiting("ContainerCreating"), Trouble.CREATING, "pod web-1 being created", False),
     (container(running={}), Trouble.NOT_READY, "pod web-1 not ready", True),
@@ -100,8 +101,10 @@ def test_a_ready_pod_and_one_that_has_ended_well_have_no_trouble() -> None:
 
 
 def test_a_message_without_end_is_cut_and_put_on_one_line() -> None:
-    trouble = pod_trouble(a_pod(waiting("ErrImagePull", "x\n" * 10_000)))
+    trouble = pod_trouble(a_pod(waiting("ErrImagePull", "x\n" * 10_000 + "401 Unauthorized")))
     assert trouble is not None and len(trouble.text) == 240 and "\n" not in trouble.text
+    assert trouble.text.startswith("pod web-1 image cannot be pulled: ErrImagePull: x x")
+    assert trouble.text.endswith("x x 401 Unauthorized"), "the cause comes last"
 
 
 async def running_with(*pods: dict[str, Any], workload: dict[str, Any], generation: int = 1) -> World:
@@ -141,17 +144,55 @@ async def test_an_update_says_what_it_waits_for() -> None:
     assert tenant_text(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
 
 
-async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> None:
+def a_warning(name: str, message: str, *, uid: str = "u1", reason: str = "FailedMount", **times: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace_name(L), "creationTimestamp": "2026-01-01T00:00:00Z"}
+    about = {"kind": "Pod", "name": "web-1", "uid": uid}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "type": "Warning", "involvedObject": about}
+    return {**event, "reason": reason, "message": message, **times}
+
+
+async def reason_with(*warnings: dict[str, Any]) -> str:
+    """What is said of a lease whose pod is being created while the cluster holds these events."""
     world = await running_with(a_pod(waiting("ContainerCreating")), workload={"observedGeneration": 1})
-    for number, message in enumerate(("first", 'MountVolume.SetUp failed for volume "x"')):
-        world.cluster.put({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e{number}", "namespace": namespace_name(L)},
-            "type": "Warning", "reason": "FailedMount", "message": message, "lastTimestamp": f"2026-01-0{number + 1}",
-            "involvedObject": {"kind": "Pod", "name": "web-1"},
-        })  # fmt: skip
+    pod = world.cluster.find(POD, "web-1", namespace_name(L))
+    assert pod is not None
+    pod["metadata"]["uid"] = "u1"
+    for warning in warnings:
+        world.cluster.put(warning)
     outcome = await world.check(L)
-    assert 'being created: FailedMount: MountVolume.SetUp failed for volume "x"' in outcome.reason
-    assert not outcome.of_the_tenant
+    assert not outcome.of_the_tenant and outcome.again_in == 10.0, "no watch tells of events"
+    return outcome.reason
+
+
+async def test_a_pod_that_never_starts_is_explained_by_its_last_warning() -> None:
+    reason = await reason_with(
+        a_warning("e0", 'MountVolume.SetUp failed for volume "x"', lastTimestamp="2026-01-02T00:00:00Z"),
+        a_warning("e1", "first", lastTimestamp="2026-01-01T00:00:00Z"),
+    )
+    assert 'being created: FailedMount: MountVolume.SetUp failed for volume "x"' in reason
+
+
+LAST = [
+    {"lastTimestamp": None, "eventTime": "2026-01-03T00:00:00.000001Z"},
+    {"eventTime": "2026-01-01T00:00:00.5Z", "series": {"count": 2, "lastObservedTime": "2026-01-03T00:00:00.1Z"}},
+    {"metadata": {"name": "e0", "namespace": namespace_name(L), "creationTimestamp": "2026-01-03T00:00:00Z"}},
+]
+
+
+@pytest.mark.parametrize("times", LAST)
+async def test_the_last_warning_is_found_whichever_way_an_event_tells_its_time(times: dict[str, Any]) -> None:
+    earlier = a_warning("e1", "an earlier one", lastTimestamp="2026-01-02T00:00:00Z")
+    reason = await reason_with(a_warning("e0", "the last one", **times), earlier)
+    assert "FailedMount: the last one" in reason
+
+
+async def test_a_pod_does_not_inherit_the_warnings_of_the_one_that_had_its_name() -> None:
+    assert (await reason_with(a_warning("e0", "of another pod", uid="u0"))).endswith("pod web-1 being created")
+
+
+async def test_a_pod_that_has_its_node_is_not_explained_by_the_schedulers_old_warning() -> None:
+    old = a_warning("e0", "pod has unbound immediate PersistentVolumeClaims", reason="FailedScheduling")
+    assert (await reason_with(old)).endswith("pod web-1 being created")
 
 
 async def test_pods_that_cannot_even_be_made_are_explained_by_their_workload() -> None:
@@ -216,6 +257,7 @@ WORDS = [
     (Phase.WAITING_FOR_MANIFEST, "x", 0, ""),
     (Phase.APPLYING, "applying the newest version", 0, ""),
     (Phase.APPLYING, "service web: 1 of 2 pods updated", 0, "update under way: service web: 1 of 2 pods updated"),
+    (Phase.APPLYING, "service web: 0 of 1 ready; pod x", 0, "starting: service web: 0 of 1 ready; pod x"),
     (
         Phase.APPLYING, "https://10.0.0.1:6443: connection refused", 3,
         "applying: the provider has trouble of its own and tries again",
