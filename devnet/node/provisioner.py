@@ -1,8 +1,8 @@
 """`python -m devnet.node.provisioner PLANE FOLDER`: gives claims of the devnet's storage classes real directories.
 
-A volume is `FOLDER/<name of the volume>`, a directory of its own, which goes when its volume is reclaimed. A claim with
-the annotation `devnet.lessor.example/sized: "true"` gets an ext4 file system of exactly its size instead, mounted from
-a file beside the directory. The controller binds claim and volume; this program makes and removes what is behind them.
+A volume is `FOLDER/<name of the volume>`, a directory of its own, which goes when its volume is reclaimed. A claim of
+class beta3 gets an ext4 file system of exactly its size instead, mounted from a file beside the directory. The
+controller binds claim and volume; this program makes and removes what is behind them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__: list[str] = []
 _PAUSE_S = 0.2
 _ASKED = "volume.kubernetes.io/storage-provisioner"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
-_SIZED = "devnet.lessor.example/sized"
+_SIZED_CLASS = "beta3"
 _UNITS: Mapping[str, int] = {"": 1, **{f"{prefix}i": 1 << 10 * power for power, prefix in enumerate("KMGTP", start=1)}}
 
 
@@ -95,7 +95,7 @@ def _volume(name: str, claim: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _make_directory(path: Path, claim: Mapping[str, Any]) -> None:
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o777)
-    if (claim["metadata"].get("annotations") or {}).get(_SIZED) == "true" and not path.is_mount():
+    if claim["spec"].get("storageClassName") == _SIZED_CLASS and not path.is_mount():
         image = path.with_suffix(".ext4")
         with image.open("wb") as file:
             file.truncate(_bytes(claim["spec"]["resources"]["requests"]["storage"]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["PodTrouble", "Trouble", "first", "pod_trouble"]
+__all__ = ["PodTrouble", "Trouble", "first", "pod_trouble", "shortened"]
 
 _LONGEST = 240
 _BEGINNING = 100
@@ -30,8 +30,11 @@ class Trouble(StrEnum):
 
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _CONFIG = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_LOST = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""How containerd and the kubelet call the end of a container that neither of them has seen."""
 _OF_THE_TENANT = frozenset({Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT, Trouble.NOT_READY})
 _BROKEN = frozenset({Trouble.IMAGE, Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT})
+_OF_A_NODE = ("no space left on device", "read-only file system", "input/output error", "code = unavailable")
 _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "connection reset", "unreachable")
 
 
@@ -56,8 +59,8 @@ class PodTrouble:
     @property
     def of_the_tenant(self) -> bool:
         """Whether the application alone is the cause: no node, no capacity and no network of the provider."""
-        if self.kind is Trouble.IMAGE:
-            return not any(word in self.text.lower() for word in _OF_A_NETWORK)
+        if self.kind in (Trouble.IMAGE, Trouble.CONFIG):
+            return not any(word in self.text.lower() for word in (*_OF_A_NODE, *_OF_A_NETWORK))
         return self.kind in _OF_THE_TENANT
 
 
@@ -73,11 +76,13 @@ def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
     kind, detail = found
     text = " ".join(f"pod {name} {kind}{': ' if detail else ''}{detail}".split())
     revision = str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
-    return PodTrouble(name, kind, _shortened(text), revision, uid=str(pod["metadata"].get("uid", "")))
+    return PodTrouble(name, kind, shortened(text), revision, uid=str(pod["metadata"].get("uid", "")))
 
 
-def _shortened(text: str) -> str:
-    """Kubelet and runtime put the cause last, behind all who pass it on: a long text loses its middle."""
+def shortened(text: str) -> str:
+    """The text, without its middle when it is too long: kubelet and runtime put the cause last, behind all who pass
+    it on.
+    """
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_BEGINNING]} ... {text[_BEGINNING + 5 - _LONGEST :]}"
@@ -90,12 +95,22 @@ def _of_pod(
         return Trouble.TERMINATING, ""
     if status.get("reason") == "NodeLost" or status.get("phase") == "Unknown":
         return Trouble.NODE, str(status.get("message", ""))
+    if _is_on_a_silent_node(pod, conditions):
+        return Trouble.NODE, f"node {pod['spec'].get('nodeName', '')} does not report"
     if status.get("reason") == "Evicted":
         return Trouble.EVICTED, str(status.get("message", ""))
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return Trouble.UNSCHEDULABLE, _of_scheduler(str(scheduled.get("message", "")))
     return None
+
+
+def _is_on_a_silent_node(pod: Mapping[str, Any], conditions: Mapping[Any, Mapping[str, Any]]) -> bool:
+    """Whether the node controller alone calls the pod not ready: the kubelet's own last report says that it is."""
+    if "spec" not in pod or pod["spec"].get("readinessGates"):
+        return False
+    states = [conditions.get(name, {}).get("status") for name in ("ContainersReady", "Ready")]
+    return states == ["True", "False"]
 
 
 def _of_scheduler(message: str) -> str:
@@ -124,6 +139,8 @@ def _of_container(container: Mapping[str, Any]) -> tuple[Trouble, str] | None:
         return Trouble.CONFIG, ": ".join(filter(None, (reason, message)))
     if reason == "CrashLoopBackOff":
         return _of_end(last, Trouble.CRASH, restarts)
+    if ended.get("reason") in _LOST:
+        return Trouble.NODE, "its container was lost when the node or its runtime stopped"
     if not ended or not ended.get("exitCode"):
         return None
     # between an end and the pause before the next start a crash loop is one all the same
@@ -131,6 +148,8 @@ def _of_container(container: Mapping[str, Any]) -> tuple[Trouble, str] | None:
 
 
 def _of_end(ended: Mapping[str, Any], otherwise: Trouble, restarts: int) -> tuple[Trouble, str]:
+    if ended.get("reason") == "StartError":  # its program is not there, or may not be run
+        return Trouble.CONFIG, str(ended.get("message", ""))
     if ended.get("reason") == "OOMKilled":
         return Trouble.MEMORY, f"restarted {restarts} times"
     return otherwise, f"exit code {ended.get('exitCode', 'unknown')}, restarted {restarts} times"

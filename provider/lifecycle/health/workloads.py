@@ -12,7 +12,7 @@ from typing import Any
 from components.labels import MANIFEST_SERVICE
 from lease.spec import LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
-from provider.lifecycle.health.pods import PodTrouble, Trouble, first, pod_trouble
+from provider.lifecycle.health.pods import PodTrouble, Trouble, first, pod_trouble, shortened
 from provider.protocols import Cluster
 from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
 
@@ -172,5 +172,5 @@ def _seen_at(event: Mapping[str, Any]) -> str:
 def _explained(trouble: PodTrouble, warnings: Mapping[str, str]) -> PodTrouble:
     if trouble.kind not in _UNEXPLAINED or trouble.uid not in warnings:
         return trouble
-    text = " ".join(f"{trouble.text}: {warnings[trouble.uid]}".split())[:240]
+    text = shortened(" ".join(f"{trouble.text}: {warnings[trouble.uid]}".split()))
     return replace(trouble, text=text)

@@ -44,6 +44,9 @@ def unscheduled(message: str) -> dict[str, Any]:
 
 
 OUT_OF_MEMORY = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+NO_PROGRAM = {
+    "terminated": {"reason": "StartError", "exitCode": 128, "message": 'exec: "x": executable file not found in $PATH'}
+}
 TROUBLES = [
     (
         unscheduled("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are available"),
@@ -70,9 +73,18 @@ TROUBLES = [
         "pod web-1 out of memory: restarted 2 times",
         True,
     ),
+    (
+        waiting("CrashLoopBackOff", restarts=2, last=NO_PROGRAM),
+        Trouble.CONFIG,
+        'pod web-1 cannot be started: exec: "x": executable file not found in $PATH',
+        True,
+    ),
     (container(terminated=OUT_OF_MEMORY["terminated"]), Trouble.MEMORY, "out of memory", True),
     (container(terminated={"exitCode": 1}), Trouble.EXIT, "ended: exit code 1", True),
     (container(terminated={"exitCode": 1}, restarts=1), Trouble.CRASH, "crash loop: exit code 1, restarted 1 ti", True),
+    (container(terminated={"reason": "Unknown", "exitCode": 255}), Trouble.NODE, "container was lost when the", False),
+    (waiting("CreateContainerError", "mkdir /x: no space left on device"), Trouble.CONFIG, "no space left", False),
+    (waiting("ErrImagePull", "write /x: no space left on device"), Trouble.IMAGE, "no space left", False),
     (waiting("CreateContainerConfigError", "no such user"), Trouble.CONFIG, "no such user", True),
     (waiting("ContainerCreating"), Trouble.CREATING, "pod web-1 being created", False),
     (container(running={}), Trouble.NOT_READY, "pod web-1 not ready", True),
@@ -90,6 +102,17 @@ def test_what_ails_a_pod_is_one_line_and_says_whose_doing_it_is(
     assert trouble is not None
     assert trouble.kind is kind and text in trouble.text and trouble.of_the_tenant is of_the_tenant
     assert "\n" not in trouble.text and len(trouble.text) <= 240
+
+
+def test_a_pod_whose_node_has_gone_silent_is_not_the_applications_doing() -> None:
+    """What the node controller writes into the pods of a node that no longer reports: Ready, and nothing else."""
+    ready = [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}]
+    pod = a_pod({**container(running={}), "conditions": ready}) | {"spec": {"nodeName": "n1"}}
+    trouble = pod_trouble(pod)
+    assert trouble is not None and trouble.text == "pod web-1 node lost: node n1 does not report"
+    assert not trouble.of_the_tenant
+    gated = pod_trouble(pod | {"spec": {"nodeName": "n1", "readinessGates": [{"conditionType": "x"}]}})
+    assert gated is not None and gated.kind is Trouble.NOT_READY
 
 
 def test_a_ready_pod_and_one_that_has_ended_well_have_no_trouble() -> None:

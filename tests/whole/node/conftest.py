@@ -42,9 +42,9 @@ class Done:
     stderr: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Site:
-    """The world on a real node, its provider, and the other side of the node's wire."""
+    """The world on a real node, its provider (a test may start another), and the other side of the node's wire."""
 
     world: World
     provider: ProviderProcess
