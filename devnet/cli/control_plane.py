@@ -52,7 +52,7 @@ def up(
     if not nodes:
         raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
     errors = Console(stderr=True)
-    signal.signal(signal.SIGTERM, _interrupt)  # ends like Ctrl-C: by leaving the context, which waits for the end
+    _end_on_signals()
     try:
         with progress_output(errors) as progress:
             toolbox = ensure_tools(CONTROL_PLANE, progress=progress)
@@ -71,7 +71,7 @@ def _up_real(data: Path, nodes: int, *, detach: bool) -> None:
         raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
     rerun_enclosed(data / "enclosure")
     errors = Console(stderr=True)
-    signal.signal(signal.SIGTERM, _interrupt)
+    _end_on_signals()
     try:
         toolbox = ensure_tools([*CONTROL_PLANE, *NODE])
         outward = Outward(NODE_ADDRESS, NODE_NAME)
@@ -111,6 +111,15 @@ def status(data: _Data = _DEFAULT) -> None:
     typer.echo(json.dumps(document))
     if not running or found.phase != "ready":
         raise typer.Exit(1)
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGINT end the command by leaving its context, which waits for the end of the control plane.
+
+    A background job of a shell inherits an ignored SIGINT; the command hears it all the same.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -49,7 +49,7 @@ async def test_a_refused_manifest_says_why_and_changes_nothing(
 ) -> None:
     rented = await rent(world, sdl_of(EXAMPLES / "web.yaml"))
     await provider.wait_for("lease.state", lease=str(rented.lease), phase="waiting for manifest")
-    before = await asyncio.to_thread(_everything, world)
+    before = await asyncio.to_thread(_everything, world, rented)
     gateway = await world.tenant.gateway(world.provider)
     theirs = await stranger.gateway(world.provider)
     dseq, body = rented.deployment.dseq, manifest_json(rented.sdl.manifest).encode()
@@ -67,7 +67,7 @@ async def test_a_refused_manifest_says_why_and_changes_nothing(
     for answer, status, text in cases:
         assert answer.status == status
         assert text is None or answer.body == text
-    assert await asyncio.to_thread(_everything, world) == before
+    assert await asyncio.to_thread(_everything, world, rented) == before
     await close(world, provider, rented)
 
 
@@ -146,13 +146,18 @@ async def _until_pulumi_runs(provider: ProviderProcess) -> None:
         await asyncio.sleep(0.01)
 
 
-def _everything(world: World) -> list[str]:
-    """Every record, namespace and stack of ours, with versions: what a refused request must not touch."""
+def _everything(world: World, rented: Rented) -> list[str]:
+    """Every record, namespace and stack of the provider: what a refused request must not touch.
+
+    The namespace and the stack of `rented` itself are left out: the engine makes them when the lease is won.
+    """
     kinds = "manifests,providerhosts,providerleasedips,secrets"
     rows = _kubectl(world, "get", kinds, "-n", world.records, "-o", "name").split()
     rows += _kubectl(world, "get", "namespaces", "-l", "akash.network=true", "-o", "name").split()
     stacks = world.data / "provider" / "engine" / "stacks"
-    return sorted(rows) + sorted(path.name for path in stacks.iterdir() if stacks.is_dir())
+    rows += [path.name for path in stacks.iterdir() if stacks.is_dir()]
+    own = namespace_name(rented.lease)
+    return sorted(row for row in rows if row.rpartition("/")[2] != own)
 
 
 def _alive(world: World, rented: Rented) -> bool:

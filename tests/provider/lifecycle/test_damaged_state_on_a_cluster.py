@@ -14,6 +14,7 @@ import pytest
 from devnet.tools import Toolbox
 from lease.ids import namespace_name
 from provider.lifecycle.state import Phase
+from provider.protocols.clock import SystemClock
 from tests.provider.lifecycle.real import real_world
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
@@ -60,7 +61,7 @@ async def test_a_damaged_state_is_made_good_without_a_human_and_nothing_is_repla
 ) -> None:
     lease = a_lease(secrets.randbelow(2**50))
     space = namespace_name(lease)
-    world = World(speed=1)
+    world = World(clock=SystemClock())
     try:
         async with real_world(devnet_cluster, toolbox, tmp_path, world=world, loop=False) as _:
             await world.win(lease, a_group("nginx:0"))

@@ -21,6 +21,7 @@ from provider.lifecycle.drift import find_drift
 from provider.lifecycle.serving.upkeep import PENDING
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase
+from provider.protocols.clock import SystemClock
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object
 from provider.records.manifests import read_manifest
@@ -118,7 +119,7 @@ async def test_a_golden_cluster_of_an_older_builder_is_brought_up_to_date_withou
 ) -> None:
     lease = a_lease(secrets.randbelow(2**50))
     space = namespace_name(lease)
-    world = Isolated(speed=1)
+    world = Isolated(clock=SystemClock())
     before = await _golden(world, lease, devnet_cluster, toolbox, tmp_path)
     if "state" in lost:
         shutil.rmtree(tmp_path / "engine")
@@ -166,7 +167,7 @@ async def test_a_recreate_request_makes_the_pods_of_an_older_builder_anew_and_ke
 ) -> None:
     lease = a_lease(secrets.randbelow(2**50))
     space = namespace_name(lease)
-    world = Isolated(speed=1)
+    world = Isolated(clock=SystemClock())
     before = await _golden(world, lease, devnet_cluster, toolbox, tmp_path)
     try:
         async with real_world(devnet_cluster, toolbox, tmp_path, world=world, loop=False):
