@@ -17,11 +17,12 @@ __all__ = ["lessor_command", "run_enclosed"]
 def run_enclosed(folder: Path, argv: Sequence[str | Path]) -> int:
     """Run `argv` in a fresh enclosure below `folder` and return its exit status; the enclosure ends with it.
 
-    Ctrl-C and SIGTERM reach the command, which ends in its own order. Raises EnclosureFailed.
+    Ctrl-C reaches the command, which ends in its own order. SIGTERM ends the enclosure, which ends the command and
+    leaves no cgroup. Raises EnclosureFailed.
     """
     clear_leftovers(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    with _signals_left_to_the_command(), Enclosure.start(folder) as enclosure:
+    with _signals_handled(), Enclosure.start(folder) as enclosure:
         return enclosure.run(argv)
 
 
@@ -31,10 +32,15 @@ def lessor_command() -> list[str | Path]:
 
 
 @contextmanager
-def _signals_left_to_the_command() -> Iterator[None]:
-    """A handler that does nothing, instead of SIG_IGN: the command would inherit that and hear no Ctrl-C."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+def _signals_handled() -> Iterator[None]:
+    """Do nothing on SIGINT, and leave the block on SIGTERM with status 143.
+
+    SIGINT has a handler instead of SIG_IGN: the command would inherit that and hear no Ctrl-C.
+    """
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: sys.exit(128 + signal.SIGTERM)}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

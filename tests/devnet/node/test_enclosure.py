@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,6 +129,17 @@ def test_the_death_of_its_runner_ends_it_and_the_next_start_clears_what_stayed(f
     with Enclosure.start(folder) as again:
         assert not any(path.exists() for path in made)
         assert again.run(["true"]) == 0
+
+
+def test_sigterm_to_a_command_in_an_enclosure_leaves_nothing(folder: Path) -> None:
+    code = "import sys; from pathlib import Path; from devnet.node.session import run_enclosed\n"
+    code += "sys.exit(run_enclosed(Path(sys.argv[1]), ['sh', '-c', 'echo started; exec sleep 600']))"
+    with subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"started\n"
+        first, made = first_process(folder), cgroups(folder)
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+    assert not alive(first) and not any(path.exists() for path in made)
 
 
 def test_a_folder_has_one_enclosure_at_a_time(enclosure: Enclosure) -> None:
