@@ -30,7 +30,7 @@ NEW_IMAGE = "docker.io/library/nginx:1.28"
 @pytest.mark.parametrize(
     "with_workers",
     [
-        pytest.param(False, id="daemon"),  # its workers are left behind: the harder of the two
+        pytest.param(False, id="daemon", marks=pytest.mark.long),  # its workers are left behind: the harder of the two
         pytest.param(True, id="daemon and workers", marks=pytest.mark.long),
     ],
 )

@@ -42,6 +42,7 @@ def before(somebody: Somebody) -> set[str]:
     return somebody.everything()
 
 
+@pytest.mark.long
 def test_the_demo_runs_all_steps_and_leaves_the_cluster_unchanged(somebody, toolbox, tmp_path, before):
     data = tmp_path / "demo"
     process = start(somebody, data, toolbox, "--yes")
