@@ -81,6 +81,7 @@ async def is_changed(site: Site, lease: LeaseId, before: str) -> bool:
     return await pod_uid(site, lease) not in ("", before)
 
 
+@pytest.mark.long
 async def test_a_file_in_quarantine_goes_to_another_lease_by_restore(site: Site) -> None:
     node = site.world.node
     assert node is not None
