@@ -1,4 +1,4 @@
-"""What a real node costs: its start and stop, its memory, and how soon a tenant's trouble is told.
+"""What a real node costs: its start and stop, its memory, and how soon Lessor reports a failed container.
 
     python -m benchmarks.node [--rounds 3]    # as root; tables for people, last line one JSON object
 
@@ -65,7 +65,7 @@ async def _inside(folder: Path, rounds: int) -> dict[str, float]:
         await world.apply_cluster_stack(lambda _: None)
         await world.register_provider()
         provider = await world.run_provider()
-        told = [await _told_s(world, provider) for _ in range(rounds)]
+        delays = [await _report_delay_s(world, provider) for _ in range(rounds)]
         rented = await rent(world, small(web={}))
         await world.tenant.send_manifest(rented.lease, rented.sdl)
         await provider.wait_for("lease.state", lease=str(rented.lease), phase="running")
@@ -76,7 +76,7 @@ async def _inside(folder: Path, rounds: int) -> dict[str, float]:
         "start_s": start_s,
         "stop_s": time.perf_counter() - began,
         "room_mb": room_mb,
-        "told_s": statistics.median(told),
+        "told_s": statistics.median(delays),
     }
 
 
@@ -91,15 +91,15 @@ def _crashing() -> Sdl:
     return small(web={"command": ["standin", "exit", "3"]})
 
 
-async def _told_s(world: World, provider: ProviderProcess) -> float:
+async def _report_delay_s(world: World, provider: ProviderProcess) -> float:
     """Seconds from the kubelet's report of the first end to the state that tells of it."""
     rented = await rent(world, _crashing())
     watch = asyncio.create_task(_reported(world, namespace_name(rented.lease)))
     await world.tenant.send_manifest(rented.lease, rented.sdl)
-    told = await _first_told(provider, str(rented.lease))
+    shown = await _first_report(provider, str(rented.lease))
     reported = await watch
     await close(world, provider, rented)
-    return max(0.0, told - reported)
+    return max(0.0, shown - reported)
 
 
 async def _reported(world: World, namespace: str) -> float:
@@ -121,7 +121,7 @@ async def _reported(world: World, namespace: str) -> float:
     raise RuntimeError("the watch on the pods has ended")
 
 
-async def _first_told(provider: ProviderProcess, lease: str) -> float:
+async def _first_report(provider: ProviderProcess, lease: str) -> float:
     heard = asyncio.get_running_loop().create_future()
 
     def listen(event: Mapping[str, object]) -> None:

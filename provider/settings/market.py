@@ -141,8 +141,8 @@ class MarketSettings(BaseModel):
         600,
         gt=0,
         validation_alias=lessor("ATTRIBUTES_AGE"),
-        description="Age at which the provider's record and auditors' signatures are read from the chain again, beside "
-        "the events that announce a change.",
+        description="Age at which the provider's record and auditors' signatures are read from the chain again, "
+        "in addition to the events that announce a change.",
     )
     market_interval: Duration = Field(
         60,
