@@ -40,12 +40,13 @@ _NOT_SENDABLE = ("uact",)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`public_key` is empty until the account has signed."""
+    """`public_key` is empty until the account has signed. `kind`: as in `GenesisAccount`."""
 
     address: str
     number: int
     sequence: int = 0
     public_key: bytes = b""
+    kind: str = ""
 
 
 def load_genesis(state: Branch, genesis: Genesis) -> None:
@@ -55,7 +56,7 @@ def load_genesis(state: Branch, genesis: Genesis) -> None:
     free = (number for number in range(genesis.next_account_number) if number not in taken)
     for row in rows.values():
         number = next(free) if row.number is None else row.number
-        state.set("account", (row.address,), Account(row.address, number, row.sequence, row.public_key))
+        state.set("account", (row.address,), Account(row.address, number, row.sequence, row.public_key, row.kind))
         for denom, amount in row.balances.items():
             state.set("balance", (row.address, denom), amount)
     for name in BANK_MODULES:

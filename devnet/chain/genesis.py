@@ -38,13 +38,16 @@ _RESERVED_NUMBERS = 100
 
 @dataclass(frozen=True, slots=True)
 class GenesisAccount:
-    """`number` None selects the next free number; `sequence` and `public_key` are those before the first block."""
+    """`number` None selects the next free number; `sequence` and `public_key` are those before the first block.
+    `kind`: `continuous`, `delayed`, `periodic` or `locked` for a vesting account, `module`, empty for a plain one.
+    """
 
     address: str
     balances: Mapping[str, int] = field(default_factory=dict)
     number: int | None = None
     sequence: int = 0
     public_key: bytes = b""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,18 @@ class Broadcaster:
         self._clock = clock
         self._policy = policy
         kept = MemoryJournal() if journal is None else journal
-        self._outbox = Outbox(node, key, head=head, clock=clock, policy=policy, journal=kept)
-        self._pending = PendingTransactions(
-            node, head=head, clock=clock, ended=self._ended, window=policy.timeout_blocks
-        )
+        self._outbox = Outbox(node, key, head=head, clock=clock, policy=policy, journal=kept, requeue=self._requeue)
         self._queue = IntentQueue()
         self._intents: dict[str, Intent] = {}
         self._changed = asyncio.Event()
+        self._pending = PendingTransactions(
+            node,
+            head=head,
+            clock=clock,
+            ended=self._ended,
+            freed=self._changed.set,
+            window=policy.timeout_blocks,
+        )
         self._worker: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -176,7 +181,7 @@ class Broadcaster:
             _log.exception("chain.sending_failed")
             problem = NotSent(self._node.address, f"a defect of this program: {error!r}")
         for intent in batch:
-            if not intent.done.is_set() and not intent.tx_hash:
+            if not intent.done.is_set() and not intent.tx_hash and intent not in self._queue:
                 intent.finish(problem or NotSent(self._node.address, "the transaction was sent without it"))
             self._drop_if_done(intent)
 

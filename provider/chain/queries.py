@@ -12,7 +12,6 @@ from akash.deployment.v1beta4 import query_pb2 as deployment_query
 from akash.market.v1 import query_pb2 as lease_query
 from akash.market.v1beta5 import query_pb2 as market_query
 from akash.provider.v1beta4 import query_pb2 as provider_query
-from cosmos.auth.v1beta1 import auth_pb2
 from cosmos.auth.v1beta1 import query_pb2 as auth_query
 from cosmos.base.query.v1beta1 import pagination_pb2
 from cosmos.crypto.secp256k1 import keys_pb2
@@ -21,6 +20,7 @@ from google.protobuf.message import DecodeError
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute, Price
 from provider.chain import codec
+from provider.chain.accounts import base_account
 from provider.chain.connection import AbciAnswer, QueryClient, QueryError
 from provider.errors import ChainError
 from provider.protocols.chain import (
@@ -204,14 +204,14 @@ async def market_params(rpc: QueryClient) -> MarketParams:
 
 
 async def account(rpc: QueryClient, address: str) -> Account | None:
-    """Number, sequence and public key. Raises `ChainError` for an account that is not a BaseAccount."""
+    """Number, sequence and public key, of vesting and module accounts too. Raises `ChainError` for any other kind."""
     request = auth_query.QueryAccountRequest(address=address)
     reply, _ = await ask(rpc, "/cosmos.auth.v1beta1.Query/Account", request, auth_query.QueryAccountResponse)
     if reply is None:
         return None
-    base = auth_pb2.BaseAccount()
-    if not reply.account.Unpack(base):
-        raise ChainError(rpc.address, f"account {address} is a {reply.account.type_url}; only a plain account can send")
+    base = base_account(reply.account)
+    if base is None:
+        raise ChainError(rpc.address, f"account {address} is a {reply.account.type_url}, which holds no base account")
     return Account(number=base.account_number, sequence=base.sequence, public_key=_public_key(base.pub_key))
 
 

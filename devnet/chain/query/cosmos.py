@@ -7,7 +7,7 @@ import binascii
 import cosmpy.protos  # noqa: F401 - puts the folder of the cosmos packages on sys.path
 import grpc
 from cosmos.auth.v1beta1 import query_pb2 as auth
-from cosmos.auth.v1beta1.auth_pb2 import BaseAccount
+from cosmos.auth.v1beta1.auth_pb2 import BaseAccount, ModuleAccount
 from cosmos.bank.v1beta1 import query_pb2 as bank_pb
 from cosmos.base.abci.v1beta1.abci_pb2 import TxMsgData, TxResponse
 from cosmos.base.tendermint.v1beta1 import query_pb2 as tm
@@ -16,6 +16,7 @@ from cosmos.consensus.v1 import query_pb2 as consensus
 from cosmos.crypto.secp256k1.keys_pb2 import PubKey
 from cosmos.tx.v1beta1 import service_pb2 as txs
 from cosmos.tx.v1beta1.tx_pb2 import AuthInfo, Tx, TxBody, TxRaw
+from cosmos.vesting.v1beta1 import vesting_pb2 as vesting
 from google.protobuf.any_pb2 import Any as Packed
 from tendermint.abci import types_pb2 as abci
 
@@ -46,6 +47,12 @@ __all__ = [
 
 _NOT_FOUND, _INVALID = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT
 _BLOCK_NS = 10**9
+_VESTING = {
+    "continuous": vesting.ContinuousVestingAccount,
+    "delayed": vesting.DelayedVestingAccount,
+    "periodic": vesting.PeriodicVestingAccount,
+    "locked": vesting.PermanentLockedAccount,
+}
 _MAX_BLOCK_BYTES = 22_020_096
 
 
@@ -60,7 +67,16 @@ def account(query: Query, request: Message) -> Message:
     base = BaseAccount(address=row.address, account_number=row.number, sequence=row.sequence)
     if row.public_key:
         base.pub_key.Pack(PubKey(key=row.public_key), type_url_prefix="/")
-    return auth.QueryAccountResponse(account=_pack(base))
+    return auth.QueryAccountResponse(account=_pack(_of_kind(row.kind, base)))
+
+
+def _of_kind(kind: str, base: BaseAccount) -> Message:
+    """The account around its base account."""
+    if not kind:
+        return base
+    if kind == "module":
+        return ModuleAccount(base_account=base, name="module")
+    return _VESTING[kind](base_vesting_account=vesting.BaseVestingAccount(base_account=base))
 
 
 def _pack(message: Message) -> Message:

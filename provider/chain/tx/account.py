@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import structlog
-from cosmos.auth.v1beta1 import auth_pb2
 from cosmos.auth.v1beta1 import query_pb2 as auth_query
 from cosmos.bank.v1beta1 import query_pb2 as bank_query
 from google.protobuf.message import DecodeError
 
+from provider.chain.accounts import base_account
 from provider.chain.connection import NodeClient
 from provider.chain.rpc import QueryError
 from provider.chain.tx.intents import Intent
@@ -91,10 +91,10 @@ class SigningAccount:
                 raise
             text = f"account {self.address} does not exist; send it some {self._denom} first"
             raise ChainError(self._node.address, text) from refusal
-        base = auth_pb2.BaseAccount()
         packed = _parsed(self._node, auth_query.QueryAccountResponse, answer.value).account
-        if not packed.Unpack(base):
-            text = f"account {self.address} is a {packed.type_url}; only a plain account can send"
+        base = base_account(packed)
+        if base is None:
+            text = f"account {self.address} is a {packed.type_url}, which holds no base account"
             raise ChainError(self._node.address, text)
         return base.account_number, base.sequence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -19,7 +19,14 @@ from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import Fate, Journal, SentTx
 from provider.chain.tx.pending_transactions import PendingTransaction, PendingTransactions
 from provider.chain.tx.policy import Policy
-from provider.chain.tx.refusals import already_known, mempool_full, out_of_gas, too_late, wrong_sequence
+from provider.chain.tx.refusals import (
+    already_known,
+    mempool_full,
+    out_of_gas,
+    settled_in_this_block,
+    too_late,
+    wrong_sequence,
+)
 from provider.chain.tx.signing import Terms, signed, unsigned
 from provider.chain.tx.simulation import Priced, passing, simulate
 from provider.errors import CatchingUp, ChainError, NotSent, StoreError, TxRefused
@@ -31,6 +38,8 @@ __all__ = ["Outbox"]
 
 _log = structlog.get_logger(__name__)
 _TRIES = 4
+_SETTLED_TRIES = 10
+"""So often an intent waits for a higher block because somebody else settled the same deployment in the last one."""
 _FULL_MEMPOOL_PAUSE = GrowingPause(first=0.5)
 _SIMULATED_GAS = 10_000_000
 """Stands in a simulation for the gas limit, so that the simulated bytes are as many as the sent ones."""
@@ -41,7 +50,15 @@ class Outbox:
     """Sends for one key. The caller sends one batch at a time."""
 
     def __init__(
-        self, node: NodeClient, key: SigningKey, *, head: AskHead, clock: Clock, policy: Policy, journal: Journal
+        self,
+        node: NodeClient,
+        key: SigningKey,
+        *,
+        head: AskHead,
+        clock: Clock,
+        policy: Policy,
+        journal: Journal,
+        requeue: Callable[[Intent], None],
     ) -> None:
         self._node = node
         self._key = key
@@ -49,6 +66,7 @@ class Outbox:
         self._clock = clock
         self._policy = policy
         self._journal = journal
+        self._requeue = requeue
         self.account = SigningAccount(node, key.address, denom=policy.fees.price.denom)
 
     async def unknown(self) -> Sequence[SentTx]:
@@ -63,7 +81,8 @@ class Outbox:
             _log.warning("chain.fate_not_kept", hash=pending.tx.hash, fate=fate.value, problem=str(error))
 
     async def send(self, batch: tuple[Intent, ...], sent: PendingTransactions) -> None:
-        """Send the batch. An intent that fails is finished with its own error; the others are in `sent` at the end.
+        """Send the batch. An intent that fails is finished with its own error, one whose deployment was settled in the
+        last block is queued again; the others are in `sent` at the end.
 
         Raises `ChainError` for what concerns all intents that are neither finished nor sent.
         """
@@ -72,7 +91,15 @@ class Outbox:
         async def ask(messages: Sequence[Message]) -> int:
             return await self._gas_used(messages, head, sent)
 
-        for priced in await passing(batch, ask=ask, refuse=self._refuse):
+        async def refuse(intent: Intent, refusal: TxRefused) -> None:
+            if settled_in_this_block(refusal) and intent.settles and intent.returns < _SETTLED_TRIES:
+                intent.returns += 1
+                sent.settled(intent.settles, height=head.height)
+                self._requeue(intent)
+            else:
+                await self._refuse(intent, refusal)
+
+        for priced in await passing(batch, ask=ask, refuse=refuse):
             within = await self._within_budget(priced, head)
             if len(within) == len(priced.intents):
                 await self._dispatch(priced, head, sent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -56,14 +56,26 @@ class PendingTransactions:
     """Watches every transaction until its end is known."""
 
     def __init__(
-        self, node: NodeClient, *, head: AskHead, clock: Clock, ended: Ended, window: int = _MAX_WINDOW_BLOCKS
+        self,
+        node: NodeClient,
+        *,
+        head: AskHead,
+        clock: Clock,
+        ended: Ended,
+        freed: Callable[[], object] = lambda: None,
+        window: int = _MAX_WINDOW_BLOCKS,
     ) -> None:
-        """`window`: blocks before its timeout height in which a transaction may be."""
+        """`freed` is called when a deployment may be settled again. `window`: blocks before its timeout height in which
+        a transaction may be.
+        """
         self._node = node
         self._head = head
         self._clock = clock
         self._ended = ended
+        self._freed = freed
         self._window = window
+        self._settled: dict[str, int] = {}
+        self._higher_block: asyncio.Task[None] | None = None
         self._tasks: dict[PendingTransaction, asyncio.Task[None]] = {}
         self._endings: set[asyncio.Future[None]] = set()
 
@@ -73,8 +85,10 @@ class PendingTransactions:
 
     @property
     def settling(self) -> set[str]:
-        """Deployments (`owner/dseq`) whose escrow one of the transactions settles."""
-        return {deployment for pending in self._tasks for deployment in pending.tx.settles}
+        """Deployments (`owner/dseq`) whose escrow one of the transactions settles, and those that were settled in the
+        node's last block.
+        """
+        return {deployment for pending in self._tasks for deployment in pending.tx.settles} | self._settled.keys()
 
     @property
     def any_unsure(self) -> bool:
@@ -86,8 +100,36 @@ class PendingTransactions:
             intent.tx_hash = pending.tx.hash
         self._tasks[pending] = asyncio.create_task(self._watch(pending), name=f"transaction {pending.tx.hash[:8]}")
 
+    def settled(self, deployments: Iterable[str], *, height: int) -> None:
+        """The escrow of `deployments` was settled at `height`. The node simulates at the height of its last block, and
+        a second settlement at one height fails ("couldn't find payment"), so the next one waits for a higher block.
+        """
+        for deployment in deployments:
+            self._settled[deployment] = max(height, self._settled.get(deployment, 0))
+        if self._settled and (self._higher_block is None or self._higher_block.done()):
+            self._higher_block = asyncio.create_task(self._wait_for_higher_block(), name="settlements")
+
+    async def _wait_for_higher_block(self) -> None:
+        misses = 0
+        while self._settled:
+            misses += 1
+            await self._clock.sleep(_PAUSE.after(misses))
+            try:
+                height = (await self._head()).height
+            except ChainError as error:
+                _log.debug("chain.height_unknown", problem=str(error))
+                continue
+            below = [deployment for deployment, at in self._settled.items() if at < height]
+            for deployment in below:
+                del self._settled[deployment]
+            if below:
+                misses = 0
+                self._freed()
+
     async def close(self) -> None:
         tasks = list(self._tasks.values())
+        if self._higher_block is not None:
+            tasks.append(self._higher_block)
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -99,6 +141,8 @@ class PendingTransactions:
 
     async def _watch(self, pending: PendingTransaction) -> None:
         included = await self._result(pending)
+        if included is not None:
+            self.settled(pending.tx.settles, height=included.height)
         del self._tasks[pending]
         ending = asyncio.ensure_future(self._ended(pending, included))
         self._endings.add(ending)

@@ -15,6 +15,7 @@ __all__ = [
     "lacks_funds",
     "mempool_full",
     "out_of_gas",
+    "settled_in_this_block",
     "too_late",
     "too_low_fee",
     "wrong_sequence",
@@ -69,3 +70,10 @@ def already_known(problem: ChainError) -> bool:
     if isinstance(problem, TxRefused):
         return (problem.codespace, problem.code) == ("sdk", 19)
     return "tx already exists in cache" in str(problem)
+
+
+def settled_in_this_block(refusal: TxRefused) -> bool:
+    """Whether the escrow was settled at the very height of the simulation, so that the payment is not found
+    (recordings/chain README §2–3).
+    """
+    return "couldn't find payment" in refusal.log

@@ -214,3 +214,14 @@ async def test_without_its_account_nothing_is_sent_and_the_error_has_the_remedy(
                 await nobody.broadcast([bid_on(1)])
         finally:
             await nobody.close()
+
+
+async def test_several_leases_of_one_deployment_are_withdrawn_at_once() -> None:
+    """The node simulates at the height of its last block, where the settlement before has just taken place."""
+    async with direct(1, groups=4) as world, ticking(world.chain):
+        await outcomes(world.us, [bid_on(1, gseq=gseq) for gseq in range(1, 5)])
+        await world.tenant.broadcast([tenant_messages.create_lease(bid_id(1, gseq)) for gseq in range(1, 5)])
+        await asyncio.sleep(2.5)
+        found = await outcomes(world.us, [messages.withdraw_lease(bid_id(1, gseq)) for gseq in range(1, 5)])
+        assert [type(one) for one in found] == [TxResult] * 4, found
+        assert len({one.height for one in found}) == 4
