@@ -3,27 +3,36 @@
 The decision is pure. A lease keeps a hostname until it gives it back or the hostname is moved. Meanwhile the hostname
 is *withheld* from other leases of the same owner and refused to other owners. The oseq and the provider do not count:
 an order that is won again keeps its hostnames.
+
+The provider's own names are refused to every tenant: its public hostname, and its ingress domain with all names below.
+A lease's automatic names are below that domain, so only that lease can claim them, from its first block on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lease.ids import GroupId, LeaseId
+from lease.ids import GroupId, LeaseId, auto_hostname
+from lease.manifest import Group
 from lease.spec import HostnameSpec
+from provider.claims.foreign_routes import NO_ROUTES, ForeignRoutes
 from provider.errors import ProviderError
 from provider.kube.labels import lease_of, managed_labels
 from provider.protocols.cluster import PROVIDER_HOST
+from provider.settings import Settings
 
 __all__ = [
     "HostnameClaim",
     "HostnameRefusedError",
+    "HostnameRules",
+    "automatic_names",
     "check_hostnames",
     "check_transfer",
     "host_claims",
     "host_object",
+    "hostname_rules",
     "withheld_from",
 ]
 
@@ -46,6 +55,43 @@ class HostnameClaim:
         return self.lease.group
 
 
+@dataclass(frozen=True, slots=True)
+class HostnameRules:
+    """Hostnames that no tenant may claim. `blocked`: the operator's entries, for new claims and old ones. `public` and
+    `domain`: the provider's public hostname and ingress domain, which are refused to new claims only: an upgrade takes
+    no hostname from a lease that has it. `static`: services get automatic names.
+    """
+
+    blocked: Sequence[str] = ()
+    public: str = ""
+    domain: str = ""
+    static: bool = False
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The provider's own names, in the form of `blocked`."""
+        own = (self.public, f".{self.domain}" if self.domain else "")
+        return tuple(name for name in own if name)
+
+
+def hostname_rules(settings: Settings) -> HostnameRules:
+    """The rules of this provider's settings."""
+    return HostnameRules(
+        blocked=settings.blocked_hostnames,
+        public=settings.public_hostname.lower(),
+        domain=settings.ingress_domain.lower(),
+        static=settings.ingress_static_hosts,
+    )
+
+
+def automatic_names(lease: LeaseId, group: Group, rules: HostnameRules) -> frozenset[str]:
+    """The names below the ingress domain that belong to `lease` alone: one for each HTTP service."""
+    if not rules.static:
+        return frozenset()
+    http = [service.name for service in group.services or () if any(e.is_ingress for e in service.expose or ())]
+    return frozenset(auto_hostname(lease, name, rules.domain).lower() for name in http)
+
+
 def host_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, HostnameClaim]:
     """The claims by hostname; an object without a complete lease id claims nothing (the Go provider skips it too)."""
     claims = {}
@@ -60,26 +106,47 @@ def host_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, HostnameClaim
 
 
 def check_hostnames(
-    hostnames: Iterable[str], owner: str, *, claims: Mapping[str, HostnameClaim], blocked: Sequence[str]
+    hostnames: Iterable[str],
+    owner: str,
+    *,
+    claims: Mapping[str, HostnameClaim],
+    rules: HostnameRules,
+    automatic: Collection[str] = (),
+    routes: ForeignRoutes = NO_ROUTES,
 ) -> None:
-    """Raises `HostnameRefusedError` for the first name that is blocked or held by another owner; claims nothing."""
+    """Raises `HostnameRefusedError` for the first name that is blocked, reserved, served by a route of somebody else in
+    the cluster or held by another owner; claims nothing. `automatic`: the lease's automatic names, which are not
+    reserved from it.
+    """
     for hostname in map(str.lower, hostnames):
-        problem = _blocked(hostname, blocked)
-        if not problem and (claim := claims.get(hostname)) is not None and claim.lease.owner != owner:
+        claim = claims.get(hostname)
+        problem = _blocked(hostname, rules.blocked)
+        if not problem and claim is None:
+            problem = _reserved(hostname, rules, automatic) or _served(hostname, routes, automatic)
+        if not problem and claim is not None and claim.lease.owner != owner:
             problem = f'host "{hostname}" in use'
         if problem:
             raise HostnameRefusedError(f"hostname not allowed: {problem}")
 
 
 def withheld_from(
-    lease: LeaseId, hostnames: Iterable[str], *, claims: Mapping[str, HostnameClaim], blocked: Sequence[str] = ()
+    lease: LeaseId,
+    hostnames: Iterable[str],
+    *,
+    claims: Mapping[str, HostnameClaim],
+    rules: HostnameRules = HostnameRules(),
+    automatic: Collection[str] = (),
+    routes: ForeignRoutes = NO_ROUTES,
 ) -> frozenset[str]:
-    """The hostnames that another deployment or group of the same owner keeps. Claims nothing. Raises as
-    `check_hostnames`.
+    """The hostnames that `lease` asks for and does not get, although its other hostnames are served: listed ones that
+    another deployment or group of the same owner keeps, and automatic ones that any other group holds or a foreign
+    route serves. Claims nothing. Raises as `check_hostnames`, for listed hostnames only: a tenant cannot choose its
+    automatic names.
     """
-    wanted = [hostname.lower() for hostname in hostnames]
-    check_hostnames(wanted, lease.owner, claims=claims, blocked=blocked)
-    return frozenset(host for host in wanted if host in claims and claims[host].holder != lease.group)
+    wanted = {hostname.lower() for hostname in hostnames}
+    check_hostnames(sorted(wanted - set(automatic)), lease.owner, claims=claims, rules=rules, routes=routes)
+    held = {host for host in wanted | set(automatic) if host in claims and claims[host].holder != lease.group}
+    return frozenset(held | {host for host in automatic if host not in claims and routes.serve(host)})
 
 
 def check_transfer(hostnames: Iterable[str], lease: LeaseId, *, claims: Mapping[str, HostnameClaim]) -> None:
@@ -110,6 +177,20 @@ def host_object(lease: LeaseId, host: HostnameSpec, *, namespace: str) -> dict[s
             "external_port": host.external_port,
         },
     }
+
+
+def _reserved(hostname: str, rules: HostnameRules, automatic: Collection[str]) -> str:
+    if hostname in automatic:
+        return ""
+    if "." not in hostname:
+        return f'"{hostname}" has one label only, which no public DNS serves'
+    return _blocked(hostname, rules.reserved)
+
+
+def _served(hostname: str, routes: ForeignRoutes, automatic: Collection[str]) -> str:
+    """A wildcard of the operator's often covers the ingress domain, so it takes no automatic name."""
+    found = routes.serve(hostname) if hostname in automatic else routes.cover(hostname)
+    return f'host "{hostname}" in use' if found else ""
 
 
 def _blocked(hostname: str, blocked: Sequence[str]) -> str:

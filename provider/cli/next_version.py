@@ -15,6 +15,7 @@ from lease.manifest_decode import manifest_from_json
 from lease.sdl import read_sdl
 from lease.spec import LeaseSpec
 from lease.validation import check_for_provider, validate_manifest
+from provider.claims.hostnames import hostname_rules
 from provider.errors import ProviderError
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_claims import LeaseClaims
@@ -127,7 +128,7 @@ async def _claimed(
         provider=record.lease.provider,
         records=settings.manifest_namespace,
         metallb_namespace=settings.metallb_namespace,
-        blocked_hostnames=settings.blocked_hostnames,
+        hostnames=hostname_rules(settings),
         ip_ranges=settings.ip_ranges,
     )
     claimed = await LeaseClaims(_Unwritten(cluster), config).take(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
+from provider.claims.hostnames import hostname_rules
 from provider.daemon.backends import Backends
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
@@ -115,7 +116,7 @@ def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> Lifec
         chain_id=chain_id,
         records=settings.manifest_namespace,
         metallb_namespace=settings.metallb_namespace,
-        blocked_hostnames=settings.blocked_hostnames,
+        hostnames=hostname_rules(settings),
         ip_ranges=settings.ip_ranges,
         confirmations=settings.close_confirmations,
         preview_updates=settings.preview_updates,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from provider.claims.hostnames import HostnameRules, hostname_rules
 from provider.settings import Settings
 
 __all__ = ["GatewayConfig", "Limits", "gateway_config"]
@@ -30,7 +31,7 @@ class Limits:
 class GatewayConfig:
     """`provider`: the provider's bech32 address. `data_dir`: the folder of the account certificate.
 
-    `blocked_hostnames`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
+    `hostnames.blocked`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
     `static_hosts` every HTTP expose gets a hostname of the provider; without it the tenant must name one.
     """
 
@@ -40,7 +41,7 @@ class GatewayConfig:
     port: int = 8443
     manifest_namespace: str = "lease"
     public_hostname: str = ""
-    blocked_hostnames: tuple[str, ...] = ()
+    hostnames: HostnameRules = HostnameRules()  # noqa: RUF009 (frozen)
     static_hosts: bool = False
     leased_ips: bool = True
     reclamation_window_ns: int = 0
@@ -57,7 +58,7 @@ def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
         port=int(port),
         manifest_namespace=settings.manifest_namespace,
         public_hostname=settings.public_hostname,
-        blocked_hostnames=settings.blocked_hostnames,
+        hostnames=hostname_rules(settings),
         static_hosts=settings.ingress_static_hosts,
         leased_ips=bool(settings.ip_ranges),
         reclamation_window_ns=int(settings.reclamation_window) * 10**9,

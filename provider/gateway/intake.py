@@ -19,7 +19,8 @@ from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
 from provider.bus import MANIFEST_ACCEPTED
-from provider.claims.hostnames import HostnameRefusedError, check_hostnames, host_claims
+from provider.claims.foreign_routes import foreign_routes
+from provider.claims.hostnames import HostnameRefusedError, automatic_names, check_hostnames, host_claims
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.trial_build import TrialBuild
@@ -84,7 +85,7 @@ class ManifestIntake:
         _check_document(manifest, deployment)
         leases = await self._chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_)
         leased = [(lease.id, _group_of(lease, deployment, manifest)) for lease in leases]
-        await self._check_leased(id_.owner, [group for _, group in leased])
+        await self._check_leased(leased)
         if not leased:
             raise RequestError(404, "no lease for deployment")
         records = [ManifestRecord(lease, group, await self._placed(lease)) for lease, group in leased]
@@ -106,18 +107,21 @@ class ManifestIntake:
             placements = _stored_placements(await self._cluster.get(MANIFEST, name, namespace=namespace))
         return {resource: gpu for resource, gpu in placements.items() if gpu is not None}
 
-    async def _check_leased(self, owner: str, groups: Sequence[Group]) -> None:
+    async def _check_leased(self, leased: Sequence[tuple[LeaseId, Group]]) -> None:
         """Checks for the groups that are leased here only: this provider's settings, and hostnames that the owner may
         use.
         """
-        for group in groups:
+        for _, group in leased:
             check_for_provider(group, require_hosts=not self._config.static_hosts)
-        hostnames = [host for group in groups for host in group_hostnames(group)]
-        if not hostnames:
+        if not any(group_hostnames(group) for _, group in leased):
             return
         claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace))
+        routes, rules = await foreign_routes(self._cluster), self._config.hostnames
         try:
-            check_hostnames(hostnames, owner, claims=claims, blocked=self._config.blocked_hostnames)
+            for lease, group in leased:
+                automatic = automatic_names(lease, group, rules)
+                names = group_hostnames(group)
+                check_hostnames(names, lease.owner, claims=claims, rules=rules, automatic=automatic, routes=routes)
         except HostnameRefusedError as refused:
             raise RequestError(422, str(refused)) from None
 

@@ -92,9 +92,9 @@ class KubeCluster:
             raise
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]:
-        """Every object, in pages of 500; `labels` must all be equal."""
+        """Every object, in pages of 500; `labels` must all be equal, one of None must be absent."""
         objects, _ = await self._list(kind, namespace, labels)
         return objects
 
@@ -125,7 +125,7 @@ class KubeCluster:
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         """Each object that exists, then every change. An expired version lists again; a lost connection resumes.
@@ -151,7 +151,9 @@ class KubeCluster:
                 _log.warning("kube.watch_interrupted", kind=kind.plural, problem=str(error), next_try_s=pause)
                 await asyncio.sleep(pause)
 
-    async def _list(self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None) -> tuple[_Objects, str]:
+    async def _list(
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None
+    ) -> tuple[_Objects, str]:
         objects: _Objects = []
         params = {"limit": str(_PAGE), **_selector(labels)}
         type_meta = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -164,7 +166,7 @@ class KubeCluster:
             params["continue"] = meta["continue"]
 
     async def _stream(
-        self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None, seen: _Seen
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None, seen: _Seen
     ) -> AsyncIterator[WatchEvent]:
         params = {
             "watch": "true",
@@ -273,8 +275,9 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     return _BARE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
-def _selector(labels: Mapping[str, str] | None) -> dict[str, str]:
-    return {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())} if labels else {}
+def _selector(labels: Mapping[str, str | None] | None) -> dict[str, str]:
+    terms = (f"!{key}" if value is None else f"{key}={value}" for key, value in (labels or {}).items())
+    return {"labelSelector": ",".join(terms)} if labels else {}
 
 
 def _slim(obj: dict[str, Any]) -> dict[str, Any]:

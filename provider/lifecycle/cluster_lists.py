@@ -16,7 +16,7 @@ from lease.spec import LeaseSpec
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Drift
+from provider.lifecycle.drift import ALWAYS_WATCHED, Drift
 from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.convergence import serve
@@ -24,6 +24,7 @@ from provider.lifecycle.state import Outcome
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
+    HTTP_ROUTE,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     MANIFEST,
@@ -119,8 +120,10 @@ class _Listed:
         return next((obj for obj in found if obj["metadata"]["name"] == name), None)
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]:
+        if labels and None in labels.values():
+            raise _ListsTooShort
         wanted = (labels or {}).items()
         return [obj for obj in self._of(kind, namespace) if wanted <= (obj["metadata"].get("labels") or {}).items()]
 
@@ -129,7 +132,7 @@ class _Listed:
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         raise _ListsTooShort

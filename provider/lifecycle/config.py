@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from provider.claims.hostnames import HostnameRules
 from provider.units import AddressRange
 
 __all__ = ["LifecycleConfig"]
@@ -26,7 +27,7 @@ class LifecycleConfig:
     chain_id: str = ""
     records: str = "lease"
     metallb_namespace: str = "metallb-system"
-    blocked_hostnames: tuple[str, ...] = ()
+    hostnames: HostnameRules = HostnameRules()  # noqa: RUF009 (frozen)
     ip_ranges: tuple[AddressRange, ...] = ()
     confirmations: int = 2
     concurrency: int = 8

@@ -20,6 +20,7 @@ from lease.spec import LeaseSpec
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
+    HTTP_ROUTE,
     INGRESS,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
@@ -34,7 +35,6 @@ from provider.units import parse_quantity
 
 __all__ = [
     "ALWAYS_WATCHED",
-    "HTTP_ROUTE",
     "NETWORK_POLICY",
     "Change",
     "Digests",
@@ -46,7 +46,6 @@ __all__ = [
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
-HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 ROLE = Kind(_RBAC, "Role", "roles")
 ROLE_BINDING = Kind(_RBAC, "RoleBinding", "rolebindings")

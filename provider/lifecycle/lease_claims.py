@@ -11,12 +11,22 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import structlog
+
 from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
 from lease.manifest import Group
 from lease.spec import LeasedIpSpec, LeaseSpec
 from provider.claims.addresses import choose_address, pool_addresses
-from provider.claims.hostnames import host_claims, host_object, withheld_from
+from provider.claims.foreign_routes import NO_ROUTES, foreign_routes
+from provider.claims.hostnames import (
+    HostnameClaim,
+    HostnameRefusedError,
+    automatic_names,
+    host_claims,
+    host_object,
+    withheld_from,
+)
 from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object, wanted_addresses
 from provider.claims.pools import list_pools, remove_unused_pools
 from provider.kube.labels import managed_labels
@@ -27,6 +37,8 @@ from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 from provider.units import AddressRange
 
 __all__ = ["ClaimedSpec", "LeaseClaims"]
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +67,14 @@ class LeaseClaims:
         """
         lease, group = inputs.record.lease, inputs.record.group
         async with self._one_at_a_time:
-            withheld = await self._withheld(lease, group, sticky)
+            claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
+            withheld = await self._withheld(lease, group, sticky, claims)
             wanted = await self._addresses(lease, group)
             mine = [claim for claim in wanted if claim.lease == lease]
             addresses = {claim.key: claim.address for claim in wanted}
             spec = specs.make(replace(inputs, withheld=withheld, addresses=addresses))
             spec = _without_foreign(spec, mine)
+            _never_overwrite(spec, claims)
             for claim in mine:
                 await self._write_address(claim)
             for host in spec.hostnames:
@@ -94,20 +108,23 @@ class LeaseClaims:
                 self._cluster, claims_namespace=config.records, metallb_namespace=config.metallb_namespace
             )
 
-    async def _withheld(self, lease: LeaseId, group: Group, sticky: frozenset[str]) -> frozenset[str]:
-        wanted = [
-            host
+    async def _withheld(
+        self, lease: LeaseId, group: Group, sticky: frozenset[str], claims: Mapping[str, HostnameClaim]
+    ) -> frozenset[str]:
+        rules, automatic = self._config.hostnames, automatic_names(lease, group, self._config.hostnames)
+        wanted = {
+            host.lower()
             for service in group.services or ()
             for expose in service.expose or ()
             if expose.is_ingress
             for host in expose.hosts or ()
-        ]
-        if not wanted:
-            return frozenset()
-        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
-        taken = withheld_from(lease, wanted, claims=claims, blocked=self._config.blocked_hostnames)
+        } | automatic
         mine = {host for host, claim in claims.items() if claim.holder == lease.group}
-        return taken | (sticky & {host.lower() for host in wanted} - mine)
+        routes = await foreign_routes(self._cluster) if wanted - mine else NO_ROUTES
+        taken = withheld_from(lease, wanted, claims=claims, rules=rules, automatic=automatic, routes=routes)
+        for host in sorted(taken & automatic):
+            _log.warning("claims.automatic_name_withheld", lease=str(lease), hostname=host)
+        return taken | (sticky & wanted - mine)
 
     async def _addresses(self, lease: LeaseId, group: Group) -> list[AddressClaim]:
         """The wanted claims with their addresses. An endpoint that another lease holds appears as that lease's
@@ -152,6 +169,13 @@ class LeaseClaims:
 
 def _foreign(claim: AddressClaim, stored: Mapping[str, AddressClaim]) -> bool:
     return claim.name in stored and stored[claim.name].lease != claim.lease
+
+
+def _never_overwrite(spec: LeaseSpec, claims: Mapping[str, HostnameClaim]) -> None:
+    """The last check before claims are written, whatever gave the spec its hostnames. Raises `HostnameRefusedError`."""
+    for hostname in sorted(_hosts(spec)):
+        if hostname in claims and claims[hostname].holder != spec.lease.group:
+            raise HostnameRefusedError(f'hostname not allowed: host "{hostname}" in use')
 
 
 def _without_foreign(spec: LeaseSpec, mine: Iterable[AddressClaim]) -> LeaseSpec:

@@ -12,11 +12,12 @@ from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
 from provider.claims.leased_ips import address_claims
 from provider.kube.labels import MANAGED, lease_of
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, Change, Digests, Drift
+from provider.lifecycle.drift import ALWAYS_WATCHED, Change, Digests, Drift
 from provider.lifecycle.health.pods import Trouble, pod_trouble
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
+    HTTP_ROUTE,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     MANIFEST,

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 __all__ = [
     "DEPLOYMENT",
     "ENDPOINTS",
+    "HTTP_ROUTE",
     "INGRESS",
     "IP_ADDRESS_POOL",
     "L2_ADVERTISEMENT",
@@ -65,6 +66,8 @@ PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumec
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
+HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
+"""Exists only where the Gateway API is installed."""
 STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
 MANIFEST = Kind("akash.network/v2beta2", "Manifest", "manifests")
 PROVIDER_HOST = Kind("akash.network/v2beta2", "ProviderHost", "providerhosts")
@@ -89,7 +92,7 @@ class Cluster(Protocol):
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None: ...
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]: ...
 
     def watch(
@@ -97,7 +100,7 @@ class Cluster(Protocol):
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         """The existing objects, then every change, for ever; lists again by itself where it must. `known`: the objects

@@ -40,7 +40,7 @@ class FakeCluster:
         self.applied: list[dict[str, Any]] = []
         """What `apply` was given."""
         self._version = 100
-        self.watchers: list[tuple[Kind, str | None, dict[str, str], asyncio.Queue[WatchEvent]]] = []
+        self.watchers: list[tuple[Kind, str | None, dict[str, str | None], asyncio.Queue[WatchEvent]]] = []
         for name in namespaces or ("lease", "metallb-system"):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -49,7 +49,7 @@ class FakeCluster:
         return copied(self.objects.get(self._key(kind.api_version, kind.kind, namespace, name)))
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> builtins.list[dict[str, Any]]:
         self.before("list", kind.kind, "")
         return [copied(obj) for obj in self._selected(kind, namespace, labels or {})]
@@ -59,7 +59,7 @@ class FakeCluster:
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
@@ -178,7 +178,9 @@ class FakeCluster:
             wanted["status"] = copied(stored["status"])
         return wanted
 
-    def _selected(self, kind: Kind, namespace: str | None, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def _selected(
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None]
+    ) -> Iterator[dict[str, Any]]:
         wanted = (kind.api_version, kind.kind)
         for key in sorted(key for key in self.objects if key[:2] == wanted):
             if _fits(self.objects[key], namespace, labels):
@@ -218,7 +220,7 @@ def unreachable() -> ClusterError:
     return ClusterError(FakeCluster.address, "connection refused")
 
 
-def _fits(obj: Mapping[str, Any], namespace: str | None, labels: Mapping[str, str]) -> bool:
+def _fits(obj: Mapping[str, Any], namespace: str | None, labels: Mapping[str, str | None]) -> bool:
     meta = obj["metadata"]
     have = meta.get("labels") or {}
     return namespace in (None, meta.get("namespace")) and all(have.get(key) == value for key, value in labels.items())

@@ -17,7 +17,14 @@ from akash.provider.v1 import service_pb2
 from lease.groups import GroupSpec
 from lease.kubernetes_names import is_subdomain
 from provider.chain import codec
-from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, check_hostnames, host_claims
+from provider.claims.foreign_routes import ForeignRoutes, foreign_routes
+from provider.claims.hostnames import (
+    HostnameClaim,
+    HostnameRefusedError,
+    HostnameRules,
+    check_hostnames,
+    host_claims,
+)
 from provider.errors import ProviderError
 from provider.market.decision import BidDecision
 from provider.market.explanation import Explanation
@@ -97,7 +104,7 @@ def _short(reasons: Sequence[str]) -> list[str]:
     return [reason[:_MAX_REASON] for reason in reasons[:_MAX_HOSTNAMES]]
 
 
-def screened_hostnames(cluster: Cluster, *, namespace: str, blocked: Sequence[str]) -> BlockedHostnames:
+def screened_hostnames(cluster: Cluster, *, namespace: str, rules: HostnameRules) -> BlockedHostnames:
     """A check of hostnames as a manifest with them would meet it now. It reads the claims in `namespace` for every
     request that names hosts, and raises `ClusterError`.
     """
@@ -106,17 +113,18 @@ def screened_hostnames(cluster: Cluster, *, namespace: str, blocked: Sequence[st
         if not hostnames:
             return ()
         claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=namespace))
-        problems = (_problem(name, claims, blocked) for name in dict.fromkeys(map(str.lower, hostnames)))
+        routes = await foreign_routes(cluster)
+        problems = (_problem(name, claims, rules, routes) for name in dict.fromkeys(map(str.lower, hostnames)))
         return tuple(problem for problem in problems if problem)
 
     return check
 
 
-def _problem(hostname: str, claims: dict[str, HostnameClaim], blocked: Sequence[str]) -> str:
+def _problem(hostname: str, claims: dict[str, HostnameClaim], rules: HostnameRules, routes: ForeignRoutes) -> str:
     if not is_subdomain(hostname):
         return f'invalid hostname "{hostname}"'
     try:
-        check_hostnames((hostname,), _NO_OWNER, claims=claims, blocked=blocked)
+        check_hostnames((hostname,), _NO_OWNER, claims=claims, rules=rules, routes=routes)
     except HostnameRefusedError as refused:
         return str(refused)
     return ""

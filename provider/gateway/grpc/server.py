@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from lease.groups import GroupSpec
+from provider.claims.hostnames import hostname_rules
 from provider.errors import SettingsError
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.market.explanation import Explanation
@@ -50,7 +51,7 @@ async def serve_grpc(screening: Screening, settings: Settings, *, certificate: P
         return (await screening.screen(spec))[1]
 
     host, port = grpc_address(settings)
-    names = screened_hostnames(cluster, namespace=settings.manifest_namespace, blocked=settings.blocked_hostnames)
+    names = screened_hostnames(cluster, namespace=settings.manifest_namespace, rules=hostname_rules(settings))
     methods = provider_methods(BidScreening(screen, hostnames=names))
     server = GrpcServer(methods, host=host, port=port, certificate=certificate)
     try:

@@ -20,7 +20,7 @@ import structlog
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.kube.labels import MANAGED, lease_of
-from provider.lifecycle.drift import ALWAYS_WATCHED, HTTP_ROUTE, NETWORK_POLICY, find_drift
+from provider.lifecycle.drift import ALWAYS_WATCHED, NETWORK_POLICY, find_drift
 from provider.lifecycle.health.workloads import Health, check_health
 from provider.lifecycle.serving.rollouts import pending
 from provider.lifecycle.serving.update import update
@@ -28,7 +28,7 @@ from provider.lifecycle.serving.upgrade import outdated
 from provider.lifecycle.serving.view import LeaseView
 from provider.lifecycle.state import Outcome, Phase
 from provider.protocols import Cluster
-from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
+from provider.protocols.cluster import DEPLOYMENT, HTTP_ROUTE, POD, STATEFUL_SET, Kind
 from stacks.common import mask
 
 __all__ = ["PENDING", "keep_up"]

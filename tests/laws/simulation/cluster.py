@@ -63,7 +63,7 @@ class SimulatedCluster(FakeCluster):
         return await super().get(kind, name, namespace=namespace)
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]:
         await self._ask("list", "")
         return await super().list(kind, namespace=namespace, labels=labels)
@@ -83,7 +83,7 @@ class SimulatedCluster(FakeCluster):
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         """Segments: list, follow until the connection breaks, wait, list again."""
@@ -96,7 +96,11 @@ class SimulatedCluster(FakeCluster):
             await asyncio.sleep(self._faults.random.uniform(0.5, 5.0))
 
     async def _segment(
-        self, kind: Kind, namespace: str | None, labels: Mapping[str, str] | None, known: dict[Key, dict[str, Any]]
+        self,
+        kind: Kind,
+        namespace: str | None,
+        labels: Mapping[str, str | None] | None,
+        known: dict[Key, dict[str, Any]],
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
         entry = (kind, namespace, dict(labels or {}), queue)

@@ -11,6 +11,7 @@ from lease.spec import HostnameSpec
 from provider.claims.hostnames import (
     HostnameClaim,
     HostnameRefusedError,
+    HostnameRules,
     check_hostnames,
     check_transfer,
     host_claims,
@@ -41,9 +42,9 @@ def held(lease: LeaseId, *hostnames: str) -> dict[str, HostnameClaim]:
 )
 def test_blocked_names_are_refused(blocked: list[str], asked: list[str], refused: str) -> None:
     if not refused:
-        return check_hostnames(asked, "akash1owner", claims={}, blocked=blocked)
+        return check_hostnames(asked, "akash1owner", claims={}, rules=HostnameRules(blocked))
     with pytest.raises(HostnameRefusedError, match=refused):
-        check_hostnames(asked, "akash1owner", claims={}, blocked=blocked)
+        check_hostnames(asked, "akash1owner", claims={}, rules=HostnameRules(blocked))
     return None
 
 

@@ -24,7 +24,7 @@ from lease.ids import LeaseId
 from lease.resources import Attribute
 from lease.spec import HostnameSpec
 from provider.chain import codec
-from provider.claims.hostnames import host_object
+from provider.claims.hostnames import HostnameRules, host_object
 from provider.errors import ChainError, MarketError
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_methods
@@ -36,8 +36,10 @@ from provider.market.bidding import consider
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.question_socket import answer, ask_market, serve_questions
 from provider.market.screening import Screening
+from provider.protocols.cluster import INGRESS
 from provider.settings import Settings
 from provider.store import open_database
+from tests.provider.gateway.world import place
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
 from tests.world.cluster import FakeCluster, unreachable
 
@@ -169,8 +171,10 @@ HELD = HostnameSpec.model_construct(hostname="held.example.com", service="web", 
 
 
 def screening_names(cluster: FakeCluster, screen) -> BidScreening:
-    blocked = ("blocked.example.com", ".blocked.example.org")
-    return BidScreening(screen, hostnames=screened_hostnames(cluster, namespace="lease", blocked=blocked))
+    rules = HostnameRules(
+        ("blocked.example.com", ".blocked.example.org"), "provider.example.com", "in.example.com", True
+    )
+    return BidScreening(screen, hostnames=screened_hostnames(cluster, namespace="lease", rules=rules))
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,10 @@ def screening_names(cluster: FakeCluster, screen) -> BidScreening:
                 'hostname not allowed: host "held.example.com" in use',
             ),
         ),
+        (("Provider.example.com",), ('hostname not allowed: "provider.example.com" is blocked by this provider',)),
+        (("a.in.example.com",), ('hostname not allowed: domain "a.in.example.com" is blocked by this provider',)),
+        (("localhost",), ('hostname not allowed: "localhost" has one label only, which no public DNS serves',)),
+        (("grafana.example.com",), ('hostname not allowed: host "grafana.example.com" in use',)),
         (("no host",), ('invalid hostname "no host"',)),
         (("x" * 10_000,), ('invalid hostname "' + "x" * 382,)),
     ],
@@ -196,6 +204,7 @@ async def test_hostnames_that_a_manifest_could_not_use_are_refused_in_the_screen
 ) -> None:
     cluster, screening = FakeCluster(), Screening(world.market)
     cluster.put(host_object(LeaseId("akash1other", 1, 1, 1, US), HELD, namespace="lease"))
+    place(cluster, INGRESS, "grafana", labels={}, spec={"rules": [{"host": "grafana.example.com"}]})
 
     async def screen(spec: GroupSpec):
         return (await screening.screen(spec))[1]

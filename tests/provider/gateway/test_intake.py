@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from lease.ids import namespace_name
+from lease.ids import auto_hostname, namespace_name
 from lease.spec import GpuPlacement
 from provider.bus import MANIFEST_ACCEPTED
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
+from provider.protocols.cluster import HTTP_ROUTE, INGRESS, MANIFEST, PROVIDER_HOST, Kind
 from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
@@ -183,6 +183,23 @@ def _unsafe(world: World) -> bytes:
     return data
 
 
+def _hosts(*names: str) -> Any:
+    def prepare(world: World) -> bytes:
+        data = body(hosts=list(names))
+        rent(world, data, lease())
+        return data
+
+    return prepare
+
+
+def _foreign(kind: Kind, spec: dict[str, Any], host: str) -> Any:
+    def prepare(world: World) -> bytes:
+        place(world.cluster, kind, "grafana", namespace="lease", labels={"app": "grafana"}, spec=spec)
+        return _hosts(host)(world)
+
+    return prepare
+
+
 REFUSALS: dict[str, tuple[Any, int, str]] = {
     "nothing": (lambda world: b"", 422, "EOF"),
     "not JSON": (lambda world: b"hello", 422, "invalid character 'h' looking for beginning of value"),
@@ -217,6 +234,43 @@ REFUSALS: dict[str, tuple[Any, int, str]] = {
         _blocked,
         422,
         'hostname not allowed: domain "a.blocked.example.org" is blocked by this provider',
+    ),
+    "the provider's public hostname": (
+        _hosts("provider.example.com"),
+        422,
+        'hostname not allowed: "provider.example.com" is blocked by this provider',
+    ),
+    "the ingress domain": (
+        _hosts("ingress.example.com"),
+        422,
+        'hostname not allowed: domain "ingress.example.com" is blocked by this provider',
+    ),
+    "a name of the ingress domain's wildcard": (
+        _hosts("shop.ingress.example.com"),
+        422,
+        'hostname not allowed: domain "shop.ingress.example.com" is blocked by this provider',
+    ),
+    "the automatic name of somebody else's lease": (
+        _hosts(auto_hostname(replace(lease(), owner=OTHER.address, dseq=DSEQ + 1), "web", "ingress.example.com")),
+        422,
+        "is blocked by this provider",
+    ),
+    "localhost": (_hosts("localhost"), 422, 'hostname not allowed: "localhost" has one label only'),
+    "a single label": (_hosts("kubernetes"), 422, 'hostname not allowed: "kubernetes" has one label only'),
+    "a host of an operator's Ingress": (
+        _foreign(INGRESS, {"rules": [{"host": "Grafana.example.org"}]}, "grafana.example.org"),
+        422,
+        'hostname not allowed: host "grafana.example.org" in use',
+    ),
+    "a name below an operator's wildcard": (
+        _foreign(INGRESS, {"rules": [{"host": "*.tools.example.org"}]}, "wiki.tools.example.org"),
+        422,
+        'hostname not allowed: host "wiki.tools.example.org" in use',
+    ),
+    "a host of an operator's HTTPRoute": (
+        _foreign(HTTP_ROUTE, {"hostnames": ["grafana.example.org"], "rules": [{}]}, "grafana.example.org"),
+        422,
+        'hostname not allowed: host "grafana.example.org" in use',
     ),
     "a hostname of somebody else": (_taken, 422, 'hostname not allowed: host "www.example.org" in use'),
 }
@@ -257,6 +311,31 @@ async def test_without_static_hosts_an_http_service_must_name_its_host(tmp_path:
             422,
             'manifest rejected: service "web" exposed on 80:TCP must have a hostname\n',
         )
+
+
+async def test_a_lease_may_name_its_own_automatic_hostname(world: World) -> None:
+    data = body(hosts=[auto_hostname(lease(), "web", "ingress.example.com")])
+    rent(world, data, lease())
+    assert (await put(world, data)).status == 200
+
+
+async def test_a_name_below_the_ingress_domain_that_an_owner_held_before_the_upgrade_stays_usable(world: World) -> None:
+    spec = {"hostname": "shop.ingress.example.com", "service_name": "web"}
+    labels = managed_labels(lease())
+    place(world.cluster, PROVIDER_HOST, "shop.ingress.example.com", namespace="lease", labels=labels, spec=spec)
+    data = body(hosts=["shop.ingress.example.com"])
+    rent(world, data, lease())
+    assert (await put(world, data)).status == 200
+
+
+async def test_routes_of_leases_and_hosts_of_tls_entries_take_no_hostname(world: World) -> None:
+    spec = {"rules": [{"host": "www.example.org"}]}
+    place(world.cluster, INGRESS, "www.example.org", namespace="lease", spec=spec)
+    tls = {"rules": [{}], "tls": [{"hosts": ["*.example.org"]}]}
+    place(world.cluster, INGRESS, "catch-all", namespace="lease", labels={}, spec=tls)
+    data = body(hosts=["www.example.org"])
+    rent(world, data, lease())
+    assert (await put(world, data)).status == 200
 
 
 async def test_the_owner_may_use_a_hostname_it_already_holds(world: World) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from lease.ids import LeaseId
 from lease.resources import Price
 from lease.spec import ClusterFacts
+from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus
@@ -198,7 +199,9 @@ def new_world(data_dir: Path, **changes: Any) -> World:
         "host": "127.0.0.1",
         "port": 0,
         "public_hostname": "provider.example.com",
-        "blocked_hostnames": ("blocked.example.net", ".blocked.example.org"),
+        "hostnames": HostnameRules(
+            ("blocked.example.net", ".blocked.example.org"), "provider.example.com", "ingress.example.com", True
+        ),
         "static_hosts": True,
     }
     return World(GatewayConfig(**settings | changes))

@@ -73,6 +73,8 @@ async def test_lists_select_by_namespace_and_labels(cluster: KubeCluster, namesp
     found = await cluster.list(SECRET, namespace=namespace, labels={"kind-of": "test"})
     assert [obj["metadata"]["name"] for obj in found] == ["one"]
     assert {"apiVersion": "v1", "kind": "Secret"}.items() <= found[0].items()
+    without = await cluster.list(SECRET, namespace=namespace, labels={"kind-of": None})
+    assert {"one", "two"}.isdisjoint(obj["metadata"]["name"] for obj in without)
     assert namespace in {obj["metadata"]["name"] for obj in await cluster.list(NAMESPACE)}
 
 

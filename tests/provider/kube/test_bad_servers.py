@@ -126,6 +126,18 @@ async def test_requests_keep_the_path_of_a_proxy_and_escape_names(tmp_path: Path
     assert seen[1] == "/proxy/apis/akash.network/v2beta2/namespaces/lease/manifests/x%3Fy"
 
 
+async def test_a_label_that_must_be_absent_is_asked_for_so(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.query["labelSelector"])
+        return web.json_response({"items": []})
+
+    async with server(tmp_path, handler) as cluster:
+        await cluster.list(MANIFEST, labels={"akash.network": None, "a": "b"})
+    assert asked == ["!akash.network,a=b"]
+
+
 class Script:
     """A list answer and watch answers in turn; each watch line is (type, name, version)."""
 

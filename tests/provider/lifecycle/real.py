@@ -44,7 +44,7 @@ class TwoClusters:
         return found
 
     async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = await self._of(kind.kind, namespace).list(
             kind, namespace=namespace, labels=labels
@@ -56,7 +56,7 @@ class TwoClusters:
         kind: Kind,
         *,
         namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
     ) -> AsyncIterator[WatchEvent]:
         watching: AsyncIterator[WatchEvent] = self._of(kind.kind, namespace).watch(

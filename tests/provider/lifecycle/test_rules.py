@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lease.ids import namespace_name
+from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
@@ -181,7 +182,7 @@ async def test_rule_6_every_stuck_lease_has_a_reason() -> None:
         a_lease(3): a_group(hosts=["blocked.example.net"]),
         a_lease(4): a_group("bad:1"),
     }
-    world.config = replace(world.config, blocked_hostnames=("blocked.example.net",))
+    world.config = replace(world.config, hostnames=HostnameRules(("blocked.example.net",)))
     world.restart()
     world.engine.refused["bad:1"] = "quota exceeded"
     for lease, group in stuck.items():
