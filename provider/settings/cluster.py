@@ -115,8 +115,8 @@ class ClusterSettings(BaseModel):
     blocked_hostnames: BlockedNames = Field(
         (),
         validation_alias=ap("DEPLOYMENT_BLOCKED_HOSTNAMES"),
-        description="Hostnames that no tenant may use. `a.com` blocks one name, `.b.com` a domain. The public hostname, "
-        "the ingress domain with all names below it, and single labels are always blocked.",
+        description="Hostnames that no tenant may use. `a.com` blocks one name, `.b.com` a domain. The public "
+        "hostname, the ingress domain with all names below it, and single labels are always blocked.",
     )
     network_policies: bool = Field(
         True,
