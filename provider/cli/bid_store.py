@@ -54,8 +54,13 @@ async def _explained(database: Database, stored: StoredDecision) -> dict[str, An
     inputs = await load_inputs(database, stored.id)
     found = explain(inputs)
     document = explanation_json(inputs, found)
-    same = short_reasons(found.decision) == stored.reasons and document["verdict"] == stored.verdict
-    kept = {"decision": stored.id, "decided_at": stored.decided_at, "outcome": stored.outcome, "same_verdict": same}
+    kept = {
+        "decision": stored.id,
+        "decided_at": stored.decided_at,
+        "outcome": stored.outcome,
+        "same_verdict": document["verdict"] == stored.verdict,
+        "recorded_reasons": [] if short_reasons(found.decision) == stored.reasons else list(stored.reasons),
+    }
     return kept | document
 
 

@@ -49,6 +49,7 @@ def explained_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"  decision {found['decision']} of {utc_time(found['decided_at'])}"
         if not found["same_verdict"]:
             yield "  this version of Lessor decides otherwise; what follows is its own reasoning"
+        yield from (f"  recorded reason: {reason}" for reason in found["recorded_reasons"])
     yield f"  {_verdict(found)}"
     if found.get("outcome"):
         yield f"  became: {found['outcome']}"

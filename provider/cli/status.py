@@ -78,7 +78,7 @@ def _wallet(wallet: Mapping[str, Any] | None) -> str:
     if wallet is None:
         return "not read yet"
     held = ", ".join(f"{amount}{denom}" for denom, amount in sorted(wallet["balances"].items())) or "nothing"
-    return f"{held}: {wallet['told'] or wallet['level']}"
+    return f"{held}: {wallet['problem'] or wallet['level']}"
 
 
 def _held(sums: Mapping[str, str]) -> str:
@@ -88,7 +88,7 @@ def _held(sums: Mapping[str, str]) -> str:
 def _pricing(pricing: Mapping[str, Any]) -> str:
     words = "failing, so there are no bids: " if pricing["failing"] else ""
     orders = f"no price for {pricing['unpriced']} orders in a row, for {pricing['seconds']:.0f} s"
-    return f"{words}{orders}; the last: {pricing['words']}"
+    return f"{words}{orders}; the last: {pricing['problem']}"
 
 
 def _bids(bids: Mapping[str, Any]) -> str:

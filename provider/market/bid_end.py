@@ -7,7 +7,7 @@ import structlog
 from lease.ids import OrderId
 from provider.chain import messages
 from provider.errors import ChainError, FeesHeldBack, StoreError, TxRefused
-from provider.market.book import Market, Placed
+from provider.market.book import Market, Placed, release_unleased
 from provider.metrics import BIDS
 from provider.protocols.chain import BidState
 
@@ -19,8 +19,7 @@ _log = structlog.get_logger(__name__)
 def forget(market: Market, order: OrderId) -> Placed | None:
     """Forget the bid on `order`, and release its reservation unless it is a lease's. Returns what was remembered."""
     placed = market.book.placed.pop(order, None)
-    if order not in market.book.leased:
-        market.ledger.release(order)
+    release_unleased(market, order)
     return placed
 
 

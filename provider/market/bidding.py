@@ -15,7 +15,7 @@ from lease.ids import OrderId
 from provider.chain import messages
 from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.market.bid_end import close_bid, forget
-from provider.market.book import Hold, Market, Placed
+from provider.market.book import Hold, Market, Placed, release_unleased
 from provider.market.decision import BidDecision
 from provider.market.inputs import declined_unchanged
 from provider.market.judgement import Judgement, judge
@@ -103,7 +103,7 @@ async def _bid(market: Market, judgement: Judgement) -> None:
     if full := full_reason(judgement.bids, market.book.params):
         await _leave_full_order(market, recorded, full)
     elif recorded.order in market.book.ended:
-        market.ledger.release(recorded.order)
+        release_unleased(market, recorded.order)
         await market.outcomes.record(recorded.number, "not sent: the order ended first")
     else:
         await _send(market, recorded)
@@ -115,7 +115,7 @@ async def _leave_full_order(market: Market, recorded: Recorded, why: str) -> Non
     BIDS.labels("open", "not sent").inc()
     _log.info("market.order_full", order=str(order), problem=why)
     market.book.held[order] = Hold(market.clock.now() + _LONGEST_HOLD_S)
-    market.ledger.release(order)
+    release_unleased(market, order)
     await market.outcomes.record(recorded.number, f"not sent: {why}")
 
 

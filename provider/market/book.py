@@ -23,7 +23,7 @@ from provider.protocols.chain import MarketParams, ProviderRecord
 from provider.store import Database
 from provider.units import Coin
 
-__all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted"]
+__all__ = ["Book", "Declination", "Hold", "Market", "Placed", "Quoted", "release_unleased"]
 
 _HOUR_S = 3600.0
 
@@ -172,3 +172,9 @@ class Market:
         since = self.clock.now() - _HOUR_S
         lately = sum(at > since for one, at in book.bid_at.get(owner, {}).items() if one not in book.leased)
         return TenantHoldings(len(promised) - leases, leases, lately)
+
+
+def release_unleased(market: Market, order: OrderId) -> None:
+    """Release the reservation of `order`, unless the order became a lease meanwhile: then the lease holds it."""
+    if order not in market.book.leased:
+        market.ledger.release(order)

@@ -14,7 +14,7 @@ from math import inf
 import structlog
 
 from lease.ids import OrderId
-from provider.market.book import Declination, Hold, Market
+from provider.market.book import Declination, Hold, Market, release_unleased
 from provider.market.decision import BidDecision, Decision, DecisionInputs, Declined, decide
 from provider.market.inputs import current_inputs, current_record
 from provider.market.pricing.bid_price import bid_price_lines
@@ -81,7 +81,7 @@ async def _decide_and_reserve(market: Market, inputs: DecisionInputs) -> tuple[D
         decision = decide(inputs)
     finally:
         if isinstance(decision, Declined):
-            market.ledger.release(inputs.order.id)
+            release_unleased(market, inputs.order.id)
     return inputs, decision
 
 
@@ -102,7 +102,7 @@ async def _record_bid(
             return None
         recorded = await market.log.record(inputs, bid, now=market.clock.now())
     except BaseException:
-        market.ledger.release(order)
+        release_unleased(market, order)
         raise
     DECISIONS.labels("bid").inc()
     _log_bid(inputs, bid, recorded.number)
@@ -123,7 +123,7 @@ async def _bids(market: Market, item: OrderId | Order) -> Mapping[str, BidState]
 def _leave_own_bid(market: Market, order: OrderId, state: BidState) -> None:
     """The next full pass adopts an unknown own bid that is open or won, and reserves its capacity."""
     market.book.held[order] = Hold(inf)
-    market.ledger.release(order)
+    release_unleased(market, order)
     if state in (BidState.OPEN, BidState.ACTIVE):
         market.full_pass_due.set()
 

@@ -87,13 +87,17 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         },
         "keys": [market.provider],
         "fees": await _fees(sources),
-        "wallet": wallet and {"level": wallet.level.value, "told": wallet.problem, "balances": dict(wallet.balances)},
+        "wallet": wallet and _wallet(wallet),
         "bids": _bids(market),
         "pricing": _pricing(market),
         "overcommitted": dict(overused(market.inventory())),
         "leases": dict(Counter(status.phase.value for status in sources.leases().values())),
         "braked": sources.braked(),
     }
+
+
+def _wallet(wallet: Wallet) -> dict[str, Any]:
+    return {"level": wallet.level.value, "problem": wallet.problem, "balances": dict(wallet.balances)}
 
 
 def _bids(market: Market) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def _pricing(market: Market) -> dict[str, Any]:
     if not outage.orders:
         return {"unpriced": 0}
     seconds = _since(outage.since, market.clock.now())
-    return {"unpriced": len(outage.orders), "failing": outage.failing, "seconds": seconds, "words": outage.problem}
+    return {"unpriced": len(outage.orders), "failing": outage.failing, "seconds": seconds, "problem": outage.problem}
 
 
 async def _fees(sources: StatusSources) -> dict[str, Any]:

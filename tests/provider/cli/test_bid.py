@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,6 +104,15 @@ def test_a_past_decision_is_explained_check_by_check_line_by_line_node_by_node()
     assert len(json.loads(run("explain", "8", "--json")[1])) == 2
     assert len(json.loads(run("explain", "8/1/2", "--json")[1])) == 1
     assert all(one["same_verdict"] for one in json.loads(run("explain", "akash1tenant/8", "--json")[1]))
+
+
+def test_a_decline_with_the_text_of_an_older_version_shows_that_text_and_the_same_verdict(decided: Path) -> None:
+    with sqlite3.connect(decided / "lessor.db") as database:
+        database.execute("UPDATE decisions SET reasons = ? WHERE verdict = 'declined'", ('["too dear by far"]',))
+    code, text = run("explain", "akash1tenant/8/1/1")
+    assert (code, "decides otherwise" in text) == (0, False)
+    assert "recorded reason: too dear by far" in text
+    assert "recorded reason" not in run("explain", "7")[1]
 
 
 @pytest.mark.usefixtures("decided")

@@ -269,3 +269,21 @@ async def test_a_bid_that_became_a_lease_is_no_bid_without_one_when_the_lease_en
         world.ledger.release(order_id(7))
         await world.later(61)
         assert world.market.tenant_holdings(order_id(9)).bids_lately == 0
+
+
+async def test_a_lease_that_is_adopted_while_its_order_is_judged_keeps_its_reservation(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        world.chain.gates["bid"] = asyncio.Event()
+        order = make_order(7, cpu=3000)
+        world.chain.add_order(order)
+        await world.block()
+        bid = order.id.bid_by(US)
+        world.chain.bid_states[bid] = Bid(bid, BidState.OPEN, order.spec.units[0].price, 95)
+        world.chain.create_lease(bid)
+        world.market.full_pass_due.set()
+        await world.later(60)
+        assert world.market.book.leased == {order.id}
+        world.chain.gates["bid"].set()
+        await world.later(1)
+        assert world.market.ledger.reservation(order.id) is not None
+        assert world.free_cpu() == 1000
