@@ -34,6 +34,9 @@ class ResourceUnit:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
+    """`oversize`: why the group was too large to be converted from the wire; its other members are then empty."""
+
     name: str
     requirements: Requirements
     units: tuple[ResourceUnit, ...]
+    oversize: str = ""

@@ -18,13 +18,27 @@ from cosmos.base.v1beta1 import coin_pb2 as coin_pb
 from lease.groups import GroupSpec, Requirements, ResourceUnit, SignedBy
 from lease.ids import DeploymentId, GroupId, LeaseId, OrderId
 from lease.resources import Attribute, Endpoint, EndpointKind, Price, Resources, Volume
+from provider.chain.group_size import oversize
 
 __all__ = [
-    "attributes_from_pb", "attributes_to_pb", "bid_id_to_pb", "dec_from_wire", "dec_to_wire", "deployment_id_to_pb",
+    "attributes_from_pb",
+    "attributes_to_pb",
+    "bid_id_to_pb",
+    "counted_group_from_pb",
+    "dec_from_wire",
+    "dec_to_wire",
+    "deployment_id_to_pb",
     "group_from_pb",
-    "group_id_to_pb", "group_to_pb", "lease_id_from_pb", "lease_id_to_pb", "order_id_from_pb", "order_id_to_pb",
+    "group_id_to_pb",
+    "group_to_pb",
+    "lease_id_from_pb",
+    "lease_id_to_pb",
+    "order_id_from_pb",
+    "order_id_to_pb",
     "price_from_pb",
-    "price_to_pb", "resources_from_pb", "resources_to_pb",
+    "price_to_pb",
+    "resources_from_pb",
+    "resources_to_pb",
 ]  # fmt: skip
 
 _PLACES = 18
@@ -170,6 +184,13 @@ def group_from_pb(spec: Any) -> GroupSpec:
             for one in spec.resources
         ),
     )
+
+
+def counted_group_from_pb(spec: Any) -> GroupSpec:
+    """The group as `group_from_pb`; an empty one with its reason when it is larger than an order may be."""
+    if reason := oversize(spec):
+        return GroupSpec(name="", requirements=Requirements(), units=(), oversize=reason)
+    return group_from_pb(spec)
 
 
 def _value(amount: int) -> Any:

@@ -4,6 +4,7 @@ page.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from lease.resources import Attribute, Price
 from provider.chain import codec
 from provider.chain.accounts import base_account
 from provider.chain.connection import AbciAnswer, QueryClient, QueryError
+from provider.chain.group_size import MOST_UNITS
 from provider.errors import ChainError
 from provider.protocols.chain import (
     Account,
@@ -78,20 +80,28 @@ async def open_orders(rpc: QueryClient) -> Sequence[Order]:
         request = market_query.QueryOrdersRequest(filters=filters, pagination=pagination)
         return (await ask(rpc, _MARKET + "Orders", request, market_query.QueryOrdersResponse))[0]
 
-    return [found for item in await pages(rpc, page, "orders") if (found := _order_or_none(item)) is not None]
+    listed = await pages(rpc, page, "orders")
+    return await asyncio.to_thread(lambda: [found for item in listed if (found := _order_or_none(item)) is not None])
 
 
 async def group(rpc: QueryClient, item: GroupId) -> Any:
     """The `GroupSpec`, None when there is no such group."""
     request = deployment_query.QueryGroupRequest(id=codec.group_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Group", request, deployment_query.QueryGroupResponse)
-    return None if reply is None else convert(rpc, codec.group_from_pb, reply.group.group_spec)
+    if reply is None:
+        return None
+    spec = reply.group.group_spec
+    return await _converted(rpc, codec.group_from_pb, spec, units=len(spec.resources))
 
 
 async def deployment(rpc: QueryClient, item: DeploymentId) -> Deployment | None:
     request = deployment_query.QueryDeploymentRequest(id=codec.deployment_id_to_pb(item))
     reply, _ = await ask(rpc, _DEPLOYMENT + "Deployment", request, deployment_query.QueryDeploymentResponse)
-    return None if reply is None else convert(rpc, _deployment, reply)
+    if reply is None:
+        return None
+    units = sum(len(item.group_spec.resources) for item in reply.groups)
+    found: Deployment = await _converted(rpc, _deployment, reply, units=units)
+    return found
 
 
 async def bid(rpc: QueryClient, item: LeaseId) -> Bid | None:
@@ -244,6 +254,13 @@ def convert(rpc: QueryClient, make: Callable[[Any], Any], item: Any) -> Any:
         raise ChainError(rpc.address, f"the reply holds an impossible value: {error}") from error
 
 
+async def _converted(rpc: QueryClient, make: Callable[[Any], Any], item: Any, *, units: int) -> Any:
+    """As `convert`, in a thread when there are many units: leases of such groups exist and are converted whole."""
+    if units > MOST_UNITS:
+        return await asyncio.to_thread(convert, rpc, make, item)
+    return convert(rpc, make, item)
+
+
 def _order_or_none(item: Any) -> Order | None:
     try:
         return _order(item)
@@ -255,7 +272,7 @@ def _order(item: Any) -> Order:
     return Order(
         id=codec.order_id_from_pb(item.id),
         state=OrderState(item.state),
-        spec=codec.group_from_pb(item.spec),
+        spec=codec.counted_group_from_pb(item.spec),
         created_at=item.created_at,
         reclamation_ns=_ns(item.reclamation.min_window) if item.HasField("reclamation") else None,
     )

@@ -9,23 +9,16 @@ from lease.attributes import has_capabilities, subset
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Attribute, Resources
 from lease.validation import group_problems
+from provider.chain.group_size import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.market.terms import Audits, Notice, OwnerRules, Rules, TenantHoldings
 from provider.protocols.chain import Order, OrderState, ProviderRecord
 
-__all__ = ["MAX_AUDITORS", "MOST_PARTS", "MOST_TEXT", "MOST_UNITS", "Check", "auditors_of", "eligibility"]
+__all__ = ["MAX_AUDITORS", "Check", "auditors_of", "eligibility"]
 
 _MAX_VOLUMES = 4
 """Volumes of a unit (bidding.md §1.4, row 5)."""
 MAX_AUDITORS = 32
 """Auditors of one order. Each costs a query, and a tenant can name any number."""
-MOST_UNITS = 100
-"""The chain takes whatever fits into a transaction. Comparing ten thousand units or patterns with every node would keep
-all other orders waiting, for a cent of fee. Five times what the chain once meant to allow (chain.md §4.3).
-"""
-MOST_PARTS = 2000
-"""Attributes, auditors, volumes and endpoints in all."""
-MOST_TEXT = 32 * 1024
-"""Characters of all attributes and auditors."""
 _SHOWN = 80
 
 
@@ -102,6 +95,9 @@ def _order_reasons(order: Order, record: ProviderRecord) -> Iterator[str]:
 
 def _size_reasons(spec: GroupSpec) -> Iterator[str]:
     """Why the order is too large to be compared with the nodes."""
+    if spec.oversize:
+        yield spec.oversize
+        return
     if len(spec.units) > MOST_UNITS:
         yield f"the order has {len(spec.units)} units, at most {MOST_UNITS} are allowed"
         return

@@ -1,5 +1,6 @@
 """Whether this provider would bid on a group, and at what price: the market's own decision about an order that does not
-exist. Nothing is reserved, recorded or sent.
+exist. Nothing is reserved, recorded or sent. The decision is a pure function and is made in a thread: whoever asks pays
+nothing, and must not keep the loops of the provider waiting.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Screening:
         order_id = OrderId(owner, _SEQUENCE, _SEQUENCE, _SEQUENCE)
         order = Order(order_id, OrderState.OPEN, spec, 0, reclamation_ns)
         inputs, _ = await current_inputs(market, order, record)
-        fits = decide_at_maximum(inputs)
+        fits = await asyncio.to_thread(decide_at_maximum, inputs)
         if market.pricing is not None and isinstance(fits, BidDecision):
             inputs = with_quote(inputs, await market.pricing(price_request(order, fits)))
-        return inputs, explain(inputs)
+        return inputs, await asyncio.to_thread(explain, inputs)

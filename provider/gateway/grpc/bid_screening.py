@@ -2,10 +2,16 @@
 any caller (gateway.md §5, where the Go provider answers UNIMPLEMENTED).
 
 The response shows no more than a bid, or its absence, would show: reasons are summed over all nodes and name none.
+
+Nobody pays for the call, so the work of each is bounded: a group is counted before it is converted, it is converted in
+a thread, and one caller takes neither every turn nor more than its rate.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,7 +22,9 @@ from akash.provider.v1 import service_pb2
 
 from lease.groups import GroupSpec
 from lease.kubernetes_names import is_subdomain
+from provider.budgets import PeerBudgets
 from provider.chain import codec
+from provider.chain.group_size import oversize
 from provider.claims.foreign_routes import ForeignRoutes, foreign_routes
 from provider.claims.hostnames import (
     HostnameClaim,
@@ -40,6 +48,9 @@ BlockedHostnames: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[str]]
 _log = structlog.get_logger(__name__)
 _MAX_REQUESTS = 8
 """Requests at one time; each may run a price script."""
+_MAX_OF_PEER = 4
+_RATE, _BURST = 2.0, 30.0
+"""Requests of one peer: a second in the long run, and at once."""
 _MAX_HOSTNAMES = 100
 _MAX_REASON = 400
 _NO_OWNER = ""
@@ -47,44 +58,69 @@ _NO_OWNER = ""
 
 
 class BidScreening:
-    """`hostnames` checks the hostnames that the manifest would request; without it they are not checked."""
+    """`hostnames` checks the hostnames that the manifest would request; without it they are not checked. `peer_of`
+    returns what the limits of a caller count by.
+    """
 
-    def __init__(self, screen: Screen, *, hostnames: BlockedHostnames | None = None) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        hostnames: BlockedHostnames | None = None,
+        peer_of: Callable[[str], str] = str,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._screen = screen
         self._hostnames = hostnames
-        self._waiting = 0
+        self._peer_of = peer_of
+        self._budgets = PeerBudgets(rate=_RATE, burst=_BURST, now=now)
+        self._running: Counter[str] = Counter()
 
     async def answer(self, request: Any, context: Any) -> Any:
         """`BidScreeningRequest` → `BidScreeningResponse`. Aborts with INVALID_ARGUMENT without a valid group,
-        RESOURCE_EXHAUSTED for too many requests at once, UNAVAILABLE when the chain or the cluster does not answer.
+        RESOURCE_EXHAUSTED for too many requests at once or from one peer, UNAVAILABLE when the chain or the cluster
+        does not answer.
         """
-        spec = await _spec(request, context)
-        if self._waiting >= _MAX_REQUESTS:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many requests at once; try again")
-        self._waiting += 1
+        peer = self._peer_of(context.peer())
+        await self._admit(peer, context)
+        self._running[peer] += 1
         try:
-            found = await self._screen(spec)
-            names = await self._hostnames(list(request.hostnames)) if self._hostnames is not None else ()
+            return await self._answer(request, context)
         except ProviderError as error:
             _log.warning("gateway.screening_failed", problem=str(error))
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this provider cannot answer now; try again")
             raise AssertionError("aborted") from error
         finally:
-            self._waiting -= 1
+            self._running[peer] -= 1
+            self._running += Counter()  # forgets the peers at 0
+
+    async def _admit(self, peer: str, context: Any) -> None:
+        if self._running.total() >= _MAX_REQUESTS:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many requests at once; try again")
+        if self._running[peer] >= _MAX_OF_PEER or not self._budgets.take(peer):
+            text = "too many requests from this address; try again"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+    async def _answer(self, request: Any, context: Any) -> Any:
+        if problem := _problem_of(request):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem[:_MAX_REASON])
+        if reason := oversize(request.group_spec):
+            return service_pb2.BidScreeningResponse(passed=False, reasons=_short((reason,)))
+        try:
+            spec = await asyncio.to_thread(codec.group_from_pb, request.group_spec)
+        except (ValueError, ArithmeticError) as error:
+            text = f"group_spec: {error}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text[:_MAX_REASON])
+            raise AssertionError("aborted") from error
+        found = await self._screen(spec)
+        names = await self._hostnames(list(request.hostnames)) if self._hostnames is not None else ()
         return _response(found, names)
 
 
-async def _spec(request: Any, context: Any) -> GroupSpec:
-    problem = "group_spec is missing" if not request.HasField("group_spec") else ""
+def _problem_of(request: Any) -> str:
     if len(request.hostnames) > _MAX_HOSTNAMES:
-        problem = f"more than {_MAX_HOSTNAMES} hostnames"
-    if not problem:
-        try:
-            return codec.group_from_pb(request.group_spec)
-        except (ValueError, ArithmeticError) as error:
-            problem = f"group_spec: {error}"
-    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem[:_MAX_REASON])
-    raise AssertionError("aborted")
+        return f"more than {_MAX_HOSTNAMES} hostnames"
+    return "" if request.HasField("group_spec") else "group_spec is missing"
 
 
 def _response(found: Explanation, names: Sequence[str]) -> Any:

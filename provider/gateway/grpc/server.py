@@ -35,8 +35,10 @@ __all__ = ["GrpcServer", "grpc_address", "provider_methods", "serve_grpc"]
 
 _log = structlog.get_logger(__name__)
 _SERVICE = "akash.provider.v1.ProviderRPC"
+_MAX_MESSAGE_BYTES = 64 * 1024
+"""Beyond the largest group that is converted (provider/chain/group_size.py) with a hundred hostnames."""
 _OPTIONS = (
-    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_concurrent_streams", 100),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
     ("grpc.so_reuseport", 0),

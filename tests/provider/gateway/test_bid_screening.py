@@ -5,6 +5,7 @@ problem A10).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import time
@@ -42,6 +43,7 @@ from provider.store import open_database
 from tests.provider.gateway.world import place
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
 from tests.world.cluster import FakeCluster, unreachable
+from tests.world.patience import eventually
 
 GPUS = (Card("nvidia", "a100", "24Gi", "pcie"),)
 
@@ -142,29 +144,64 @@ async def test_other_methods_are_unimplemented(stub) -> None:
 
 
 class Context:
-    """The part of grpc's context that is used: `abort` raises."""
+    """The part of grpc's context that is used: `abort` raises. Each call comes from a peer of its own by default."""
+
+    peers = itertools.count()
+
+    def __init__(self, peer: str = "") -> None:
+        self._peer = peer or f"ipv4:192.0.2.1:{next(self.peers)}"
+
+    def peer(self) -> str:
+        return self._peer
 
     async def abort(self, code: grpc.StatusCode, words: str) -> None:
         raise RuntimeError(f"{code.name} {words}")
 
 
 async def test_too_many_requests_and_a_dead_chain_are_reported_without_internal_details() -> None:
-    gate = asyncio.Event()
+    gate, running = asyncio.Event(), []
 
     async def slow(spec: GroupSpec):
+        running.append(spec)
         await gate.wait()
         raise ChainError("http://10.0.0.1:26657", "refused")
 
     screening = BidScreening(slow)
     waiting = [asyncio.create_task(screening.answer(request(make_spec()), Context())) for _ in range(8)]
-    await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED"):
+    await eventually(lambda: len(running) == 8)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED too many requests at once"):
         await screening.answer(request(make_spec()), Context())
     gate.set()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert {str(one) for one in results} == {"UNAVAILABLE this provider cannot answer now; try again"}
     with pytest.raises(RuntimeError, match="UNAVAILABLE"):
         await screening.answer(request(make_spec()), Context())
+
+
+async def test_one_peer_takes_half_of_the_turns_and_no_more_than_its_rate() -> None:
+    gate, running, now = asyncio.Event(), [], [0.0]
+
+    async def slow(spec: GroupSpec):
+        running.append(spec)
+        await gate.wait()
+        raise MarketError("no")
+
+    screening = BidScreening(slow, peer_of=lambda peer: peer.rpartition(":")[0], now=lambda: now[0])
+    ask = lambda peer: asyncio.create_task(screening.answer(request(make_spec()), Context(peer)))  # noqa: E731
+    waiting = [ask(f"ipv4:192.0.2.1:{port}") for port in range(6)]
+    await eventually(lambda: sum(task.done() for task in waiting) == 2 and len(running) == 4)
+    others = [ask("ipv4:192.0.2.2:1")]
+    await eventually(lambda: len(running) == 5)
+    gate.set()
+    refused = await asyncio.gather(*waiting, *others, return_exceptions=True)
+    assert sum("too many requests from this address" in str(one) for one in refused) == 2
+    for _ in range(40):
+        await asyncio.gather(ask("ipv4:192.0.2.1:9"), return_exceptions=True)
+    assert len(running) == 5 + 30 - 4
+    now[0] += 1.0
+    for _ in range(3):
+        await asyncio.gather(ask("ipv4:192.0.2.1:9"), return_exceptions=True)
+    assert len(running) == 5 + 30 - 4 + 2
 
 
 HELD = HostnameSpec.model_construct(hostname="held.example.com", service="web", external_port=80)  # type: ignore[call-arg]

@@ -11,12 +11,12 @@ import pytest
 
 from lease.groups import GroupSpec, Requirements, ResourceUnit, SignedBy
 from lease.resources import Attribute, Endpoint, Price, Resources, Volume
+from provider.chain.group_size import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.inventory.capacity import Capacity, Overcommit
 from provider.inventory.matcher import place
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
 from provider.market.decision import DecisionInputs, Declined, checked_decision
-from provider.market.eligibility import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.market.explanation import explain
 from tests.provider.market.world import GI, MI, RECORD, RULES, make_order, order_id
 
