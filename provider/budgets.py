@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 __all__ = ["Budget", "PeerBudgets"]
 
@@ -40,7 +41,7 @@ class PeerBudgets:
     """One budget for each peer. Of more than ten thousand peers, those that asked longest ago are forgotten."""
 
     def __init__(self, *, rate: float, burst: float, now: Callable[[], float]) -> None:
-        self._make = lambda: Budget(rate=rate, burst=burst, now=now)
+        self._make: Callable[[], Budget] = partial(Budget, rate=rate, burst=burst, now=now)
         self._budgets: OrderedDict[str, Budget] = OrderedDict()
 
     def take(self, peer: str) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "ENGINE_PLUGIN_SHARED",
     "ENGINE_WAITING",
     "ENGINE_WORKERS",
+    "GATEWAY_REFUSED",
     "REGISTRY",
     "STACK_OPERATIONS",
     "WALLET",
@@ -42,6 +43,9 @@ ENGINE_PLUGIN_SHARED = Gauge(
     registry=REGISTRY,
 )
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)
+GATEWAY_REFUSED = Counter(
+    "lessor_gateway_refused", "Connections and requests refused before any work", ["reason"], registry=REGISTRY
+)
 WALLET = Gauge("lessor_wallet", "Balance of the provider's account, in micro-units", ["denom"], registry=REGISTRY)
 WITHDRAWALS = Counter("lessor_withdrawals", "Withdrawals of leases", ["why", "result"], registry=REGISTRY)
 

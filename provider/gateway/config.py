@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from provider.claims.hostnames import HostnameRules, hostname_rules
+from provider.gateway.admission import ConnectionLimits
 from provider.settings import Settings
 
 __all__ = ["GatewayConfig", "Limits", "gateway_config"]
@@ -13,7 +14,7 @@ __all__ = ["GatewayConfig", "Limits", "gateway_config"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits in bytes and seconds; `manifest_seconds` and `header_seconds` as in the Go provider
+    """Limits in bytes and seconds, of one connection; `manifest_seconds` and `header_seconds` as in the Go provider
     (gateway.md §1, §3.4).
     """
 
@@ -24,6 +25,7 @@ class Limits:
     header_seconds: float = 3.0
     body_seconds: float = 30.0
     idle_seconds: float = 75.0
+    write_seconds: float = 20.0
     manifest_seconds: float = 120.0
 
 
@@ -46,6 +48,7 @@ class GatewayConfig:
     leased_ips: bool = True
     reclamation_window_ns: int = 0
     limits: Limits = Limits()
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
@@ -62,4 +65,5 @@ def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
         static_hosts=settings.ingress_static_hosts,
         leased_ips=bool(settings.ip_ranges),
         reclamation_window_ns=int(settings.reclamation_window) * 10**9,
+        connections=ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_address),
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+import asyncio
 
 from provider.errors import SettingsError
+from provider.gateway.admission import Admission
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
 from provider.gateway.intake import ManifestIntake, Placements
 from provider.gateway.lease_objects import ReadLease, lease_reader
+from provider.gateway.listener import TlsListener
+from provider.gateway.refusals import Refusals
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
 from provider.gateway.rest.public_routes import KubeVersion, ReadStatus, public_routes
@@ -18,6 +21,7 @@ from provider.gateway.rest.stub_routes import stub_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
 from provider.gateway.trial_build import TrialBuild
+from provider.gateway.turns import Turns
 from provider.protocols import Bus, Chain, Clock, Cluster
 
 __all__ = ["Gateway"]
@@ -52,16 +56,17 @@ class Gateway:
         self._tokens = Tokens(AccountKeys(chain, clock), clock)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._routes = self._build_routes(status, kube_version)
-        self._runner: web.ServerRunner | None = None
+        self._server: HttpServer | None = None
+        self._listener: TlsListener | None = None
+        self.admission = Admission(config.connections, Refusals())
         self._certificate: AccountCertificate | None = None
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the listener; the actual port also when the configured one is 0."""
-        if self._runner is None:
+        if self._listener is None:
             raise RuntimeError("the gateway is not started")
-        host, port = self._runner.addresses[0][:2]
-        return str(host), int(port)
+        return self._listener.address
 
     @property
     def certificate(self) -> AccountCertificate:
@@ -77,23 +82,28 @@ class Gateway:
             config.provider, config.data_dir, now=self._clock.now(), hostname=config.public_hostname
         )
         dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
-        self._runner = web.ServerRunner(HttpServer(dispatcher, config.limits), shutdown_timeout=_DRAIN_S)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, config.host, config.port, ssl_context=server_context(self._certificate))
+        server = self._server = HttpServer(dispatcher, config.limits)
+        context = server_context(self._certificate)
+        listener = TlsListener(lambda _: server(), context, admission=self.admission, turns=Turns())
         try:
-            await site.start()
+            await listener.start(config.host, config.port)
         except OSError as error:
-            await self.stop()
             raise SettingsError(
                 f"AP_GATEWAY_LISTEN_ADDRESS={config.host}:{config.port}: {error.strerror or error}; "
                 "stop the program that listens there, or set another address of this machine"
             ) from error
+        self._listener = listener
 
     async def stop(self) -> None:
         """Stop listening; requests in progress have ten seconds to end."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        if self._server is not None:
+            await asyncio.sleep(0)  # requests that have arrived are started
+            self._server.pre_shutdown()
+            await self._server.shutdown(_DRAIN_S)
+            self._server = None
 
     def _build_routes(self, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
         config = self._config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import GrpcListen, Listen, ap
+from provider.settings.kinds import GrpcListen, Listen, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -21,4 +21,34 @@ class GatewaySettings(BaseModel):
         "",
         validation_alias=ap("GATEWAY_GRPC_LISTEN_ADDRESS"),
         description="Address and port of the gRPC gateway. Empty: the REST gateway's address, one port higher.",
+    )
+    gateway_connections: int = Field(
+        1024,
+        ge=8,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_CONNECTIONS"),
+        description="Most connections that the REST gateway keeps open at one time. Fewer are kept where the limit of "
+        "open files of the process is lower.",
+    )
+    gateway_connections_of_address: int = Field(
+        128,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_CONNECTIONS_OF_ADDRESS"),
+        description="Most of them from one IPv4 address or one IPv6 network of 64 bits. "
+        "Many tenants may share the address of a web console or of a proxy.",
+    )
+    gateway_grpc_connections: int = Field(
+        128,
+        ge=8,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_GRPC_CONNECTIONS"),
+        description="Most connections that the gRPC gateway keeps open at one time.",
+    )
+    gateway_grpc_connections_of_address: int = Field(
+        16,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_GRPC_CONNECTIONS_OF_ADDRESS"),
+        description="Most of them from one IPv4 address or one IPv6 network of 64 bits.",
     )

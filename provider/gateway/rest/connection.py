@@ -1,6 +1,8 @@
-"""One HTTP connection: limits on the header, and the responses to malformed HTTP (recordings of the TLS listener).
+"""One HTTP connection: limits on the header and on a peer that does not read, and the responses to malformed HTTP
+(recordings of the TLS listener).
 
-aiohttp does not limit the time that a header may take, and its error pages name its parser; both are replaced here.
+aiohttp limits neither the time nor the size of a whole header, waits without end for a peer that reads nothing, and its
+error pages name its parser; all are replaced here.
 """
 
 from __future__ import annotations
@@ -19,34 +21,66 @@ __all__ = ["HttpServer"]
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _BAD = "400 Bad Request"
 _FAILED = "500 Internal Server Error"
+_READ_BYTES = 16 * 1024
+_WRITE_BYTES = 64 * 1024
+"""What a connection keeps of a body, and of responses that its peer has not taken yet."""
 
 
 class _Connection(RequestHandler):
-    """Closes a connection whose request header is late; aiohttp limits the idle time between requests."""
+    """Closes a connection whose request header is late or too large, and one whose peer does not read; aiohttp limits
+    the idle time between requests.
+    """
 
-    __slots__ = ("_header_seconds", "_header_timer")
+    __slots__ = ("_header_bytes", "_header_timer", "_limits", "_write_timer")
 
-    def __init__(self, manager: web.Server, header_seconds: float, **options: Any) -> None:
+    def __init__(self, manager: web.Server, limits: Limits, **options: Any) -> None:
         super().__init__(manager, **options)
-        self._header_seconds = header_seconds
+        self._limits = limits
+        self._header_bytes = 0
         self._header_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.set_write_buffer_limits(high=_WRITE_BYTES)
         self._start_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_write_timer()
+        self._write_timer = self._loop.call_later(self._limits.write_seconds, self._abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_write_timer()
+
     def data_received(self, data: bytes) -> None:
-        waiting = self._request_count
+        before = self._request_count
         idle = self._waiter is not None and not self._messages
+        header = self._in_header()
         super().data_received(data)
-        if self._request_count != waiting:
+        if self._request_count != before:
             self._stop_timer()
+            self._header_bytes = 0
+            return
+        if header:
+            self._header_bytes += len(data)
+        if self._header_bytes > self._limits.header_bytes:
+            self._refuse_header(_TOO_LARGE)
         elif idle and self._header_timer is None:
             self._start_timer()
+
+    def _in_header(self) -> bool:
+        """Whether the bytes that arrive now belong to a header: the body of the newest request is complete."""
+        if self._messages:
+            return self._messages[-1][1].is_eof()
+        return self._current_request is None or self._current_request.content.is_eof()
 
     def handle_error(
         self,
@@ -71,20 +105,34 @@ class _Connection(RequestHandler):
         return response
 
     def _start_timer(self) -> None:
-        self._header_timer = self._loop.call_later(self._header_seconds, self._header_late)
+        self._header_timer = self._loop.call_later(self._limits.header_seconds, self._header_late)
 
     def _stop_timer(self) -> None:
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
 
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
     def _header_late(self) -> None:
         self._header_timer = None
+        self._refuse_header(_BAD)
+
+    def _refuse_header(self, status: str) -> None:
         if self.transport is None:
             return
-        head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-        self.transport.write((head + _BAD).encode())
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+        self.transport.write((head + status).encode())
         self.force_close()
+
+    def _abort(self) -> None:
+        """The peer has taken nothing for too long: what is written to it is lost."""
+        self._write_timer = None
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class HttpServer(web.Server):
@@ -98,7 +146,7 @@ class HttpServer(web.Server):
         limits = self._limits
         return _Connection(
             self,
-            limits.header_seconds,
+            limits,
             loop=self._loop,
             access_log=None,
             auto_decompress=False,
@@ -107,4 +155,5 @@ class HttpServer(web.Server):
             max_line_size=limits.header_bytes,
             max_field_size=limits.header_bytes,
             max_headers=limits.headers,
+            read_bufsize=_READ_BYTES,
         )

@@ -48,7 +48,7 @@ class _Node:
     address = "fake"
 
     def __init__(self, spec: Any) -> None:
-        order = types_pb2.Order(spec=spec, state=1)
+        order = types_pb2.Order(spec=spec, state="open")
         self._value = query_pb2.QueryOrdersResponse(orders=[order]).SerializeToString()
 
     async def query(self, path: str, request: bytes, *, height: int = 0) -> AbciAnswer:

@@ -22,7 +22,7 @@ def _one_unit(**parts: object) -> bytes:
     return bytes(spec.SerializeToString())
 
 
-def _attributes(count: int, *, length: int = 1) -> list[object]:
+def _attributes(count: int, *, length: int = 1) -> list[attributes_pb.Attribute]:
     return [attributes_pb.Attribute(key="k" * length) for _ in range(count)]
 
 

@@ -1,0 +1,185 @@
+"""A TLS listener for peers that nobody knows: connections are limited before their handshake, in number, in time and
+in the memory that each one takes.
+
+asyncio's own server accepts without a limit, waits a minute for a handshake and keeps 256 KiB a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from provider.gateway.admission import Admission
+from provider.gateway.turns import Turns
+
+__all__ = ["TlsListener"]
+
+_BACKLOG = 128
+_SHUTDOWN_S = 5.0
+_RETRY_S = 1.0
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_log = structlog.get_logger("gateway")
+
+
+class _Tls(SSLProtocol):
+    """TLS of one connection. What arrives waits for a turn, and `lost` is called once at the end."""
+
+    max_size = 16 * 1024
+
+    def __init__(
+        self,
+        protocol: asyncio.BaseProtocol,
+        context: ssl.SSLContext,
+        *,
+        handshake_s: float,
+        turns: Turns,
+        lost: Callable[[], None],
+    ) -> None:
+        self._turns = turns
+        self._lost = lost
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            loop,
+            protocol,
+            context,
+            None,  # type: ignore[arg-type]
+            server_side=True,
+            ssl_handshake_timeout=handshake_s,  # type: ignore[arg-type]
+            ssl_shutdown_timeout=_SHUTDOWN_S,
+        )
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101
+        self._peer = transport
+        super().connection_made(transport)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Read nothing more of this connection until its turn has come: the buffer is in use."""
+        self._peer.pause_reading()
+        self._turns.add(partial(self._take, nbytes))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._lost()
+
+    def _take(self, nbytes: int) -> None:
+        if self._peer.is_closing():
+            return
+        try:
+            super().buffer_updated(nbytes)
+        except Exception as error:
+            _log.error("gateway.connection_failed", error=type(error).__name__)
+            self._peer.abort()
+        if not self._ssl_reading_paused:  # type: ignore[attr-defined]
+            self._peer.resume_reading()
+
+
+class TlsListener:
+    """Accepts connections for `make`, which returns the protocol of a new connection from the peer's address. One
+    connection is accepted a pass of the loop.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[str], asyncio.BaseProtocol],
+        context: ssl.SSLContext,
+        *,
+        admission: Admission,
+        turns: Turns,
+    ) -> None:
+        self._make = make
+        self._context = context
+        self._admission = admission
+        self._turns = turns
+        self._sockets: list[socket.socket] = []
+        self._starting: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port; the actual port also when 0 was asked for."""
+        host, port = self._sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen. An empty host means all addresses. Raises `OSError` for an address that is not available."""
+        self._sockets += await asyncio.to_thread(_bound, host, port)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept nothing more. Connections stay."""
+        if self._retry is not None:
+            self._retry.cancel()
+        for each in self._sockets:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
+        self._sockets.clear()
+
+    def _listen(self) -> None:
+        for each in self._sockets:
+            asyncio.get_running_loop().add_reader(each, self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection, peer = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            self._rest(listening, error)
+            return
+        address = str(peer[0])
+        if not self._admission.admit(address):
+            connection.close()
+            return
+        connection.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._serve(connection, address))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    def _rest(self, listening: socket.socket, error: OSError) -> None:
+        """Accept nothing for a second: descriptors or memory are used up."""
+        loop = asyncio.get_running_loop()
+        if error.errno in _EXHAUSTED:
+            _log.error("gateway.accept_failed", problem=error.strerror, next_try_s=_RETRY_S)
+            loop.remove_reader(listening)
+            self._retry = loop.call_later(_RETRY_S, self._listen)
+
+    async def _serve(self, connection: socket.socket, address: str) -> None:
+        release = partial(self._admission.release, address)
+        tls = _Tls(
+            self._make(address),
+            self._context,
+            handshake_s=self._admission.limits.handshake_s,
+            turns=self._turns,
+            lost=release,
+        )
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: tls, connection)
+        except OSError:
+            with contextlib.suppress(OSError):
+                connection.close()
+            release()
+
+
+def _bound(host: str, port: int) -> list[socket.socket]:
+    """A listening socket for each address of the host. `::` serves IPv6 only, as asyncio's own server does."""
+    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found: list[socket.socket] = []
+    try:
+        for family, address in sorted({(family, address[:2]) for family, _, _, _, address in infos}):
+            if family != socket.AF_INET6 or socket.has_ipv6:
+                found.append(socket.create_server(address, family=family, backlog=_BACKLOG))
+                found[-1].setblocking(False)
+    except OSError:
+        for each in found:
+            each.close()
+        raise
+    return found
