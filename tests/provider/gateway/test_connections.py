@@ -67,7 +67,8 @@ async def test_a_peer_that_does_not_greet_is_let_go_after_the_limit_of_a_handsha
 
 async def test_a_client_that_pipelines_and_never_reads_is_let_go(tmp_path: Path) -> None:
     world = new_world(tmp_path, limits=Limits(write_seconds=0.3))
-    nodes = tuple(NodeAmounts(f"node-{number}", Amounts(), Amounts()) for number in range(2000))
+    free = Amounts(1, 0, 1, 1)
+    nodes = tuple(NodeAmounts(f"node-{number}", free, free) for number in range(2000))
     world.status = ProviderStatus(nodes=nodes)
     async with world.running():
         reader, writer = await world.connect()
