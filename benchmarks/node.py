@@ -29,7 +29,7 @@ from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
 from lease.sdl import Sdl
 from tests.whole.conftest import close, rent
-from tests.whole.node.inline import small
+from tests.whole.node.documents import small
 
 __all__ = ["node_figures"]
 

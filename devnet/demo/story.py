@@ -16,8 +16,9 @@ from devnet.demo.output import DemoOutput
 from devnet.demo.processes import programs_started
 from devnet.demo.user_cluster import borrowed_cluster, refuse_addresses
 from devnet.errors import DevnetError
+from devnet.node import missing_requirements
 from devnet.tenant import OpenBid
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 from devnet.world import PROVIDER_LOG, Event, ProviderProcess, World
 from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
@@ -25,7 +26,7 @@ from lease.manifest import Group, Service
 from lease.manifest_json import manifest_version
 from lease.sdl import Sdl, read_sdl
 
-__all__ = ["Borrow", "DemoOptions", "run_demo"]
+__all__ = ["Borrow", "DemoOptions", "real_node_hint", "run_demo"]
 
 _WATCH_S = 3.0
 
@@ -81,6 +82,15 @@ def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> 
         asyncio.run(_run(starting, sdl, title=title, keep=options.keep, output=output, interrupts=interrupts))
     interrupts.check()
     output.success(f"everything is stopped; the demo took {output.seconds:.0f} s")
+    if options.borrow is None and not options.real_node:
+        not_built = any(row.path is None for row in survey(NODE))
+        output.line(real_node_hint(missing_requirements(build=not_built)))
+
+
+def real_node_hint(problems: Sequence[str]) -> str:
+    """The demo's last line: how to run the containers too, or what keeps this machine (`problems`) from doing so."""
+    how = "the pods of this demo ran nothing; `make demo NODE=real` runs their containers on a real node"
+    return f"{how}, but not on this machine yet: {'; '.join(problems)}" if problems else how
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import yaml
 
 from lease.sdl import Sdl, read_sdl
 
-__all__ = ["Fields", "document", "expose", "service"]
+__all__ = ["Fields", "document", "expose", "service", "small", "volume"]
+
 
 Fields = Mapping[str, Any]
 
@@ -47,3 +48,21 @@ def document(services: Mapping[str, Fields], *, endpoints: Sequence[str] = ()) -
         "deployment": {name: {"cluster": {"profile": name, "count": item["count"]}} for name, item in services.items()},
     }
     return read_sdl(yaml.safe_dump(text).encode())
+
+
+def small(**services: Fields) -> Sdl:
+    """Services of 100 mCPU and 64 MiB on port 80, each with these fields changed. `volume`: see `volume`."""
+    return document({name: _small(name, **fields) for name, fields in services.items()})
+
+
+def _small(name: str, *, volume: Fields | None = None, **fields: Any) -> Fields:
+    storage: list[Fields] = [{"size": "64Mi"}]
+    if volume:
+        storage.append({"name": "data", **volume})
+        fields.setdefault("params", {"storage": {"data": {"mount": "/data"}}})
+    return service(expose(80), storage=storage, **{"image": f"docker.io/example/{name}:1", **fields})
+
+
+def volume(size: str, *, storage_class: str = "beta2") -> Fields:
+    """A persistent volume, mounted at /data."""
+    return {"size": size, "attributes": {"persistent": True, "class": storage_class}}

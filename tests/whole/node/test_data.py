@@ -12,7 +12,7 @@ from lease.ids import LeaseId, namespace_name
 from lease.sdl import Sdl
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
-from tests.whole.node.inline import small, volume
+from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import is_running, lessor, restart_provider, until
 
 pytestmark = MARKS

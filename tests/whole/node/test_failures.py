@@ -17,7 +17,7 @@ from devnet.node.node import RealNode
 from lease.ids import LeaseId, namespace_name
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
-from tests.whole.node.inline import small, volume
+from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import is_running, operator_reads, tenant_reads, until
 
 pytestmark = MARKS

@@ -13,7 +13,7 @@ from devnet.node.registry import PASSWORD, USER
 from lease.ids import LeaseId, namespace_name
 from tests.whole.conftest import close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
-from tests.whole.node.inline import small, volume
+from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import operator_reads, tenant_reads
 
 pytestmark = MARKS
