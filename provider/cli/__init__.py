@@ -32,6 +32,7 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
         help=unwrapped(_HELP),
     )
     app.callback()(_options)
@@ -43,11 +44,16 @@ def _options(*, version: VersionOption = False) -> None:
 
 
 def main() -> None:
-    """Run the installed command. An unusable file or folder ends it with one line instead of a traceback."""
+    """Run the installed command. An unusable file or folder ends it with one line instead of a traceback, and a
+    traceback shows no values.
+    """
     try:
         build_app()()
-    except OSError as error:
-        if error.filename is None:
-            raise
-        typer.secho(f"lessor: {error.filename}: {error.strerror}", err=True, fg=typer.colors.RED)
-        raise SystemExit(1) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            typer.secho(f"lessor: {error.filename}: {error.strerror}", err=True, fg=typer.colors.RED)
+            raise SystemExit(1) from None
+        from stacks.common import use_plain_tracebacks  # noqa: PLC0415  most commands end without one
+
+        use_plain_tracebacks()  # Typer has put its own in place meanwhile
+        raise

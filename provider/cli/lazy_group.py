@@ -7,6 +7,7 @@ command, and `lessor sdl check` does not import the store, the daemon or Pulumi.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -42,7 +43,14 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, loaded(command.name or "", command.entry) if isinstance(command, _Stub) else command, rest
+        if not isinstance(command, _Stub):
+            return name, command, rest
+        whole = loaded(command.name or "", command.entry)
+        if "structlog" in sys.modules:
+            from provider.observe.logs import configure_command  # noqa: PLC0415  few commands log
+
+            configure_command()
+        return name, whole, rest
 
 
 class _Stub(TyperCommand):
@@ -69,7 +77,7 @@ def _group(name: str, entry: GroupEntry) -> LazyGroup:
 def loaded(name: str, entry: CommandEntry) -> Any:
     """The command itself, its module imported."""
     module, _, function = entry.target.partition(":")
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.command(name, hidden=entry.hidden)(getattr(import_module(module), function))
     command = get_command(app)
     command.help = unwrapped(command.help or "")

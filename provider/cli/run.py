@@ -14,7 +14,7 @@ import typer
 from provider.cli.output import WRONG_SETTINGS, failure
 from provider.daemon.app import run_provider
 from provider.errors import ProviderError, SettingsError, StoreError, WrongChain
-from provider.observe.logs import configure_logging
+from provider.observe.logs import configure_logging, log_loop_problem
 from provider.settings import load_settings, unknown_variables
 from stacks.engine import EngineError
 
@@ -72,6 +72,7 @@ async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
     """Run `work`; the first SIGTERM or SIGINT cancels it, and Python's own handler takes a second one."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_problem)
 
     def stop(number: signal.Signals) -> None:
         _log.info("provider.stopping", signal=number.name)

@@ -37,6 +37,7 @@ from provider.records.applied import applied_name, read_applied
 from provider.records.manifests import BadRecordError
 from provider.volumes.quarantine import Quarantine
 from provider.waits import GrowingPause, jittered
+from stacks.common import exception_text
 
 __all__ = ["Reconciler", "retry_pause"]
 
@@ -115,7 +116,7 @@ class Reconciler:
         except Exception as error:
             # a defect in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("lifecycle.reconcile_failed", lease=str(lease))
-            outcome = Outcome(memory.phase, f"unexpected {type(error).__name__}: {error}", retry=True)
+            outcome = Outcome(memory.phase, f"unexpected {exception_text(error)}", retry=True)
         outcome = self._note(lease, memory, outcome)
         memory.slow_end.saw(lease, outcome, now=self._clock.monotonic())
         await self.record.write(lease)

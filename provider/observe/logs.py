@@ -1,7 +1,12 @@
-"""Logging with structlog, as text for people or JSON for machines; values that look like secrets are printed as ***."""
+"""Logging with structlog, as text for people or JSON for machines; values that look like secrets are printed as ***.
+
+Exceptions are logged by `plain_traceback`, in both formats and also those that the event loop, a thread or a library
+reports: no local variables, and no text that may quote a value.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import sys
@@ -13,8 +18,11 @@ from pydantic import SecretBytes, SecretStr
 
 from lease.printable import printable_line
 from provider.settings import LogFormat
+from stacks.common import plain_traceback, use_plain_tracebacks
 
-__all__ = ["configure_logging", "hide_secrets"]
+__all__ = ["configure_command", "configure_logging", "hide_secrets", "log_loop_problem"]
+
+_log = structlog.get_logger("lessor")
 
 _SECRET_NAME = re.compile(
     r"mnemonic|password|passphrase|secret|private|token|authorization|credential|api_?key", re.IGNORECASE
@@ -23,25 +31,61 @@ _HIDDEN = "***"
 _DEPTH = 6
 
 
+def configure_command() -> None:
+    """Have a command that nothing else has configured log as text without values; structlog's own default prints the
+    local variables of every frame.
+    """
+    if not structlog.is_configured():
+        structlog.configure(processors=_processors(LogFormat.CONSOLE, colors=False))
+
+
 def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | None = None) -> None:
-    """Configure structlog for the whole process. `level`: debug, info, warning or error."""
+    """Configure structlog, the warnings of libraries and uncaught exceptions for the whole process. `level`: debug,
+    info, warning or error.
+    """
     output = stream or sys.stderr
-    console = structlog.dev.ConsoleRenderer(colors=output.isatty())
-    renderer: Any = structlog.processors.JSONRenderer() if form is LogFormat.JSON else console
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info if form is LogFormat.JSON else _pass,
-            hide_secrets,
-            _pass if form is LogFormat.JSON else _make_printable,
-            renderer,
-        ],
+        processors=_processors(form, colors=output.isatty()),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(output),
         cache_logger_on_first_use=stream is None,
     )
+    logging.basicConfig(handlers=[_Library()], level=logging.WARNING, force=True)
+    use_plain_tracebacks()
+
+
+def _processors(form: LogFormat, *, colors: bool) -> list[Any]:
+    console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.ExceptionRenderer(_exception_text),
+        hide_secrets,
+        *((structlog.processors.JSONRenderer(),) if form is LogFormat.JSON else (_make_printable, console)),
+    ]
+
+
+def log_loop_problem(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The exception handler of the event loop: an exception of a task or a callback that nothing awaits. The context
+    itself is not logged, since it names tasks with the exceptions that they hold.
+    """
+    error = context.get("exception")
+    _log.error("asyncio.exception", problem=str(context.get("message", "")), exc_info=error)
+
+
+class _Library(logging.Handler):
+    """Warnings of libraries, which use the standard library's logging, in the form of the log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        text = str(record.msg) if error is not None else record.getMessage()
+        method = "error" if record.levelno >= logging.ERROR else "warning"
+        getattr(_log, method)("library.reported", library=record.name, problem=text, exc_info=error)
+
+
+def _exception_text(exc_info: Any) -> str:
+    return plain_traceback(exc_info[1]) if exc_info[1] is not None else ""
 
 
 def hide_secrets(_logger: object, _method: str, event: Any) -> Any:
@@ -49,15 +93,14 @@ def hide_secrets(_logger: object, _method: str, event: Any) -> Any:
     return {name: _hidden(name, value, _DEPTH) for name, value in event.items()}
 
 
-def _pass(_logger: object, _method: str, event: Any) -> Any:
-    return event
-
-
 def _make_printable(_logger: object, _method: str, event: Any) -> Any:
     """Make texts of tenants and nodes printable, so that they neither control the operator's terminal nor look like
     lines of the log. JSON escapes them by itself.
     """
-    return {name: _printable(value) for name, value in event.items()}
+    shown = {name: _printable(value) for name, value in event.items() if name != "exception"}
+    if lines := event.get("exception"):
+        shown["exception"] = "\n".join(printable_line(line) for line in lines.split("\n"))
+    return shown
 
 
 def _printable(value: Any) -> Any:

@@ -15,6 +15,7 @@ from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
 from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
 from stacks.common.scratch_folders import scratch
+from stacks.common.tracebacks import exception_text, plain_traceback, use_plain_tracebacks
 
 __all__ = [
     "DataInUse",
@@ -32,11 +33,14 @@ __all__ = [
     "cause_of",
     "command_name",
     "environment",
+    "exception_text",
     "mask",
     "mask_result",
     "other_pids",
     "parent",
+    "plain_traceback",
     "scratch",
     "survivors",
+    "use_plain_tracebacks",
     "write_private",
 ]

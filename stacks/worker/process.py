@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from stacks.common.config import EngineConfig
 from stacks.common.processes import command_name, end, survivors
+from stacks.common.tracebacks import plain_traceback, use_plain_tracebacks
 from stacks.common.wire import (
     MAX_FRAME,
     Begun,
@@ -126,6 +127,7 @@ class Worker:
 
 def main() -> None:
     """Separate the pipes from text that libraries print, then serve."""
+    use_plain_tracebacks()
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -136,6 +138,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
         Worker(source, sink).serve()
+    except Exception as error:
+        sys.stderr.write(plain_traceback(error) + "\n")
     finally:
         sys.stderr.flush()
         os._exit(0)  # gRPC's threads would keep the process alive
