@@ -32,6 +32,8 @@ FIELD_MANAGER = "lessor"
 _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 _PAUSE = GrowingPause(first=0.2, longest=10.0)
+_SHORTEST_WATCH_S = 1.0
+"""A watch that ends sooner, without an event, is no watch: the server or a proxy before it ends every request."""
 _BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _log = structlog.get_logger(__name__)
 _Objects: TypeAlias = list[dict[str, Any]]
@@ -132,6 +134,7 @@ class KubeCluster:
         `known`: see `protocols.Cluster`.
         """
         seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
+        now = asyncio.get_running_loop().time
         failures = 0
         while True:
             try:
@@ -140,9 +143,13 @@ class KubeCluster:
                     for event in seen.relisted(objects):
                         yield event
                     seen.version = version
+                began, events = now(), 0
                 async for event in self._stream(kind, namespace, labels, seen):
-                    failures = 0
+                    failures, events = 0, events + 1
                     yield seen.note(event)
+                if not events and now() - began < _SHORTEST_WATCH_S:
+                    raise ClusterError(self.address, "the watch was ended at once, without an event")
+                failures = 0
             except ClusterError as error:
                 if error.status:
                     seen.version = ""
@@ -182,9 +189,7 @@ class KubeCluster:
             try:
                 if response.is_error:
                     raise self._refused(response.status_code, await response.aread())
-                async for line in response.aiter_lines():
-                    if not line:
-                        continue
+                async for line in _lines(response.aiter_bytes()):
                     event = self._event(line)
                     seen.version = event.object.get("metadata", {}).get("resourceVersion", "")
                     if event.type != "BOOKMARK":
@@ -194,7 +199,7 @@ class KubeCluster:
         except httpx.HTTPError as error:
             raise ClusterError(self.address, _error_text(error)) from error
 
-    def _event(self, line: str) -> WatchEvent:
+    def _event(self, line: bytes) -> WatchEvent:
         document = self._decoded(line)
         obj = document.get("object")
         if not isinstance(obj, dict) or document.get("type") == "ERROR":
@@ -241,6 +246,24 @@ class KubeCluster:
 
     def _error(self, status: int, message: str) -> ClusterError:
         return (Conflict if status == 409 else ClusterError)(self.address, f"{message} (HTTP {status})", status=status)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a stream that end with a line feed, and what follows the last one; empty lines are left out.
+
+    Only a line feed ends an event. JSON may hold every other character that Unicode calls an end of line, such as
+    U+0085, as it is.
+    """
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        for other in others:
+            if line := b"".join(begun):
+                yield line
+            begun = [other]
+    if line := b"".join(begun):
+        yield line
 
 
 def _load(kubeconfig: Path | None) -> SingleConfig:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,27 @@ async def test_a_watch_says_what_of_the_known_went_before_it_began(tmp_path: Pat
     script = Script(status(503, "apiserver not ready"), ["two"], [GONE], ["two"])
     events = await told(tmp_path, script, 3, known=["one", "two"])
     assert events == [("DELETED", "one"), ("ADDED", "two"), ("ADDED", "two")]
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029"])
+async def test_an_event_ends_at_a_line_feed_and_at_nothing_else(tmp_path: Path, end: str) -> None:
+    """Kubernetes sends such characters of a termination message as they are."""
+    message = {**obj("one", "6"), "status": {"message": f"a{end}b"}}
+    raw = json.dumps({"type": "MODIFIED", "object": message}, ensure_ascii=False).encode()
+    script = Script(["one"], [raw[: len(raw) // 2], raw[len(raw) // 2 :] + b"\n\n" + event("ADDED", "two", "7")])
+    events = await told(tmp_path, script, 3)
+    assert events == [("ADDED", "one"), ("MODIFIED", "one"), ("ADDED", "two")]
+    assert script.asked == ["list", "watch 5"]
+
+
+async def test_a_watch_that_the_server_ends_at_once_is_asked_for_with_growing_pauses(tmp_path: Path) -> None:
+    script = Script(["one"], *([[]] * 1000))
+    async with server(tmp_path, script.answer) as cluster:
+        watch = cluster.watch(SECRET, namespace="b")
+        await anext(watch)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(anext(watch), 1.0)
+    assert len(script.asked) <= 5, "a list, and watches after 0, 0.2, 0.6 and 1.4 s"
 
 
 async def test_an_expired_version_relists_and_says_what_went(tmp_path: Path) -> None:
