@@ -62,6 +62,11 @@ class _Unwritten:
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
         return dict(obj)
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        return dict(changes)
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

@@ -31,6 +31,7 @@ __all__ = ["FIELD_MANAGER", "KubeCluster"]
 FIELD_MANAGER = "lessor"
 _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
+_MERGE = {"Content-Type": "application/merge-patch+json"}
 _PAUSE = GrowingPause(first=0.2, longest=10.0)
 _SHORTEST_WATCH_S = 1.0
 """A watch that ends sooner, without an event, is no watch: the server or a proxy before it ends every request."""
@@ -106,6 +107,13 @@ class KubeCluster:
         path = _path(kind_of(obj), meta.get("namespace"), meta["name"]) + ("/status" if status else "")
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return _slim(await self._call("PATCH", path, params=params, body=obj, headers=_APPLY))
+
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """JSON merge patch; `metadata.resourceVersion` in `changes` is a precondition (`Conflict`)."""
+        path, params = _path(kind, namespace, name), {"fieldManager": FIELD_MANAGER}
+        return _slim(await self._call("PATCH", path, params=params, body=changes, headers=_MERGE))
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None

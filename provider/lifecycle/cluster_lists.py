@@ -140,6 +140,11 @@ class _Listed:
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> NoReturn:
         raise _ListsTooShort
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> NoReturn:
+        raise _ListsTooShort
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> NoReturn:

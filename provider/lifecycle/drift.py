@@ -2,7 +2,8 @@
 
 A watch reports that an object of a lease changed in more than its status; then the lease's objects are read and
 compared with the applied version. Only the fields that the stack sets count: defaults of the API server, fields of
-controllers and fields that somebody added are no drift. Pods are not compared: the maintenance of a node moves them.
+controllers and fields that somebody added are no drift, except where the whole set counts (`additions`). Pods are not
+compared: the maintenance of a node moves them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
+from provider.lifecycle.additions import added_paths, named, removal
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
@@ -41,7 +43,7 @@ __all__ = [
     "Drift",
     "differences",
     "find_drift",
-    "named",
+    "remove_additions",
 ]
 
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -126,12 +128,29 @@ async def find_drift(cluster: Cluster, spec: LeaseSpec) -> tuple[str, ...]:
 
     An object that is being deleted counts when it is gone: until then nothing can be put in its place.
     """
+    pairs = await _wanted_and_live(cluster, spec)
+    return tuple(text for wanted, live in pairs if (text := _difference(wanted, live)))
+
+
+async def remove_additions(cluster: Cluster, spec: LeaseSpec) -> None:
+    """Remove what was added to the lease's objects where the whole set counts. Raises `ClusterError`."""
+    for wanted, live in await _wanted_and_live(cluster, spec):
+        if live is None or live["metadata"].get("deletionTimestamp"):
+            continue
+        if (patch := removal(wanted, live)) is not None:
+            meta = live["metadata"]
+            changes = patch | {"metadata": {"resourceVersion": meta["resourceVersion"]}}
+            await cluster.patch(_KINDS[wanted["kind"]], meta["name"], changes, namespace=meta.get("namespace"))
+
+
+async def _wanted_and_live(cluster: Cluster, spec: LeaseSpec) -> list[tuple[Object, Object | None]]:
+    """Each object of `spec`, and the object that exists under its name."""
     wanted = lease_objects(spec)
     live: dict[tuple[str, str], Object] = {}
     for kind, namespace in sorted({(obj["kind"], obj["metadata"].get("namespace", "")) for obj in wanted}):
         names = {obj["metadata"]["name"] for obj in wanted if obj["kind"] == kind}
         live |= {(kind, obj["metadata"]["name"]): obj for obj in await _read(cluster, _KINDS[kind], namespace, names)}
-    return tuple(text for obj in wanted if (text := _difference(obj, live.get((obj["kind"], obj["metadata"]["name"])))))
+    return [(obj, live.get((obj["kind"], obj["metadata"]["name"]))) for obj in wanted]
 
 
 async def _read(cluster: Cluster, kind: Kind, namespace: str, names: Iterable[str]) -> list[Object]:
@@ -150,7 +169,7 @@ def _difference(wanted: Object, live: Object | None) -> str:
         return f"{name} is missing"
     if live["metadata"].get("deletionTimestamp"):
         return ""
-    paths = list(differences(wanted, live))
+    paths = [*differences(wanted, live), *added_paths(wanted, live)]
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return f"{name} differs in {', '.join(paths[:_SHOWN])}{more}" if paths else ""
 
@@ -177,12 +196,6 @@ def _of_lists(wanted: list[Any], live: list[Any], path: str) -> Iterable[str]:
     else:
         for index, (item, other) in enumerate(zip(wanted, live, strict=True)):
             yield from differences(item, other, f"{path}[{index}]")
-
-
-def named(items: list[Any]) -> dict[str, Any] | None:
-    """Items by their names; None when an item has no name or two items share one."""
-    named = {item["name"]: item for item in items if isinstance(item, Mapping) and isinstance(item.get("name"), str)}
-    return named if len(named) == len(items) else None
 
 
 def _equal(wanted: Any, live: Any, *, amount: bool) -> bool:

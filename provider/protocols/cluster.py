@@ -114,6 +114,14 @@ class Cluster(Protocol):
         """
         ...
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """JSON merge patch (RFC 7386): None removes a field, a list is replaced. `metadata.resourceVersion` in
+        `changes` is a precondition; raises `Conflict`. Returns the stored object.
+        """
+        ...
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

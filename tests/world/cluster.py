@@ -82,6 +82,15 @@ class FakeCluster:
         self.applied.append(dict(obj))
         return self.put(obj, status=status)
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        self.before("patch", kind.kind, name)
+        stored = self.objects.get(self._key(kind.api_version, kind.kind, namespace, name))
+        if stored is None:
+            raise ClusterError(self.address, f"{name} not found", status=404)
+        return self.put(_merged_patch(copied(stored), changes))
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:
@@ -213,6 +222,19 @@ def copied(value: _T) -> _T:
     """A deep copy of what was read from JSON, many times faster than `copy.deepcopy`."""
     copy: _T = marshal.loads(marshal.dumps(value, 2))  # type: ignore[arg-type]
     return copy
+
+
+def _merged_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged_patch(merged.get(key), value)
+    return merged
 
 
 def unreachable() -> ClusterError:

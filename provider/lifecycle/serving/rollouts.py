@@ -10,7 +10,8 @@ from typing import Any
 from components.errors import BuildError
 from components.workload import workload_object
 from lease.spec import KeptWorkload, LeaseSpec, ServiceSpec
-from provider.lifecycle.drift import differences, named
+from provider.lifecycle.additions import named
+from provider.lifecycle.drift import differences
 from provider.lifecycle.serving.upgrade import FIXED
 
 __all__ = ["pending"]

@@ -20,7 +20,7 @@ import structlog
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.kube.labels import MANAGED, lease_of
-from provider.lifecycle.drift import ALWAYS_WATCHED, NETWORK_POLICY, find_drift
+from provider.lifecycle.drift import ALWAYS_WATCHED, NETWORK_POLICY, find_drift, remove_additions
 from provider.lifecycle.health.workloads import Health, check_health
 from provider.lifecycle.serving.rollouts import pending
 from provider.lifecycle.serving.update import update
@@ -71,6 +71,8 @@ async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
 
 
 async def _repair(view: LeaseView, spec: LeaseSpec, drift: tuple[str, ...]) -> Outcome:
+    """Remove what was added, which the engine does not see, then let the engine restore the rest."""
+    await remove_additions(view.parts.cluster, spec)
     outcome = await update(view, spec, repair=mask("; ".join(drift), spec))
     if not outcome.retry:
         view.drift.repair_ended()

@@ -72,6 +72,12 @@ class SimulatedCluster(FakeCluster):
         await self._ask("write", obj["metadata"]["name"])
         return await super().apply(obj, status=status)
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        await self._ask("write", name)
+        return await super().patch(kind, name, changes, namespace=namespace)
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

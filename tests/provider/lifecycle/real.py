@@ -68,6 +68,12 @@ class TwoClusters:
         stored: dict[str, Any] = await self._of(obj["kind"], obj["metadata"].get("namespace")).apply(obj, status=status)
         return stored
 
+    async def patch(
+        self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
+        patched: dict[str, Any] = await self._of(kind.kind, namespace).patch(kind, name, changes, namespace=namespace)
+        return patched
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

@@ -13,6 +13,8 @@ import pytest
 from components.labels import Object
 from components.lease import lease_objects
 from lease.ids import LeaseId, namespace_name
+from lease.spec import ClusterFacts, LeaseSpec
+from provider.lifecycle.additions import removal
 from provider.lifecycle.drift import Drift, differences, find_drift
 from provider.lifecycle.state import Phase
 from provider.lifecycle.watches import Watcher, watched
@@ -31,6 +33,17 @@ _STEP_S, _STEPS = 0.5, 4000
 """How often controllers work in virtual time, and how often at most."""
 DEPLOYMENT = ("apps/v1", "Deployment", namespace_name(L), "web")
 SERVICE = ("v1", "Service", namespace_name(L), "web")
+
+
+class Isolated(World):
+    """A world with network policies."""
+
+    facts = ClusterFacts(network_policies=True)
+
+    def spec(self) -> LeaseSpec:
+        spec = self.applied(L).spec
+        assert spec is not None
+        return spec
 
 
 def by_hand(world: World, key: tuple[str, str, str, str], edit: Callable[[Object], object]) -> None:
@@ -83,6 +96,73 @@ async def test_a_service_deleted_by_hand_comes_back_and_no_other_stack_is_touche
         await until(lambda: SERVICE in world.cluster.objects, world)
     assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
     assert operations(world, other) == [Operation.UP]
+
+
+def one_more_label(obj: Object) -> None:
+    obj["spec"]["podSelector"] = {"matchLabels": {"somebody": "else"}}
+
+
+def open_to_all(obj: Object) -> None:
+    obj["spec"]["ingress"].append({})
+
+
+def one_more_peer(obj: Object) -> None:
+    obj["spec"]["ingress"][0]["from"][0]["podSelector"] = {"matchLabels": {"x": "y"}}
+
+
+def selects_less(obj: Object) -> None:
+    obj["spec"]["selector"]["somebody"] = "else"
+
+
+def one_more_port(obj: Object) -> None:
+    obj["spec"]["ports"].insert(0, {"name": "more", "port": 22, "protocol": "TCP"})
+
+
+RESTRICTIONS = ("networking.k8s.io/v1", "NetworkPolicy", namespace_name(L), "akash-deployment-restrictions")
+ADDITIONS = [
+    (RESTRICTIONS, one_more_label, "spec.podSelector.matchLabels"),
+    (RESTRICTIONS, open_to_all, "spec.ingress"),
+    (RESTRICTIONS, one_more_peer, "spec.ingress[0].from[0].podSelector"),
+    (SERVICE, selects_less, "spec.selector.somebody"),
+    (SERVICE, one_more_port, "spec.ports[more]"),
+]
+
+
+@pytest.mark.parametrize(("key", "hand", "path"), ADDITIONS)
+async def test_what_is_added_where_the_whole_set_counts_is_removed(
+    key: tuple[str, str, str, str], hand: Callable[[Object], object], path: str
+) -> None:
+    """`kubectl patch netpol … podSelector` ends a lease's isolation, and the engine's refresh does not see it."""
+    world = Isolated()
+    await world.run(L, a_group())
+    before = copy.deepcopy(world.cluster.objects[key]["spec"])
+    async with looping(world):
+        by_hand(world, key, hand)
+        assert world.cluster.objects[key]["spec"] != before
+        assert await find_drift(world.cluster, world.spec()) == (f"{key[1]} {key[3]} differs in {path}",)
+        await until(lambda: world.cluster.objects[key]["spec"] == before, world)
+        await until(lambda: phase(world) is Phase.RUNNING, world)
+        await world.elapse(100)
+    assert world.loop.statuses[L].reason == ""
+    assert operations(world) == [Operation.UP, Operation.REFRESH, Operation.UP]
+
+
+async def test_in_report_mode_an_addition_stays_and_is_reported() -> None:
+    world = Isolated(repair_drift=False)
+    await world.run(L, a_group())
+    async with looping(world):
+        by_hand(world, RESTRICTIONS, one_more_label)
+        await until(lambda: "not as applied" in world.loop.statuses[L].reason, world)
+    assert world.loop.statuses[L].reason.endswith("restrictions differs in spec.podSelector.matchLabels")
+    assert world.cluster.objects[RESTRICTIONS]["spec"]["podSelector"] == {"matchLabels": {"somebody": "else"}}
+
+
+def test_the_node_ports_of_a_services_own_ports_survive_the_removal_of_another() -> None:
+    wanted = {"kind": "Service", "spec": {"ports": [{"name": "0-80", "port": 80}], "selector": {"a": "b"}}}
+    live = copy.deepcopy(wanted)
+    live["spec"]["ports"] = [{"name": "x", "port": 1}, {"name": "0-80", "port": 80, "nodePort": 30123}]
+    assert removal(wanted, live) == {"spec": {"ports": [{"name": "0-80", "port": 80, "nodePort": 30123}]}}
+    assert removal(wanted, wanted) is None
 
 
 async def test_in_report_mode_nothing_is_repaired_and_the_status_says_what_differs() -> None:
@@ -160,7 +240,7 @@ def stored(obj: Object) -> Object:
     live["metadata"] |= {"uid": "u", "resourceVersion": "7", "generation": 3}
     live["metadata"].setdefault("annotations", {})["deployment.kubernetes.io/revision"] = "3"
     live["status"] = {"observedGeneration": 3}
-    if "spec" in live:
+    if "spec" in live and live["kind"] != "NetworkPolicy":  # a policy's fields have no defaults
         live["spec"]["defaulted"] = True
     for container in live.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
         container["terminationMessagePath"] = "/dev/termination-log"

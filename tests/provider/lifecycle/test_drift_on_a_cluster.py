@@ -12,18 +12,27 @@ import pytest
 
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
+from lease.spec import ClusterFacts
+from provider.protocols.clock import SystemClock
 from stacks.common.results import Operation
 from tests.provider.lifecycle.real import Counted, real_world, runs, until
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 pytestmark = pytest.mark.devnet
 
+RESTRICTIONS = "akash-deployment-restrictions"
 HANDS = (
     ("delete", "service", "web"),
     ("set", "image", "deployment/web", "web=else:1"),
     ("label", "deployment", "web", "akash.network-"),
     ("scale", "deployment", "web", "--replicas=3"),
+    ("patch", "networkpolicy", RESTRICTIONS, "-p", '{"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}'),
+    ("patch", "service", "web", "-p", '{"spec": {"selector": {"a": "b"}, "ports": [{"port": 22, "name": "x"}]}}'),
 )
+
+
+class _Isolated(World):
+    facts = ClusterFacts(network_policies=True)
 
 
 async def _repaired(world: World, engine: Counted, lease: LeaseId, hand: tuple[str, ...]) -> None:
@@ -43,7 +52,7 @@ async def test_what_hands_change_is_put_right_and_no_other_stack_is_touched(
 ) -> None:
     touched, other = (a_lease(secrets.randbelow(2**50)) for _ in range(2))
     space = namespace_name(touched)
-    async with real_world(devnet_cluster, toolbox, tmp_path) as (world, engine):
+    async with real_world(devnet_cluster, toolbox, tmp_path, world=_Isolated(clock=SystemClock())) as (world, engine):
         for lease in (touched, other):
             await world.win(lease, a_group("nginx:1"))
             world.loop.check(lease)
