@@ -158,7 +158,7 @@ async def test_in_report_mode_an_addition_stays_and_is_reported() -> None:
 
 
 def test_the_node_ports_of_a_services_own_ports_survive_the_removal_of_another() -> None:
-    wanted = {"kind": "Service", "spec": {"ports": [{"name": "0-80", "port": 80}], "selector": {"a": "b"}}}
+    wanted: Object = {"kind": "Service", "spec": {"ports": [{"name": "0-80", "port": 80}], "selector": {"a": "b"}}}
     live = copy.deepcopy(wanted)
     live["spec"]["ports"] = [{"name": "x", "port": 1}, {"name": "0-80", "port": 80, "nodePort": 30123}]
     assert removal(wanted, live) == {"spec": {"ports": [{"name": "0-80", "port": 80, "nodePort": 30123}]}}
