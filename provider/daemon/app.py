@@ -11,6 +11,7 @@ import asyncio
 import structlog
 
 from provider.daemon.backends import Backends, open_backends
+from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.lease_specs import cluster_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
@@ -39,7 +40,7 @@ async def run_provider(settings: Settings) -> None:
 
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
-    async with open_backends(settings) as backends:
+    async with open_backends(within_file_limit(settings, raise_file_limit())) as backends:
         clock, cluster = backends.clock, backends.cluster
         chain_id = await expected_chain(backends.chain, backends.database, clock=clock)
         facts = await insist(lambda: cluster_facts(settings, cluster), clock=clock, event="cluster.unreachable")

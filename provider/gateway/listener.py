@@ -70,6 +70,10 @@ class _Tls(SSLProtocol):
         super().connection_lost(exc)
         self._lost()
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._peer.abort()
+
     def _take(self, nbytes: int) -> None:
         if self._peer.is_closing():
             return
@@ -101,6 +105,7 @@ class TlsListener:
         self._turns = turns
         self._sockets: list[socket.socket] = []
         self._starting: set[asyncio.Task[None]] = set()
+        self._open: set[_Tls] = set()
         self._retry: asyncio.TimerHandle | None = None
 
     @property
@@ -122,6 +127,12 @@ class TlsListener:
             asyncio.get_running_loop().remove_reader(each)
             each.close()
         self._sockets.clear()
+
+    async def abort(self) -> None:
+        """End the connections that are still open."""
+        for each in list(self._open):
+            each.abort()
+        await asyncio.sleep(0)  # the transports close their sockets in the next pass of the loop
 
     def _listen(self) -> None:
         for each in self._sockets:
@@ -153,20 +164,24 @@ class TlsListener:
             self._retry = loop.call_later(_RETRY_S, self._listen)
 
     async def _serve(self, connection: socket.socket, address: str) -> None:
-        release = partial(self._admission.release, address)
+        def lost() -> None:
+            self._open.discard(tls)
+            self._admission.release(address)
+
         tls = _Tls(
             self._make(address),
             self._context,
             handshake_s=self._admission.limits.handshake_s,
             turns=self._turns,
-            lost=release,
+            lost=lost,
         )
+        self._open.add(tls)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: tls, connection)
         except OSError:
             with contextlib.suppress(OSError):
                 connection.close()
-            release()
+            lost()
 
 
 def _bound(host: str, port: int) -> list[socket.socket]:

@@ -83,7 +83,7 @@ class Gateway:
         )
         dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
         server = self._server = HttpServer(dispatcher, config.limits)
-        context = server_context(self._certificate)
+        context = server_context(self._certificate.path)
         listener = TlsListener(lambda _: server(), context, admission=self.admission, turns=Turns())
         try:
             await listener.start(config.host, config.port)
@@ -96,14 +96,13 @@ class Gateway:
 
     async def stop(self) -> None:
         """Stop listening; requests in progress have ten seconds to end."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-        if self._server is not None:
+        listener, server, self._listener, self._server = self._listener, self._server, None, None
+        if listener is not None and server is not None:
+            listener.close()
             await asyncio.sleep(0)  # requests that have arrived are started
-            self._server.pre_shutdown()
-            await self._server.shutdown(_DRAIN_S)
-            self._server = None
+            server.pre_shutdown()
+            await server.shutdown(_DRAIN_S)
+            await listener.abort()
 
     def _build_routes(self, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
         config = self._config

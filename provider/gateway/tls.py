@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,11 +62,15 @@ def ensure_certificate(provider: str, data_dir: Path, *, now: float, hostname: s
     return AccountCertificate(path, certificate)
 
 
-def server_context(account: AccountCertificate) -> ssl.SSLContext:
-    """A context with TLS 1.3 only. No ALPN, as recorded: a client that offers ALPN connects and uses HTTP/1.1."""
+def server_context(path: Path, *, protocols: Sequence[str] = ()) -> ssl.SSLContext:
+    """A context with TLS 1.3 only, for the certificate and key in the file `path`. `protocols`: for ALPN. REST has
+    none, as recorded: a client that offers ALPN connects and uses HTTP/1.1.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(account.path)
+    context.load_cert_chain(path)
+    if protocols:
+        context.set_alpn_protocols(protocols)
     return context
 
 

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
 import grpc.aio
 import structlog
 from akash.provider.v1 import service_pb2
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from lease.groups import GroupSpec
 from provider.claims.hostnames import hostname_rules
 from provider.errors import SettingsError
+from provider.gateway.admission import Admission, ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
+from provider.gateway.grpc.relay import GrpcRelay, relayed_peer
+from provider.gateway.listener import TlsListener
+from provider.gateway.refusals import Refusals
+from provider.gateway.tls import server_context
+from provider.gateway.turns import Turns
 from provider.market.explanation import Explanation
 from provider.market.screening import Screening
 from provider.protocols import Cluster
@@ -37,12 +38,23 @@ _log = structlog.get_logger(__name__)
 _SERVICE = "akash.provider.v1.ProviderRPC"
 _MAX_MESSAGE_BYTES = 64 * 1024
 """Beyond the largest group that is converted (provider/chain/group_size.py) with a hundred hostnames."""
+_STREAMS = 8
 _OPTIONS = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-    ("grpc.max_concurrent_streams", 100),
+    ("grpc.max_concurrent_streams", _STREAMS),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.absolute_max_metadata_size", 16 * 1024),
+    ("grpc.http2.lookahead_bytes", _MAX_MESSAGE_BYTES),
+    ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
-    ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_connection_idle_ms", 60_000),
+    ("grpc.max_connection_age_ms", 600_000),
+    ("grpc.max_connection_age_grace_ms", 30_000),
 )
+"""A connection keeps at most so many unfinished messages of 64 KiB, and no longer than ten minutes."""
+_MAX_RPCS = 32
+_WRITE_S = 20.0
 _DRAIN_S = 5.0
 
 
@@ -54,8 +66,9 @@ async def serve_grpc(screening: Screening, settings: Settings, *, certificate: P
 
     host, port = grpc_address(settings)
     names = screened_hostnames(cluster, namespace=settings.manifest_namespace, rules=hostname_rules(settings))
-    methods = provider_methods(BidScreening(screen, hostnames=names))
-    server = GrpcServer(methods, host=host, port=port, certificate=certificate)
+    methods = provider_methods(BidScreening(screen, hostnames=names, peer_of=relayed_peer))
+    limits = ConnectionLimits(settings.gateway_grpc_connections, settings.gateway_grpc_connections_of_address)
+    server = GrpcServer(methods, host=host, port=port, certificate=certificate, limits=limits)
     try:
         await server.start()
     except SettingsError as error:
@@ -96,41 +109,51 @@ def _serialized(message: Any) -> bytes:
 
 
 class GrpcServer:
-    """`certificate`: the PEM file with the account certificate first and its key second."""
+    """`certificate`: the PEM file with the account certificate and its key. TLS 1.3 only, as REST."""
 
     def __init__(
-        self, methods: Mapping[str, grpc.RpcMethodHandler[Any, Any]], *, host: str, port: int, certificate: Path
+        self,
+        methods: Mapping[str, grpc.RpcMethodHandler[Any, Any]],
+        *,
+        host: str,
+        port: int,
+        certificate: Path,
+        limits: ConnectionLimits | None = None,
     ) -> None:
-        self._address = f"{f'[{host}]' if ':' in host else host}:{port}"
+        self._host, self._asked_port = host, port
         self._certificate = certificate
         self._methods = methods
-        self._server: grpc.aio.Server | None = None
+        self._running = AsyncExitStack()
+        self.admission = Admission(limits or ConnectionLimits(connections=128, of_one_address=16), Refusals())
         self.port = 0
 
     async def start(self) -> None:
         """Listen. Raises `SettingsError` for an address that is not available."""
-        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=200)
-        handler = grpc.method_handlers_generic_handler(_SERVICE, dict(self._methods))
-        server.add_generic_rpc_handlers((handler,))
-        try:
-            self.port = server.add_secure_port(self._address, _credentials(self._certificate))
-        except RuntimeError as error:
-            raise SettingsError(
-                f"AP_GATEWAY_GRPC_LISTEN_ADDRESS={self._address}: {error}; "
-                "stop the program that listens there, or set another address of this machine"
-            ) from error
-        await server.start()
-        self._server = server
+        async with AsyncExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="lessor-grpc-")))  # mode 0700
+            relay = GrpcRelay(folder / "server", write_s=_WRITE_S)
+            context = server_context(self._certificate, protocols=("h2",))
+            listener = TlsListener(relay.end, context, admission=self.admission, turns=Turns())
+            stack.push_async_callback(listener.abort)
+            await self._serve(folder / "server", stack)
+            try:
+                await listener.start(self._host, self._asked_port)
+            except OSError as error:
+                raise SettingsError(
+                    f"AP_GATEWAY_GRPC_LISTEN_ADDRESS={self._host}:{self._asked_port}: {error.strerror or error}; "
+                    "stop the program that listens there, or set another address of this machine"
+                ) from error
+            stack.callback(listener.close)
+            self.port = listener.address[1]
+            self._running = stack.pop_all()
 
     async def stop(self) -> None:
-        if self._server is not None:
-            await self._server.stop(_DRAIN_S)
-            self._server = None
+        await self._running.aclose()
 
-
-def _credentials(path: Path) -> grpc.ServerCredentials:
-    pem = path.read_bytes()
-    key = load_pem_private_key(pem[pem.index(b"-----END CERTIFICATE-----") :].partition(b"\n")[2], None)
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    certificate = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.PEM)
-    return grpc.ssl_server_credentials([(private, certificate)])
+    async def _serve(self, path: Path, stack: AsyncExitStack) -> None:
+        """Start the server behind the relay; `stack` stops it."""
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_MAX_RPCS)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, dict(self._methods)),))
+        server.add_insecure_port(f"unix:{path}")
+        await server.start()
+        stack.push_async_callback(server.stop, _DRAIN_S)
