@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -13,6 +12,7 @@ from lease.groups import GroupSpec
 from lease.resources import Price
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES
+from provider.cli.input_file import read_input
 from provider.errors import SettingsError
 from provider.market.question_socket import ask_market, market_socket
 from provider.settings import load_settings
@@ -34,8 +34,7 @@ def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
 
 def _read(file: Path) -> Sdl:
     try:
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
-            return read_sdl(source.read(MAX_BYTES + 1), file=str(file))
+        return read_sdl(read_input(file, limit=MAX_BYTES), file=str(file))
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}") from None
     except SdlInvalid as error:

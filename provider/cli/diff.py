@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +17,7 @@ from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
 from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
+from provider.cli.input_file import read_input
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.output import failure, warn
 from provider.cli.trial import preview_beside
@@ -84,11 +83,7 @@ def diff(
 
 
 def _read(file: str) -> bytes:
-    if file == "-":
-        text = sys.stdin.buffer.read(_LARGEST + 1)
-    else:
-        with Path(file).open("rb") as stream:
-            text = stream.read(_LARGEST + 1)
+    text = read_input(file, limit=_LARGEST)
     if len(text) > _LARGEST:
         raise NoDiff(f"{file}: more than {_LARGEST} bytes; no manifest is that long")
     return text

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,8 +19,11 @@ from lease.errors import LeaseError
 from lease.gpus import parse_gpu_requests
 from lease.ids import LeaseId
 from lease.manifest import Group, Manifest
+from lease.printable import printable
 from lease.sdl import read_sdl
+from lease.sdl.document import MAX_BYTES
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
+from provider.cli.input_file import read_input
 from provider.units import parse_endpoint, parse_hostname, parse_object_name
 
 __all__ = ["render"]
@@ -135,7 +137,7 @@ def render(
 
 
 def _refuse(reason: str) -> NoReturn:
-    typer.secho(reason, fg="red", err=True)
+    typer.secho(printable(reason), fg="red", err=True)
     raise typer.Exit(1) from None
 
 
@@ -152,8 +154,7 @@ class _World:
 
 
 def _manifest(file: str) -> Manifest:
-    text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return read_sdl(text, file=file).manifest
+    return read_sdl(read_input(file, limit=MAX_BYTES), file=file).manifest
 
 
 def _specs(manifest: Manifest, only: str, world: _World) -> Iterator[LeaseSpec]:

@@ -5,10 +5,8 @@ Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot 
 
 from __future__ import annotations
 
-import errno
-import sys
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 from rich.cells import cell_len
@@ -21,6 +19,7 @@ from lease.manifest_json import manifest_json
 from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES, source_lines
+from provider.cli.input_file import read_input
 
 __all__ = ["check", "groups", "hash_", "manifest"]
 
@@ -85,19 +84,10 @@ def _read(file: Path) -> Sdl:
 def _content(file: Path) -> bytes:
     """At most one byte more than a document may have, so that the caller sees that it is too long."""
     try:
-        if str(file) == "-":
-            return _standard_input().read(MAX_BYTES + 1)
-        with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+        return read_input(file, limit=MAX_BYTES)
     except OSError as error:
         typer.echo(printable(f"{file}: {error.strerror}; give an SDL file, or - for standard input"), err=True)
         raise typer.Exit(_UNREADABLE) from None
-
-
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None:  # it was closed before Python started
-        raise OSError(errno.EBADF, "standard input is closed")
-    return sys.stdin.buffer
 
 
 def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:

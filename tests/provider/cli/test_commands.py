@@ -77,6 +77,39 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, checkout: Path, c
     assert folder in said(done)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["sdl", "check"], ["sdl", "hash"], ["render"], ["bid", "explain", "--sdl"], ["diff", "--lease", "x"]],
+)
+@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+def test_a_file_without_end_is_refused_after_a_few_megabytes(tmp_path: Path, command: list[str], source: str) -> None:
+    argv = ["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(LESSOR), *command, source]
+    with Path("/dev/zero").open("rb") as endless:
+        done = subprocess.run(argv, cwd=tmp_path, stdin=endless, capture_output=True, timeout=120, check=False)
+    assert done.returncode in (1, 2, 3)
+    assert said(done)
+    assert b"MemoryError" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["--version"], ["--help"], ["settings"], ["sdl", "check", "examples/web.yaml"]])
+def test_a_full_disk_behind_the_output_is_one_line(checkout: Path, command: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [str(LESSOR), *command], cwd=checkout, stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == "lessor: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", [["sdl", "check"], ["render"], ["bid", "explain", "--sdl"]])
+def test_no_argument_steers_the_terminal(tmp_path: Path, checkout: Path, command: list[str]) -> None:
+    (tmp_path / "wrong.yaml").write_text('version: "\\e[31mred\\a"\nservices: {}\n')
+    for argument in ("a\x1b[31mb\x07", str(tmp_path / "wrong.yaml")):
+        done = lessor(*command, argument, cwd=checkout)
+        assert done.returncode
+        assert not {"\x1b", "\x07"} & set(said(done))
+
+
 @pytest.mark.parametrize("home", ["/proc/nothing", "a-file/below"])
 def test_a_home_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path, home: str) -> None:
     (tmp_path / "a-file").write_text("")
