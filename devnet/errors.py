@@ -104,7 +104,8 @@ class NotGivenBack(DevnetError):
         lines = "\n".join(f"  - {each}" for each in left)
         super().__init__(
             f"the demo could not remove these objects from {server}:\n{lines}\n"
-            "Start the demo again with the same --data folder to remove them, or remove them by hand."
+            "Start the demo again with the same --data folder to remove them, or remove them by hand. If the cluster "
+            "is gone for good, delete the --data folder."
         )
         self.left = tuple(left)
 

@@ -20,6 +20,10 @@ _TIMEOUT_S = 15.0
 _NOT_READY = (429, 503)
 """Status codes of a busy API server, or of a new custom resource whose storage is not ready."""
 _PAUSE_S = 0.5
+_UNUSABLE = (AssertionError, ConfigError, httpx.InvalidURL, OSError, TypeError, ValueError)
+"""What lightkube and httpx raise for a kubeconfig with wrong values; TypeError: a certificate without its key."""
+_LONGEST = 500
+"""Characters of another program's message that a message of ours repeats."""
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -32,8 +36,8 @@ class KubeApi:
             assert config is not None  # noqa: S101  the files written by write_kubeconfig name their context
             self._config = config
             self._connect().close()
-        except (AssertionError, ConfigError, OSError, ValueError) as error:
-            raise ClusterUnusable(f"the kubeconfig cannot be used: {error}") from None
+        except _UNUSABLE as error:
+            raise ClusterUnusable(f"the kubeconfig cannot be used: {str(error)[:_LONGEST]}") from None
         self.server = config.cluster.server
 
     def _connect(self) -> httpx.Client:
@@ -90,8 +94,13 @@ class KubeApi:
             try:
                 with self._connect() as http:
                     response = http.request(method, path, json=body, headers=headers)
-            except (httpx.HTTPError, ConfigError, OSError) as error:
-                problem = str(error) or type(error).__name__
+            except (ConfigError, LookupError, TypeError, ValueError, httpx.InvalidURL) as error:
+                raise ClusterUnusable(
+                    f"the kubeconfig cannot be used: {str(error)[:_LONGEST]}. The demo knows tokens, client "
+                    "certificates and exec plugins of client.authentication.k8s.io/v1beta1"
+                ) from None
+            except (httpx.HTTPError, OSError) as error:
+                problem = str(error)[:_LONGEST] or type(error).__name__
                 raise ClusterUnusable(f"the API server {self.server} did not answer: {problem}") from None
             if response.status_code not in _NOT_READY or time.monotonic() > deadline:
                 return response

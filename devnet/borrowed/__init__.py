@@ -6,7 +6,8 @@ run on this machine.
 
 from devnet.borrowed.cluster import BorrowedCluster
 from devnet.borrowed.engine import own_engine
+from devnet.borrowed.kubeconfig import chosen_context
 from devnet.borrowed.plan import Plan
 from devnet.borrowed.removal import give_back, give_back_earlier
 
-__all__ = ["BorrowedCluster", "Plan", "give_back", "give_back_earlier", "own_engine"]
+__all__ = ["BorrowedCluster", "Plan", "chosen_context", "give_back", "give_back_earlier", "own_engine"]

@@ -16,11 +16,13 @@ from devnet.cli.enclosure import NodeKind, rerun_enclosed
 from devnet.controlplane import ControlPlane, default_nodes, read_state, stop_supervisor
 from devnet.controlplane.certificates import Outward
 from devnet.errors import ControlPlaneFailed, DevnetError
+from devnet.folders import made_folder
 from devnet.node import Enclosure, own_enclosure
 from devnet.node.configuration import NODE_NAME
 from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
 from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, progress_output
+from lease.printable import printable
 
 __all__ = ["down", "status", "up"]
 
@@ -46,12 +48,16 @@ def up(
 
     Without --detach it runs until Ctrl-C, and ends with this command.
     """
-    if node is NodeKind.REAL:
-        _up_real(data.absolute(), nodes, detach=detach)
-        return
-    if not nodes:
+    if not nodes and node is not NodeKind.REAL:
         raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
     errors = Console(stderr=True)
+    try:
+        data = made_folder(data)
+    except DevnetError as error:
+        raise typer.BadParameter(printable(str(error))) from None
+    if node is NodeKind.REAL:
+        _up_real(data, nodes, detach=detach)
+        return
     _end_on_signals()
     try:
         with progress_output(errors) as progress:

@@ -10,14 +10,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from devnet.borrowed import give_back_earlier
+from devnet.borrowed import chosen_context, give_back_earlier
 from devnet.cli.enclosure import NodeKind, rerun_enclosed
 from devnet.controlplane import stop_supervisor
-from devnet.demo import Borrow, DemoOptions, Interrupted, Interrupts, run_demo
+from devnet.demo import (
+    Borrow,
+    DemoOptions,
+    Interrupted,
+    Interrupts,
+    check_folder,
+    demo_folder,
+    refuse_addresses,
+    run_demo,
+)
 from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, ENGINE
 from lease.errors import LeaseError
 from lease.printable import printable
+from lease.sdl import Sdl, read_sdl
+from lease.sdl.document import MAX_BYTES
 
 __all__ = ["demo"]
 
@@ -25,8 +36,6 @@ __all__ = ["demo"]
 _SDL = Path("examples/demo.yaml")
 _OWN_CLUSTER_SDL = Path("examples/web.yaml")
 _DATA = Path(".demo")
-_MARKS = ("controlplane", "borrowed.json", "cluster.kubeconfig", "provider.log")
-"""Any of these in a folder shows that an earlier demo made the folder."""
 
 
 def demo(
@@ -58,18 +67,18 @@ def demo(
     agree. It removes all of them at the end, also after Ctrl-C or a failure, and names any that it could not remove. A
     cluster with an Akash provider is refused. The cluster needs neither MetalLB nor an ingress controller.
     """
-    if node is NodeKind.REAL:
+    console, folder, real = Console(), data.absolute(), node is NodeKind.REAL
+    if real:
         _check_for_node(kubeconfig)
-        rerun_enclosed(data.absolute().with_name(data.name + "-enclosure"), [*CONTROL_PLANE, *ENGINE])
-    console = Console()
     borrow = _borrow(kubeconfig, context, yes=yes)
-    chosen = _checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL)
     try:
-        with Interrupts().installed() as interrupts:
-            _clear(data, console)
-            run_demo(
-                DemoOptions(chosen, data.absolute(), keep, denom, borrow, node is NodeKind.REAL), console, interrupts
-            )
+        document = _document(_checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL), borrow)
+        check_folder(folder)
+        if real:
+            rerun_enclosed(folder.with_name(folder.name + "-enclosure"), [*CONTROL_PLANE, *ENGINE])
+        with Interrupts().installed() as interrupts, demo_folder(folder):
+            _clear(folder, console)
+            run_demo(DemoOptions(document, folder, keep, denom, borrow, real), console, interrupts)
     except (DevnetError, LeaseError) as error:
         console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -93,9 +102,19 @@ def _check_for_node(kubeconfig: Path | None) -> None:
         )
 
 
+def _document(path: Path, borrow: Borrow | None) -> Sdl:
+    """The valid SDL. What can be checked of the options without a cluster is checked here, before any work."""
+    with path.open("rb") as stream:
+        found = read_sdl(stream.read(MAX_BYTES + 1), file=str(path))
+    if borrow is not None:
+        refuse_addresses(found)
+        chosen_context(borrow.kubeconfig, borrow.context)
+    return found
+
+
 def _asked() -> bool:
     """The answer of the person at the terminal; False without a terminal."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         typer.echo("   there is no terminal to ask at; give --yes to agree")
         return False
     return typer.confirm("   Go on?")
@@ -110,21 +129,15 @@ def _checked(sdl: Path | None, default: Path) -> Path:
         raise typer.BadParameter(
             f"{chosen} is not in {Path.cwd()}: start the demo in a checkout of the repository, or name an SDL by --sdl"
         )
-    raise typer.BadParameter(f"{chosen} is no file; --sdl names the SDL that the tenant publishes")
+    raise typer.BadParameter(printable(f"{chosen} is no file; --sdl names the SDL that the tenant publishes"))
 
 
 def _clear(data: Path, console: Console) -> None:
-    """Stop an earlier demo, remove its objects in a cluster and its folder. Any other folder with files is refused."""
-    if not data.exists():
-        return
-    if not data.is_dir():
-        raise typer.BadParameter(f"{data} is no folder; name by --data a folder that is empty or does not exist")
-    if not any(data.iterdir()):
-        return
-    if not any((data / name).exists() for name in _MARKS):
-        raise typer.BadParameter(
-            f"{data} holds other files than those of an earlier demo; name an empty folder by --data"
-        )
-    stop_supervisor((data / "controlplane").absolute())
-    give_back_earlier(data.absolute(), lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
-    shutil.rmtree(data)
+    """End what an earlier demo left: its control plane, its objects in a cluster, and the files in its folder."""
+    stop_supervisor(data / "controlplane")
+    give_back_earlier(data, lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+    for path in data.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM stop everything that the demo started, and the demo then ends as interrupted."""
+"""Ctrl-C, SIGTERM and the end of the terminal stop all that the demo started; the demo then ends as interrupted."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """`came` is true from the first signal on. Outside `guard` a signal raises `Interrupted` at once; a second signal
-    does so inside `guard` too.
+    """`came` is true from the first signal on. What the first signal does depends on the place: inside `guard` it
+    cancels the work, inside `held` and after `guard` it is only noted, elsewhere it raises `Interrupted` at once. A
+    second signal raises `Interrupted` everywhere.
     """
 
     def __init__(self) -> None:
         self.came = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
+        self._held = False
 
     @contextmanager
     def installed(self) -> Iterator[Self]:
-        """Handle both signals in the block, even if the parent ignored them, as shells do for background processes."""
-        before = {number: signal.signal(number, self._arrived) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Handle the signals in the block. SIGINT and SIGTERM are handled even if the parent ignored them, as shells do
+        for background processes; an ignored SIGHUP stays ignored, since that is what `nohup` is for.
+        """
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, self._arrived) for number in numbers}
         try:
             yield self
         finally:
@@ -50,20 +57,39 @@ class Interrupts:
         finally:
             signalled.cancel()
         if not self.came:
+            self._loop, self._held = None, True
             return await task
         await _cancel_until_done(task)
         raise Interrupted
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Only note the first signal that comes in the block: it cleans up, which a signal must not cut short."""
+        before, self._held = self._held, True
+        try:
+            yield
+        finally:
+            self._held = before
 
     def check(self) -> None:
         """Raise `Interrupted` if a signal came."""
         if self.came:
             raise Interrupted
 
+    def hang_up(self) -> None:
+        """Do what SIGHUP does: at first as any signal, later nothing. A shell that ends sends it several times."""
+        if not self.came:
+            self._arrived(signal.SIGTERM, None)
+
     def _arrived(self, number: int, frame: object) -> None:
+        if number == signal.SIGHUP:
+            return self.hang_up()
         first, self.came = not self.came, True
-        if not first or self._loop is None:
+        if not first or (self._loop is None and not self._held):
             raise Interrupted
-        self._loop.call_soon_threadsafe(self._event.set)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+        return None
 
 
 async def _cancel_until_done(task: asyncio.Task[None]) -> None:

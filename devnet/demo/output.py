@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import Any
@@ -22,10 +22,15 @@ _WIDTH = 100
 
 
 class DemoOutput:
-    """Prints to `console`. Texts of tenants are not read as markup and cannot send control codes to the terminal."""
+    """Prints to `console`. Texts of tenants are not read as markup and cannot send control codes to the terminal.
 
-    def __init__(self, console: Console) -> None:
+    When the terminal, the pipe or the disk behind the output fails, the rest is printed nowhere and `lost` is called
+    once: printing raises nothing, so that it cannot keep the demo from cleaning up.
+    """
+
+    def __init__(self, console: Console, lost: Callable[[], None] = lambda: None) -> None:
         self._console = console
+        self._lost = lost
         self._began = time.monotonic()
         self._steps = 0
 
@@ -39,12 +44,19 @@ class DemoOutput:
         """Print the numbered title before the block and the block's duration after it."""
         self._steps += 1
         began = time.monotonic()
-        self._console.print(f"\n{self._steps}. {title}", style="bold cyan", markup=False, soft_wrap=True)
+        self._print(f"\n{self._steps}. {title}", style="bold cyan")
         yield
-        self._console.print(f"   [dim]({time.monotonic() - began:.1f} s)[/]")
+        self._print(f"   ({time.monotonic() - began:.1f} s)", style="dim")
 
     def line(self, text: str, *, style: str = "") -> None:
-        self._console.print(f"   {printable(text)}", style=style, markup=False, highlight=False, soft_wrap=True)
+        self._print(f"   {printable(text)}", style=style)
+
+    def _print(self, text: str, *, style: str) -> None:
+        try:
+            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        except (OSError, SystemExit):  # rich ends the process when a pipe is closed
+            self._console.quiet = True
+            self._lost()
 
     def success(self, text: str) -> None:
         self.line(f"✓ {text}", style="green")

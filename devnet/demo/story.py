@@ -14,7 +14,7 @@ from devnet.demo.interrupts import Interrupts
 from devnet.demo.leftovers import leftovers
 from devnet.demo.output import DemoOutput
 from devnet.demo.processes import programs_started
-from devnet.demo.user_cluster import borrowed_cluster, refuse_addresses
+from devnet.demo.user_cluster import borrowed_cluster
 from devnet.errors import DevnetError
 from devnet.node import missing_requirements
 from devnet.tenant import OpenBid
@@ -24,7 +24,7 @@ from lease.groups import GroupSpec
 from lease.ids import DeploymentId, LeaseId
 from lease.manifest import Group, Service
 from lease.manifest_json import manifest_version
-from lease.sdl import Sdl, read_sdl
+from lease.sdl import Sdl
 
 __all__ = ["Borrow", "DemoOptions", "real_node_hint", "run_demo"]
 
@@ -46,7 +46,7 @@ class DemoOptions:
     that cluster in place of the devnet's own. `real_node`: run containers on a real node.
     """
 
-    sdl: Path
+    sdl: Sdl
     data: Path
     keep: bool = False
     denom: str = ""
@@ -75,10 +75,10 @@ class _Rental:
 
 
 def run_demo(options: DemoOptions, console: Console, interrupts: Interrupts) -> None:
-    """Run all steps. Raises `DevnetError` (or the SDL's `SdlInvalid`) when a step fails, and `Interrupted`."""
-    sdl = _priced_in(read_sdl(options.sdl.read_bytes(), file=str(options.sdl)), options.denom)
-    output = DemoOutput(console)
-    with _world(options, sdl, console, output=output) as (title, starting):
+    """Run all steps. Raises `DevnetError` when a step fails, and `Interrupted`."""
+    sdl = _priced_in(options.sdl, options.denom)
+    output = DemoOutput(console, lost=interrupts.hang_up)
+    with _world(options, console, output=output, interrupts=interrupts) as (title, starting):
         asyncio.run(_run(starting, sdl, title=title, keep=options.keep, output=output, interrupts=interrupts))
     interrupts.check()
     output.success(f"everything is stopped; the demo took {output.seconds:.0f} s")
@@ -95,13 +95,17 @@ def real_node_hint(problems: Sequence[str]) -> str:
 
 @contextmanager
 def _world(
-    options: DemoOptions, sdl: Sdl, console: Console, *, output: DemoOutput
+    options: DemoOptions, console: Console, *, output: DemoOutput, interrupts: Interrupts
 ) -> Iterator[tuple[str, AbstractAsyncContextManager[World]]]:
     """The title of the first step, and the world that is not started yet."""
     if (borrow := options.borrow) is not None:
-        refuse_addresses(sdl)
         with borrowed_cluster(
-            options.data, kubeconfig=borrow.kubeconfig, context=borrow.context, agree=borrow.agree, output=output
+            options.data,
+            kubeconfig=borrow.kubeconfig,
+            context=borrow.context,
+            agree=borrow.agree,
+            output=output,
+            interrupts=interrupts,
         ) as cluster:
             title = "A simulated chain starts beside your cluster, on loopback"
             yield title, World.around(options.data, cluster, cluster.terms())

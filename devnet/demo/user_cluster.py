@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devnet.borrowed import BorrowedCluster, give_back, own_engine
+from devnet.demo.interrupts import Interrupts
 from devnet.demo.output import DemoOutput
 from devnet.errors import DevnetError
 from devnet.world import PROVIDER_LOG
@@ -25,19 +26,28 @@ class Declined(DevnetError):
 
 @contextmanager
 def borrowed_cluster(
-    data: Path, *, kubeconfig: Path, context: str, agree: Callable[[], bool], output: DemoOutput
+    data: Path,
+    *,
+    kubeconfig: Path,
+    context: str,
+    agree: Callable[[], bool],
+    output: DemoOutput,
+    interrupts: Interrupts,
 ) -> Iterator[BorrowedCluster]:
     """The checked cluster, once the user agreed. The end of the block removes all objects of the demo, also after an
-    error. Raises `ClusterUnusable`, `EngineIncomplete`, `Declined` or `NotGivenBack`.
+    error; only a second signal interrupts the removal. Raises `ClusterUnusable`, `EngineIncomplete`, `Declined` or
+    `NotGivenBack`.
     """
     cluster = _agreed_cluster(data, kubeconfig=kubeconfig, context=context, agree=agree, output=output)
     try:
         cluster.begin()
         yield cluster
     except BaseException:
-        _give_back_after_error(cluster, output)
+        with interrupts.held():
+            _give_back_after_error(cluster, output)
         raise
-    _give_back(cluster, output)
+    with interrupts.held():
+        _give_back(cluster, output)
 
 
 def refuse_addresses(sdl: Sdl) -> None:
@@ -75,9 +85,13 @@ def _print_plan(cluster: BorrowedCluster, output: DemoOutput) -> None:
 
 
 def _give_back(cluster: BorrowedCluster, output: DemoOutput) -> None:
-    with output.step("The demo removes its objects from your cluster"):
-        give_back(cluster.plan, cluster.api, output.success)
-        _clear(cluster.data)
+    try:
+        with output.step("The demo removes its objects from your cluster"):
+            give_back(cluster.plan, cluster.api, output.success)
+            _clear(cluster.data)
+    except KeyboardInterrupt:
+        output.line(f"the removal was interrupted; `lessor demo --data {cluster.data}` continues it", style="red")
+        raise
 
 
 def _clear(data: Path) -> None:
@@ -95,6 +109,3 @@ def _give_back_after_error(cluster: BorrowedCluster, output: DemoOutput) -> None
         _give_back(cluster, output)
     except DevnetError as error:
         output.line(str(error), style="red")
-    except KeyboardInterrupt:
-        output.line(f"the removal was interrupted; `lessor demo --data {cluster.data}` continues it", style="red")
-        raise

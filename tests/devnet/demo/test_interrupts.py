@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from devnet.demo.interrupts import Interrupted, Interrupts
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +92,57 @@ def test_the_earlier_signal_handlers_are_restored():
     with Interrupts().installed():
         pass
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def arrive(number: signal.Signals = signal.SIGINT) -> None:
+    """Return when the handler has run."""
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("outcome", [None, ValueError("its own")])
+def test_the_first_signal_after_the_work_is_only_noted(outcome):
+    """Also when the loop of the work is closed: the removal of objects comes then."""
+
+    async def work() -> None:
+        if outcome is not None:
+            raise outcome
+
+    with Interrupts().installed() as interrupts:
+        with contextlib.suppress(ValueError):
+            asyncio.run(interrupts.guard(work()))
+        arrive()
+        with pytest.raises(Interrupted):
+            interrupts.check()
+        with pytest.raises(Interrupted):
+            arrive()
+
+
+def test_a_block_that_is_held_is_cut_short_by_the_second_signal_only():
+    with Interrupts().installed() as interrupts:
+        with interrupts.held():
+            arrive()
+            with pytest.raises(Interrupted):
+                arrive()
+        assert interrupts.came
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_the_end_of_a_terminal_never_counts_as_a_second_signal(first):
+    with Interrupts().installed() as interrupts, interrupts.held():
+        arrive(first)
+        arrive(signal.SIGHUP)
+        interrupts.hang_up()
+        assert interrupts.came
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts().installed() as interrupts:
+            arrive(signal.SIGHUP)
+            assert not interrupts.came
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 IGNORED = """

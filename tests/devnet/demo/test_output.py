@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 
 import pytest
 from rich.console import Console
@@ -120,3 +121,30 @@ def test_only_created_kubernetes_objects_of_the_cluster_stack_are_printed(output
 def test_a_text_of_a_tenant_is_no_markup(output, console):
     output.line("[red]web[/] \x1b[2J")
     assert printed(console) == ["   [red]web[/] \N{REPLACEMENT CHARACTER}[2J"]
+
+
+class Broken(io.StringIO):
+    """What is behind the output, once it is gone."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def write(self, text: str) -> int:
+        raise self.problem
+
+
+@pytest.mark.parametrize(
+    "problem", [OSError(5, "the terminal"), BrokenPipeError(32, "the pipe"), OSError(28, "the disk")]
+)
+def test_an_output_that_fails_is_reported_once_and_raises_nothing(problem, monkeypatch):
+    monkeypatch.setattr(
+        Console, "on_broken_pipe", lambda console: sys.exit(1)
+    )  # the real one closes this process's stdout
+    lost: list[bool] = []
+    output = DemoOutput(Console(file=Broken(problem)), lambda: lost.append(True))
+    done = []
+    with output.step("The demo removes its objects"):
+        output.success("removed")
+        done.append(True)
+    assert (done, lost) == ([True], [True])
