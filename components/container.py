@@ -9,11 +9,18 @@ from components.quantity import decimal, milli
 from components.volumes import mounts
 from lease.spec import ServiceSpec
 
-__all__ = ["container"]
+__all__ = ["NEEDLESS", "container"]
+
+NEEDLESS = ("MKNOD", "NET_RAW")
+"""Capabilities of a runtime's usual set that no tenant needs: device files, and packets with any sender. The others
+stay: package managers, `sshd` and servers that change their user need them (decision 26).
+"""
 
 
-def container(service: ServiceSpec) -> Object:
-    """The container. Fields that the Go provider leaves to the API server's defaults are not set."""
+def container(service: ServiceSpec, *, fenced: bool) -> Object:
+    """The container, with the fences of form 2 if `fenced`. Fields that the Go provider leaves to the API server's
+    defaults are not set.
+    """
     optional: Object = {
         "command": list(service.command),
         "args": list(service.args),
@@ -27,7 +34,8 @@ def container(service: ServiceSpec) -> Object:
         **{key: value for key, value in optional.items() if value},
         "resources": {"requests": _requests(service), "limits": _limits(service)},
         "imagePullPolicy": "IfNotPresent",
-        "securityContext": {"privileged": False, "runAsNonRoot": False, "allowPrivilegeEscalation": False},
+        "securityContext": {"privileged": False, "runAsNonRoot": False, "allowPrivilegeEscalation": False}
+        | ({"capabilities": {"drop": list(NEEDLESS)}} if fenced else {}),
     }
 
 

@@ -10,10 +10,22 @@ from components.errors import BuildError
 from components.labels import MANIFEST_SERVICE, NAMESPACE, Object, metadata, namespace_labels
 from lease.spec import IngressMode, LeaseSpec, PortSpec, ServiceSpec
 
-__all__ = ["CLOSED_RANGES", "isolation_objects"]
+__all__ = ["CLOSED_RANGES", "MORE_CLOSED_RANGES", "isolation_objects"]
 
 CLOSED_RANGES = ("10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "169.254.0.0/16", "100.64.0.0/10")
 """Private ranges, then link-local (a cloud's metadata service) and carrier-grade NAT: no tenant reaches them (Q14)."""
+
+MORE_CLOSED_RANGES = (
+    "0.0.0.0/8",
+    "192.0.0.0/24",
+    "198.18.0.0/15",
+    "168.63.129.16/32",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+"""Closed from form 2 on: this host, protocol assignments, benchmarks between networks, the metadata service of Azure,
+multicast, reserved addresses with the broadcast address.
+"""
 
 
 def isolation_objects(spec: LeaseSpec) -> tuple[Object, ...]:
@@ -97,7 +109,7 @@ def _closed(spec: LeaseSpec) -> tuple[str, ...]:
     whole.
     """
     more = []
-    for text in spec.cluster.closed_ranges:
+    for text in (*spec.cluster.own_addresses, *spec.cluster.closed_ranges):
         try:
             network = ipaddress.IPv4Network(text)
         except ValueError:
@@ -105,7 +117,8 @@ def _closed(spec: LeaseSpec) -> tuple[str, ...]:
         if not network.prefixlen:
             raise BuildError("setting closed ranges", text, "an IPv4 network such as 203.0.113.0/24")
         more.append(str(network))
-    return tuple(dict.fromkeys((*CLOSED_RANGES, *more)))
+    always = (*CLOSED_RANGES, *(MORE_CLOSED_RANGES if spec.fenced else ()))
+    return tuple(dict.fromkeys((*always, *more)))
 
 
 def _service_policies(spec: LeaseSpec, service: ServiceSpec) -> Iterable[Object]:

@@ -10,7 +10,9 @@ from lease.ids import LeaseId
 from lease.spec import LeaseSpec, ServiceSpec
 
 __all__ = [
+    "ADMISSION",
     "AKASH",
+    "FORM_LABEL",
     "LEASE_OWNER",
     "MANIFEST_SERVICE",
     "NAMESPACE",
@@ -36,6 +38,9 @@ RESOURCE_VERSION = "akash.network/manifest.resource.version"
 MANIFEST_SERVICE = "akash.network/manifest-service"
 SERVICE_TARGET = "akash.network/service-target"
 LEASE_OWNER = "akash.network/lease.id.owner"
+FORM_LABEL = "akash.network/objects-form"
+"""Label of a Namespace from form 2 on: the form of the lease's objects, for a lease whose record is lost."""
+ADMISSION = "pod-security.kubernetes.io/enforce"
 SHARING_KEY_HASH = "akash.network/sharing-key-hash"
 """Label of an address pool: the pool's own name, by which a claim finds the pool."""
 SHARING_KEY = "akash.network/sharing-key"

@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from components.access import access_objects
+from components.bounds import bound_objects
 from components.credentials import credentials_objects
 from components.environment import environment_objects
 from components.errors import BuildError
 from components.guard import check_spec
 from components.hostname import hostname_object
 from components.isolation import isolation_objects
-from components.labels import Object, checked_labels, lease_labels, namespace_labels
+from components.labels import ADMISSION, FORM_LABEL, Object, checked_labels, lease_labels, namespace_labels
 from components.leased_ip import address_objects, leased_ip_service
 from components.service import service_objects
 from components.workload import workload_object
@@ -48,6 +49,7 @@ class LeaseParts:
 
     namespace: Object
     credentials: tuple[Object, ...]
+    bounds: tuple[Object, ...]
     policies: tuple[Object, ...]
     services: tuple[ServicePart, ...]
     hostnames: tuple[Object, ...]
@@ -60,6 +62,7 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
     parts = LeaseParts(
         namespace=namespace_object(spec),
         credentials=(*credentials_objects(spec), *environment_objects(spec)),
+        bounds=bound_objects(spec),
         policies=isolation_objects(spec),
         services=_services(spec),
         hostnames=tuple(hostname_object(spec, hostname) for hostname in spec.hostnames),
@@ -70,8 +73,9 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
 
 
 def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:
-    """The lease as one list of plain manifests: namespace, secrets, policies, then for each service access, workload
-    and Services, then hostnames and leased addresses. Rendering, policies and registration use the same objects.
+    """The lease as one list of plain manifests: namespace, secrets, bounds, policies, then for each service access,
+    workload and Services, then hostnames and leased addresses. Rendering, policies and registration use the same
+    objects.
     """
     return _listed(lease_parts(spec))
 
@@ -79,7 +83,15 @@ def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:
 def _listed(parts: LeaseParts) -> tuple[Object, ...]:
     services = (item for part in parts.services for item in (*part.access, part.workload, *part.services))
     addresses = (item for part in parts.addresses for item in (*part.shared, *part.services))
-    return (parts.namespace, *parts.credentials, *parts.policies, *services, *parts.hostnames, *addresses)
+    return (
+        parts.namespace,
+        *parts.credentials,
+        *parts.bounds,
+        *parts.policies,
+        *services,
+        *parts.hostnames,
+        *addresses,
+    )
 
 
 def _all_different(manifests: tuple[Object, ...]) -> None:
@@ -122,6 +134,9 @@ def _address(spec: LeaseSpec, exposes: list[LeasedIpSpec]) -> AddressPart:
 
 
 def namespace_object(spec: LeaseSpec) -> Object:
-    """The lease's Namespace (kubernetes-objects.md §2.1): labels BASE and LEASE, no quota, no admission labels."""
-    labels = checked_labels(namespace_labels(spec) | lease_labels(spec.lease))
+    """The lease's Namespace (kubernetes-objects.md §2.1): labels BASE and LEASE; from form 2 on the API server admits
+    no pod beyond the level `baseline`.
+    """
+    fences = {ADMISSION: "baseline", FORM_LABEL: str(spec.form)} if spec.fenced else {}
+    labels = checked_labels(namespace_labels(spec) | lease_labels(spec.lease) | fences)
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.namespace, "labels": labels}}

@@ -37,7 +37,9 @@ def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Obje
 
 
 def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
-    """The LoadBalancer Service of one expose. Its selector is the Go provider's, without the namespace."""
+    """The LoadBalancer Service of one expose. Its selector is the Go provider's, without the namespace. The node ports
+    of the cluster are few, and MetalLB needs none.
+    """
     name = f"{leased.service}-ip-{leased.external_port}-{leased.proto}".lower()
     port = {"name": name, "protocol": leased.proto.upper(), "port": leased.external_port, "targetPort": leased.port}
     return {
@@ -54,6 +56,7 @@ def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
         ),
         "spec": {
             "type": "LoadBalancer",
+            **({"allocateLoadBalancerNodePorts": False} if spec.fenced else {}),
             "ports": [port],
             "selector": {AKASH: "true", MANIFEST_SERVICE: leased.service},
         },

@@ -14,6 +14,9 @@ from lease.spec import LeaseSpec, ServiceSpec
 
 __all__ = ["workload_object"]
 
+_SECCOMP = {"seccompProfile": {"type": "RuntimeDefault"}}
+"""Without it the kubelet runs containers unconfined, unless the node's own settings say otherwise."""
+
 
 def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
     """The workload of one service, named after it."""
@@ -61,11 +64,12 @@ def _pod(spec: LeaseSpec, service: ServiceSpec) -> Object:
         "runtimeClassName": "" if service.runtime_class == "none" else service.runtime_class,
     }
     return {
-        "containers": [container(service)],
+        "containers": [container(service, fenced=spec.fenced)],
         **{key: value for key, value in optional.items() if value},
         "automountServiceAccountToken": permitted,
-        "securityContext": {"runAsNonRoot": False},
+        "securityContext": {"runAsNonRoot": False} | (_SECCOMP if spec.fenced else {}),
         "affinity": affinity(service),
+        **({"hostUsers": False} if service.user_namespace else {}),
     }
 
 

@@ -14,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from lease.addresses import sharing_key
 from lease.errors import ManifestRefused, SpecRefused
+from lease.gpu_variables import fixed_variables
 from lease.ids import LeaseId, auto_hostname
 from lease.kubernetes_names import is_subdomain
 from lease.manifest import Credentials, Expose, Group, HttpOptions, Service
 from lease.resources import Volume
 from lease.spec import (
+    FIRST_FORM,
+    FORM,
     ClusterFacts,
     EnvironmentVariable,
     GpuPlacement,
@@ -33,7 +36,23 @@ from lease.spec import (
 )
 from lease.validation.provider import check_for_provider
 
-__all__ = ["SpecSettings", "committed", "lease_spec", "sharing_keys"]
+__all__ = [
+    "PERMISSIONS",
+    "UNRENTED_EPHEMERAL_BYTES",
+    "SpecSettings",
+    "committed",
+    "facts_for",
+    "lease_spec",
+    "sharing_keys",
+]
+
+PERMISSIONS = ("logs", "events")
+"""The entries of `permissions.read` that give a right (kubernetes-objects.md §2.3)."""
+
+UNRENTED_EPHEMERAL_BYTES = 512 * 2**20
+"""Disk for the root file system and the logs of a service that rents no ephemeral volume. Without a limit such a
+service could fill its node's disk.
+"""
 
 
 class SpecSettings(BaseModel):
@@ -49,6 +68,7 @@ class SpecSettings(BaseModel):
     overcommit_memory_percent: int = Field(default=0, ge=0)
     overcommit_storage_percent: int = Field(default=0, ge=0)
     runtime_class: str = Field(default="", description='for services without an NVIDIA card; "" and "none" set none')
+    user_namespaces: bool = Field(default=False, description="for services without a GPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,7 @@ class _Context:
     cluster: ClusterFacts
     settings: SpecSettings
     previous: Mapping[str, ServiceSpec]
+    form: int
 
 
 def committed(value: int, overcommit_percent: int) -> int:
@@ -92,8 +113,9 @@ def lease_spec(
     settings: SpecSettings,
     withheld: frozenset[str] = frozenset(),
     previous: LeaseSpec | None = None,
+    form: int = FORM,
 ) -> LeaseSpec:
-    """The spec of one lease.
+    """The spec of one lease, whose objects will have this `form`.
 
     `resource_version` is the Manifest object's. A service that is the same as in `previous` keeps the version it had,
     so that it does not roll. `placements` holds the reserved card by resource id, `addresses` the leased address by
@@ -106,16 +128,22 @@ def lease_spec(
     if not group.services:
         raise SpecRefused(f'group "{group.name}" contains no services')
     before = {service.name: service for service in previous.services} if previous else {}
-    context = _Context(lease, resource_version, placements, cluster, settings, before)
+    context = _Context(lease, resource_version, placements, cluster, settings, before, form)
     return LeaseSpec(
+        form=form,
         lease=lease,
         group=group.name,
         first_resource_version=previous.first_resource_version if previous else resource_version,
         services=tuple(_service(context, service) for service in group.services),
         hostnames=tuple(_hostnames(lease, group.services, settings, withheld)),
         leased_ips=tuple(_leased_ips(lease, group.services, addresses)),
-        cluster=cluster,
+        cluster=facts_for(cluster, form),
     )
+
+
+def facts_for(cluster: ClusterFacts, form: int) -> ClusterFacts:
+    """The facts that objects of this form depend on; a fact that an older form does not use would change its hash."""
+    return cluster if form > FIRST_FORM else cluster.model_copy(update={"own_addresses": ()})
 
 
 def _service(context: _Context, service: Service) -> ServiceSpec:
@@ -123,8 +151,10 @@ def _service(context: _Context, service: Service) -> ServiceSpec:
     resources, settings = service.resources, context.settings
     volumes = tuple(_volumes(service))
     gpu = _gpu(context, service)
-    ram = sum(volume.size_bytes for volume in volumes if volume.kind is VolumeKind.RAM)
-    ephemeral = sum(volume.size_bytes for volume in volumes if volume.kind is VolumeKind.EPHEMERAL)
+    fenced = context.form > FIRST_FORM
+    ram = _in(VolumeKind.RAM, volumes)
+    ephemeral = _in(VolumeKind.EPHEMERAL, volumes) or (UNRENTED_EPHEMERAL_BYTES if fenced else 0)
+    ram_request = sum(committed(size, settings.overcommit_storage_percent) for size in _ram_sizes(volumes) if fenced)
     spec = ServiceSpec(
         name=service.name,
         image=service.image,
@@ -136,7 +166,7 @@ def _service(context: _Context, service: Service) -> ServiceSpec:
         resource_id=resources.id,
         cpu_request_milli=committed(resources.cpu_milli, settings.overcommit_cpu_percent),
         cpu_limit_milli=resources.cpu_milli,
-        memory_request_bytes=committed(resources.memory_bytes, settings.overcommit_memory_percent),
+        memory_request_bytes=committed(resources.memory_bytes, settings.overcommit_memory_percent) + ram_request,
         memory_limit_bytes=resources.memory_bytes + ram,
         ephemeral_request_bytes=committed(ephemeral, settings.overcommit_storage_percent) if ephemeral else 0,
         ephemeral_limit_bytes=ephemeral,
@@ -145,8 +175,9 @@ def _service(context: _Context, service: Service) -> ServiceSpec:
         runtime_class=_runtime_class(gpu, settings),
         volumes=volumes,
         ports=tuple(_port(index, expose) for index, expose in enumerate(service.expose or ())),
-        permissions_read=_permissions(service),
+        permissions_read=_permissions(service, known_only=fenced),
         credentials=_credentials(service.credentials),
+        user_namespace=fenced and settings.user_namespaces and gpu is None,
     )
     return _unless_same(spec, context.previous.get(service.name))
 
@@ -156,6 +187,15 @@ def _unless_same(spec: ServiceSpec, previous: ServiceSpec | None) -> ServiceSpec
         return spec
     kept = spec.model_copy(update={"resource_version": previous.resource_version})
     return kept if kept == previous else spec
+
+
+def _in(kind: VolumeKind, volumes: Sequence[VolumeSpec]) -> int:
+    """Bytes of all volumes of a kind."""
+    return sum(volume.size_bytes for volume in volumes if volume.kind is kind)
+
+
+def _ram_sizes(volumes: Sequence[VolumeSpec]) -> list[int]:
+    return [volume.size_bytes for volume in volumes if volume.kind is VolumeKind.RAM and volume.size_bytes]
 
 
 def _kind(volume: Volume) -> VolumeKind:
@@ -199,13 +239,15 @@ def _runtime_class(gpu: GpuPlacement | None, settings: SpecSettings) -> str:
 
 def _environment(context: _Context, service: Service) -> Iterator[EnvironmentVariable]:
     """The tenant's variables, then the provider's where the tenant did not set the name (kubernetes-objects.md
-    §2.5.1).
+    §2.5.1), then those that only the provider sets.
     """
+    fixed, mine = fixed_variables(gpus=service.resources.gpu_units) if context.form > FIRST_FORM else ({}, frozenset())
     names = set()
     for entry in service.env or ():
         name, _, value = entry.partition("=")
         names.add(name)
-        yield EnvironmentVariable(name=name, value=SecretStr(value))
+        if name not in mine:
+            yield EnvironmentVariable(name=name, value=SecretStr(value))
     lease = context.lease
     for name, value in (
         ("AKASH_GROUP_SEQUENCE", str(lease.gseq)),
@@ -217,6 +259,8 @@ def _environment(context: _Context, service: Service) -> Iterator[EnvironmentVar
     ):
         if name not in names:
             yield EnvironmentVariable(name=name, value=SecretStr(value))
+    for name, value in fixed.items():
+        yield EnvironmentVariable(name=name, value=SecretStr(value))
 
 
 def _port(index: int, expose: Expose) -> PortSpec:
@@ -231,9 +275,11 @@ def _port(index: int, expose: Expose) -> PortSpec:
     )
 
 
-def _permissions(service: Service) -> tuple[str, ...]:
+def _permissions(service: Service, *, known_only: bool) -> tuple[str, ...]:
+    """The `permissions.read` list. An unknown entry gives no rule and must not mount a token or open a network."""
     permissions = service.params.permissions if service.params else None
-    return (permissions.read or ()) if permissions else ()
+    read = (permissions.read or ()) if permissions else ()
+    return tuple(entry for entry in read if entry in PERMISSIONS) if known_only else read
 
 
 def _credentials(credentials: Credentials | None) -> RegistryCredentials | None:

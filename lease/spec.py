@@ -18,6 +18,8 @@ from lease.ids import LeaseId, namespace_name
 
 __all__ = [
     "BUILDER_VERSION",
+    "FIRST_FORM",
+    "FORM",
     "ClusterFacts",
     "EnvironmentVariable",
     "GpuPlacement",
@@ -38,6 +40,21 @@ BUILDER_VERSION = 2
 
 2: values that an apply would fold or refuse are held in a Secret; `pulumi.com/patchForce` on every object.
 """
+
+FIRST_FORM = 1
+FORM = 2
+"""The form of the objects of new leases (docs/architecture.md §4). A lease takes the newest form with the tenant's next
+manifest, so that an upgrade of Lessor changes nothing that runs.
+
+1: pods and namespaces as the Go provider makes them.
+2: pods with the runtime's seccomp profile and without needless capabilities, an ephemeral-storage limit for every
+container, GPU variables of the provider only, a namespace with an admission level, a quota and default limits, more
+closed networks, LoadBalancer Services without node ports.
+"""
+
+
+def _first_form(form: int) -> bool:
+    return form == FIRST_FORM
 
 
 def _unset(value: object) -> bool:
@@ -153,6 +170,9 @@ class ServiceSpec(_Model):
     ports: tuple[PortSpec, ...] = ()
     permissions_read: tuple[str, ...] = ()
     credentials: RegistryCredentials | None = None
+    user_namespace: bool = Field(
+        default=False, exclude_if=_unset, description="whether root in the pod is another user on the node"
+    )
 
     @property
     def persistent(self) -> bool:
@@ -236,12 +256,16 @@ class ClusterFacts(_Model):
     closed_ranges: tuple[str, ...] = Field(
         default=(), exclude_if=_unset, description="IPv4 networks closed to tenants beside those that always are"
     )
+    own_addresses: tuple[str, ...] = Field(
+        default=(), exclude_if=_unset, description="IPv4 addresses of nodes and API server outside the closed networks"
+    )
 
 
 class LeaseSpec(_Model):
     """One group's lease, as its objects are made from it."""
 
     builder_version: int = BUILDER_VERSION
+    form: int = Field(default=FIRST_FORM, exclude_if=_first_form, description="the form of the objects, see `FORM`")
     lease: LeaseId
     group: str
     first_resource_version: str = Field(description="of the first deployment: Namespace and NetworkPolicies keep it")
@@ -252,6 +276,11 @@ class LeaseSpec(_Model):
     kept: tuple[KeptWorkload, ...] = Field(
         default=(), exclude_if=_unset, description="workloads that stay as found until the next manifest"
     )
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the objects have the fences of form 2."""
+        return self.form > FIRST_FORM
 
     @property
     def namespace(self) -> str:

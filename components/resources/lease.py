@@ -53,4 +53,4 @@ class LeaseComponent(pulumi.ComponentResource):
 
 
 def _isolating(parts: LeaseParts) -> tuple[Object, ...]:
-    return (*parts.credentials, *parts.policies)
+    return (*parts.credentials, *parts.bounds, *parts.policies)

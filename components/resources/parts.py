@@ -25,7 +25,7 @@ class Namespace(pulumi.ComponentResource):
 
 
 class Isolation(pulumi.ComponentResource):
-    """Pull secrets and network policies: the objects that must exist before the first pod. Pods depend on
+    """Pull secrets, bounds and network policies: the objects that must exist before the first pod. Pods depend on
     `resources`.
     """
 

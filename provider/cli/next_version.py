@@ -13,12 +13,13 @@ from lease.ids import LeaseId
 from lease.manifest import Group, Manifest
 from lease.manifest_decode import manifest_from_json
 from lease.sdl import read_sdl
-from lease.spec import LeaseSpec
+from lease.spec import FORM, LeaseSpec
 from lease.validation import check_for_provider, validate_manifest
 from provider.claims.hostnames import hostname_rules
 from provider.errors import ProviderError
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_claims import LeaseClaims
+from provider.lifecycle.serving.convergence import form_of
 from provider.lifecycle.serving.upgrade import carried
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.lifecycle.stored_lease import read_stored_lease
@@ -110,8 +111,8 @@ async def next_version(
     record = ManifestRecord(lease, group, seen.manifest.placements, NEXT_VERSION)
     if record.content_hash() == seen.manifest.content_hash():
         record = seen.manifest
-    claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, specs=specs)
     unchanged = record.content_hash() == seen.applied.manifest_hash
+    claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, specs=specs)
     again = unchanged and not seen.applied.anew
     wanted = await carried(cluster, claimed, applied=seen.applied.spec, again=again)
     return Versions(seen.applied.spec, wanted, _rented_differently(seen.manifest.group, group))
@@ -129,6 +130,7 @@ async def _claimed(
     record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> LeaseSpec:
     """The spec with the hostnames and addresses that the lease would get, chosen as the lease loop chooses them."""
+    unchanged = applied.manifest_hash == record.content_hash()
     config = LifecycleConfig(
         provider=record.lease.provider,
         records=settings.manifest_namespace,
@@ -137,9 +139,9 @@ async def _claimed(
         ip_ranges=settings.ip_ranges,
     )
     claimed = await LeaseClaims(_Unwritten(cluster), config).take(
-        SpecInputs(record, applied.spec),
+        SpecInputs(record, applied.spec, form=form_of(applied, unchanged=unchanged, found=FORM)),
         specs,
-        sticky=applied.withheld if applied.manifest_hash == record.content_hash() else frozenset(),
+        sticky=applied.withheld if unchanged else frozenset(),
     )
     return claimed.spec
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import structlog
+
+from components.isolation import CLOSED_RANGES, MORE_CLOSED_RANGES
 from lease.spec import ClusterFacts
 from provider.errors import SettingsError
 from provider.protocols import Cluster
-from provider.protocols.cluster import ENDPOINTS
+from provider.protocols.cluster import ENDPOINTS, NODE
 from provider.settings import Settings
 
-__all__ = ["cluster_facts"]
+__all__ = ["cluster_facts", "outside_closed_ranges"]
+
+_LOOPBACK = "127.0.0.0/8"
+"""In a pod the pod itself."""
+_log = structlog.get_logger(__name__)
 
 
 async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
@@ -33,7 +45,48 @@ async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
         edge_labels=settings.edge_labels,
         node_dns=settings.node_dns,
         closed_ranges=settings.closed_ranges,
+        own_addresses=await _own_addresses(settings, cluster, endpoints) if settings.network_policies else (),
     )
+
+
+async def _own_addresses(settings: Settings, cluster: Cluster, endpoints: Iterable[str]) -> tuple[str, ...]:
+    """The addresses of nodes and API server that tenants could reach through the open internet. Raises
+    `ClusterError`. A node that joins later is closed from the next start on.
+    """
+    found = [endpoint.rpartition(":")[0].strip("[]") for endpoint in endpoints]
+    for node in await cluster.list(NODE):
+        addresses = (node.get("status") or {}).get("addresses") or ()
+        found += [str(item.get("address")) for item in addresses if item.get("type") in ("InternalIP", "ExternalIP")]
+    found += await _resolved(urlsplit(str(getattr(cluster, "address", ""))).hostname or "")
+    return outside_closed_ranges(found, settings.closed_ranges)
+
+
+async def _resolved(host: str) -> list[str]:
+    """The addresses of the API server as the kubeconfig names it."""
+    if not host:
+        return []
+    try:
+        answers = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError as error:
+        _log.warning("daemon.api_server_unresolved", host=host, problem=str(error))
+        return []
+    return [str(answer[4][0]) for answer in answers]
+
+
+def outside_closed_ranges(addresses: Iterable[str], closed: Iterable[str]) -> tuple[str, ...]:
+    """The IPv4 networks of `addresses` that no closed range covers, joined where they are neighbours, in order. IPv6 is
+    closed as a whole.
+    """
+    ranges = [ipaddress.IPv4Network(text) for text in (*CLOSED_RANGES, *MORE_CLOSED_RANGES, *closed, _LOOPBACK)]
+    open_ones = set()
+    for text in addresses:
+        try:
+            network = ipaddress.IPv4Network(text)
+        except ValueError:
+            continue
+        if not any(network.subnet_of(each) for each in ranges):
+            open_ones.add(network)
+    return tuple(map(str, ipaddress.collapse_addresses(open_ones)))
 
 
 async def _api_server_endpoints(cluster: Cluster) -> tuple[str, ...]:

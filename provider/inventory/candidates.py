@@ -47,7 +47,7 @@ def candidates(need: Need, snapshot: Snapshot, *, others: int) -> Candidates:
     if need.impossible or not need.count:
         found.options = {} if need.impossible else {None: []}
         return found
-    fitting = snapshot.index.fitting(need.footprint, need.classes)
+    fitting = snapshot.index.fitting(need.requests, need.classes)
     choices = _by_cards(found, snapshot, set(fitting)) if need.gpu_units else {None: dict.fromkeys(fitting, 0)}
     for choice, cards in choices.items():
         places, total = _places(found, snapshot, cards, others=others)
@@ -60,7 +60,7 @@ def candidates(need: Need, snapshot: Snapshot, *, others: int) -> Candidates:
 def replicas_on(node: Node, choice: GpuChoice, found: Candidates) -> int:
     """The number of replicas that `node` takes with this GPU."""
     need = found.need
-    fits = node.capacity.how_many(need.footprint)
+    fits = node.capacity.how_many(need.requests)
     if not fits or not need.classes.issubset(node.storage_classes):
         return 0
     if not need.gpu_units:
@@ -86,7 +86,7 @@ def _places(found: Candidates, snapshot: Snapshot, cards: dict[int, int], *, oth
     size = found.need.count + others
     while len(counts) < len(positions) and not _enough(counts, found.need.count, others):
         part = positions[len(counts) : len(counts) + size]
-        fits = snapshot.index.how_many(part, found.need.footprint)
+        fits = snapshot.index.how_many(part, found.need.requests)
         if units:
             fits = [min(count, cards[at] // units) for count, at in zip(fits, part, strict=True)]
         counts += fits

@@ -60,14 +60,17 @@ def _without_pod(node: Node, pod: ScheduledPod) -> Node:
 
 
 def _charge_replicas(nodes: dict[str, Node], replicas: Sequence[Replica], pods: Sequence[ScheduledPod]) -> None:
-    """A replica without a pod counts in full; one with a pod counts its RAM volumes, which no pod's request states."""
+    """A replica without a pod counts in full; one with a pod of form 1 counts its RAM volumes, which that pod's request
+    does not state.
+    """
     left = list(replicas)
     for pod in pods:
         found = _replica_of(pod, left)
         if found is not None:
             left.remove(found)
             if pod.node in nodes:
-                ram = Capacity(memory_bytes=found.ram_bytes)
+                unstated = max(0, found.requests.memory_bytes - pod.requests.memory_bytes)
+                ram = Capacity(memory_bytes=min(found.ram_bytes, unstated))
                 nodes[pod.node] = replace(nodes[pod.node], capacity=nodes[pod.node].capacity.minus(ram))
     for replica in left:
         _charge(nodes, replica)
@@ -77,11 +80,23 @@ def _replica_of(pod: ScheduledPod, replicas: Sequence[Replica]) -> Replica | Non
     """The replica that this pod is: one of its size with its cards, else of its size, else one that is larger; among
     these one on its node if possible.
     """
-    equal = [one for one in replicas if one.requests == pod.requests and len(one.cards) in (0, pod.gpu_units)]
+    equal = [one for one in replicas if _states(pod.requests, one) and len(one.cards) in (0, pod.gpu_units)]
     card = Card(pod.gpu_vendor, pod.gpu_model)
     alike = [one for one in equal if one.cards and all(_of_model(each, card) for each in one.cards)]
     covering = alike or equal or [one for one in replicas if one.requests.holds(pod.requests)]
     return next((one for one in covering if one.node == pod.node), covering[0] if covering else None)
+
+
+def _states(stated: Capacity, replica: Replica) -> bool:
+    """Whether a pod of this replica states these requests. One of form 1 states no RAM volumes, and no disk where none
+    is rented.
+    """
+    wanted = replica.requests
+    return (
+        (stated.cpu_milli, stated.pods) == (wanted.cpu_milli, wanted.pods)
+        and stated.memory_bytes in (wanted.memory_bytes, wanted.memory_bytes - replica.ram_bytes)
+        and stated.ephemeral_bytes in (wanted.ephemeral_bytes, 0)
+    )
 
 
 def _of_model(card: Card, pinned: Card) -> bool:
@@ -100,7 +115,7 @@ def _charge(nodes: dict[str, Node], replica: Replica) -> None:
     cards = target.cards
     for card in replica.cards:
         cards = take_cards(cards, vendor=card.vendor, model=card.model, units=1)
-    nodes[target.name] = replace(target, capacity=target.capacity.minus(replica.footprint), cards=cards)
+    nodes[target.name] = replace(target, capacity=target.capacity.minus(replica.requests), cards=cards)
 
 
 def _fits(node: Node, replica: Replica) -> bool:
@@ -109,7 +124,7 @@ def _fits(node: Node, replica: Replica) -> bool:
         if card not in left:
             return False
         left.remove(card)
-    return node.capacity.holds(replica.footprint)
+    return node.capacity.holds(replica.requests)
 
 
 def _charge_volumes(

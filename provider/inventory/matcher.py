@@ -81,7 +81,7 @@ def _more_than_all(needs: Sequence[Need], snapshot: Snapshot) -> bool:
     """Whether the units need more in sum than all nodes have; then no placement exists."""
     asked = Capacity()
     for need in needs:
-        asked = asked.plus(need.footprint.times(need.count))
+        asked = asked.plus(need.requests.times(need.count))
     have = [sum(column) for column in snapshot.index.columns]
     cards = sum(sum(positions.values()) for positions in snapshot.index.cards.values())
     gpus = sum(need.gpu_units * need.count for need in needs)
@@ -200,7 +200,7 @@ def _with(plan: _Plan, found: Candidates, choice: GpuChoice, taken: Places) -> _
 def _fill_node(node: Node, found: Candidates, choice: GpuChoice, *, count: int, into: list[Replica]) -> Node:
     need = found.need
     plain = Replica(need.unit.resources.id, node.name, need.requests, ram_bytes=need.ram_bytes)
-    left_over = node.capacity.minus(need.footprint.times(count))
+    left_over = node.capacity.minus(need.requests.times(count))
     if not need.gpu_units:
         into.extend([plain] * count)
         return replace(node, capacity=left_over)

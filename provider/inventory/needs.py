@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from lease.build import UNRENTED_EPHEMERAL_BYTES
 from lease.gpus import GpuRequest, gpu_key, parse_gpu_requests
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Attribute, EndpointKind, Resources, Volume
@@ -19,8 +20,8 @@ GpuRequests = Mapping[tuple[str, str], GpuRequest]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The need of one replica. `requests`: as its pod will state them. `ram_bytes`: its RAM volumes, not in `requests`.
-    `footprint`: both together. `volumes`: storage class → bytes, and `classes` the same classes.
+    """The need of one replica. `requests`: as its pod will state them, `ram_bytes` for its RAM volumes among them.
+    `volumes`: storage class → bytes, and `classes` the same classes.
 
     `committed`: the resources after overcommit. `impossible`: why no cluster can serve the unit, empty when one may.
     """
@@ -32,7 +33,6 @@ class Need:
     gpus: GpuRequests
     committed: Resources
     impossible: str = ""
-    footprint: Capacity = field(default=Capacity())
     classes: frozenset[str] = frozenset()
 
     @property
@@ -46,7 +46,7 @@ class Need:
     @property
     def weight(self) -> tuple[int, int, int, int]:
         """The order of placement: GPUs are the scarcest, then storage classes, then CPU and memory."""
-        return (self.gpu_units, len(self.classes), self.footprint.cpu_milli, self.footprint.memory_bytes)
+        return (self.gpu_units, len(self.classes), self.requests.cpu_milli, self.requests.memory_bytes)
 
     def offer(self, chosen: GpuPlacement | None) -> ResourceUnit:
         """The unit as a bid states it: committed amounts, and the chosen card instead of the patterns."""
@@ -74,7 +74,10 @@ def _need(unit: ResourceUnit, overcommit: Overcommit) -> Need:
         else:
             ephemeral += overcommit.storage_bytes(volume.size_bytes)
     requests = Capacity(
-        overcommit.cpu_milli(resources.cpu_milli), overcommit.memory_bytes(resources.memory_bytes), ephemeral, 1
+        cpu_milli=overcommit.cpu_milli(resources.cpu_milli),
+        memory_bytes=overcommit.memory_bytes(resources.memory_bytes) + ram,
+        ephemeral_bytes=ephemeral or overcommit.storage_bytes(UNRENTED_EPHEMERAL_BYTES),
+        pods=1,
     )
     gpus = parse_gpu_requests(resources.gpu_attributes)
     return Need(
@@ -85,7 +88,6 @@ def _need(unit: ResourceUnit, overcommit: Overcommit) -> Need:
         gpus={(item.vendor, item.model): item for item in gpus or ()},
         committed=_committed(resources, overcommit),
         impossible=_impossible(resources, volumes, readable=gpus is not None),
-        footprint=requests.plus(Capacity(memory_bytes=ram)),
         classes=frozenset(volumes),
     )
 

@@ -15,9 +15,9 @@ __all__ = ["Replica", "Reservation", "Shortage"]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod of the order. `requests`: what the pod will request from Kubernetes. `ram_bytes`: its RAM volumes, which
-    the scheduler does not know, so that they stay reserved while the pod runs. `footprint`: both together. `node` is
-    empty when no node had the capacity (an adopted lease).
+    """One pod of the order. `requests`: what the pod will request from Kubernetes. `ram_bytes`: the part of it for RAM
+    volumes. A pod of form 1 does not state that part, so that it stays reserved while the pod runs. `node` is empty
+    when no node had the capacity (an adopted lease).
     """
 
     resource_id: int
@@ -25,10 +25,6 @@ class Replica:
     requests: Capacity
     ram_bytes: int = 0
     cards: tuple[Card, ...] = ()
-
-    @property
-    def footprint(self) -> Capacity:
-        return self.requests.plus(Capacity(memory_bytes=self.ram_bytes))
 
 
 @dataclass(frozen=True, slots=True)

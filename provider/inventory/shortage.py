@@ -40,11 +40,11 @@ def _unit_reasons(found: Candidates, snapshot: Snapshot) -> Iterator[str]:
 
 def _replicas_that_fit(found: Candidates, snapshot: Snapshot) -> str:
     need, nodes = found.need, snapshot.nodes
-    fitting = snapshot.index.fitting(need.footprint, need.classes)
+    fitting = snapshot.index.fitting(need.requests, need.classes)
     cards = _matching_cards(found, snapshot)
     if need.gpu_units:
         fitting = [at for at in fitting if cards.get(at, 0) >= need.gpu_units]
-    places = snapshot.index.how_many(fitting, need.footprint)
+    places = snapshot.index.how_many(fitting, need.requests)
     if need.gpu_units:
         places = [min(count, cards[at] // need.gpu_units) for at, count in zip(fitting, places, strict=True)]
     fit = sum(places)
@@ -69,7 +69,7 @@ def _matching_cards(found: Candidates, snapshot: Snapshot) -> dict[int, int]:
 
 def _lacking_on(need: Need, snapshot: Snapshot, cards: Mapping[int, int]) -> dict[str, int]:
     """Resource → the number of nodes that have too little of it for one replica."""
-    want, total = need.footprint, len(snapshot.nodes)
+    want, total = need.requests, len(snapshot.nodes)
     wants = (want.cpu_milli, want.memory_bytes, want.ephemeral_bytes, want.pods)
     lacks = {
         what: sum(have < asked for have in column)
@@ -117,7 +117,7 @@ def lacking(spec: GroupSpec, snapshot: Snapshot, *, overcommit: Overcommit) -> M
 
 def _lacks(node: Node, need: Need) -> Iterator[str]:
     """What the node lacks for one replica."""
-    free, want = node.capacity, need.footprint
+    free, want = node.capacity, need.requests
     for what, have, asked in (
         ("cpu", free.cpu_milli, want.cpu_milli),
         ("memory", free.memory_bytes, want.memory_bytes),

@@ -52,7 +52,20 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 ROLE = Kind(_RBAC, "Role", "roles")
 ROLE_BINDING = Kind(_RBAC, "RoleBinding", "rolebindings")
 
-ALWAYS_WATCHED = (SERVICE, SECRET, NETWORK_POLICY, INGRESS, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
+RESOURCE_QUOTA = Kind("v1", "ResourceQuota", "resourcequotas")
+LIMIT_RANGE = Kind("v1", "LimitRange", "limitranges")
+
+ALWAYS_WATCHED = (
+    SERVICE,
+    SECRET,
+    NETWORK_POLICY,
+    INGRESS,
+    SERVICE_ACCOUNT,
+    ROLE,
+    ROLE_BINDING,
+    RESOURCE_QUOTA,
+    LIMIT_RANGE,
+)
 """Watched beside Namespace, Deployment and StatefulSet. HTTP_ROUTE exists only where the Gateway API is installed."""
 
 _KINDS = {
@@ -60,7 +73,7 @@ _KINDS = {
     for kind in (*ALWAYS_WATCHED, HTTP_ROUTE, NAMESPACE, DEPLOYMENT, STATEFUL_SET, IP_ADDRESS_POOL, L2_ADVERTISEMENT)
 }
 _SHOWN = 5
-_AMOUNTS = (".resources.", ".sizeLimit")
+_AMOUNTS = (".resources.", ".sizeLimit", "spec.hard.", ".default.", ".defaultRequest.")
 
 
 class Change(Enum):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from lease.build import SpecSettings, lease_spec
 from lease.ids import LeaseId
-from lease.spec import ClusterFacts, LeaseSpec
+from lease.spec import FORM, ClusterFacts, LeaseSpec
 from provider.inventory.cards import Cards
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
@@ -30,12 +30,14 @@ that is opened when the lease is won cannot know that version.
 class SpecInputs:
     """What one spec is made from. `withheld`: hostnames that another lease of the owner keeps. `addresses`: the leased
     address by sharing key. `previous`: the last version that was applied completely, None for a first deployment.
+    `form`: of the objects; not the newest one while the tenant asks for nothing new.
     """
 
     record: ManifestRecord
     previous: LeaseSpec | None = None
     withheld: frozenset[str] = frozenset()
     addresses: Mapping[str, str] = field(default_factory=dict)
+    form: int = FORM
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class SpecMaker:
             settings=self.rules,
             withheld=inputs.withheld,
             previous=inputs.previous,
+            form=inputs.form,
         )
 
     def opening(self, lease: LeaseId) -> LeaseSpec | None:
@@ -92,13 +95,16 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> SpecMaker:
         overcommit_memory_percent=settings.overcommit_memory,
         overcommit_storage_percent=settings.overcommit_storage,
         runtime_class=settings.runtime_class,
+        user_namespaces=settings.user_namespaces,
     )
     return SpecMaker(facts, rules, open_updates=bool(settings.open_updates))
 
 
 def opening_spec(lease: LeaseId, facts: ClusterFacts) -> LeaseSpec:
     """Namespace and isolation only: they depend on the lease and on the cluster's facts (toolchain.md §3)."""
-    return LeaseSpec(lease=lease, group="", first_resource_version=BEFORE_THE_MANIFEST, services=(), cluster=facts)
+    return LeaseSpec(
+        form=FORM, lease=lease, group="", first_resource_version=BEFORE_THE_MANIFEST, services=(), cluster=facts
+    )
 
 
 def openable(spec: LeaseSpec) -> LeaseSpec:

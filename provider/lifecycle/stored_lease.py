@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from components.labels import FORM_LABEL
 from lease.ids import LeaseId, namespace_name
+from lease.spec import FIRST_FORM, FORM
 from provider.protocols import Cluster
 from provider.protocols.cluster import MANIFEST, NAMESPACE, SECRET
 from provider.records.applied import Applied, applied_name, read_applied
@@ -22,12 +26,15 @@ class NamespaceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredLease:
-    """`held_by`: why the namespace is still terminating, as the API server says it."""
+    """`held_by`: why the namespace is still terminating, as the API server says it. `form`: the form of the lease's
+    objects, as the namespace's label says it; the newest one without a namespace.
+    """
 
     manifest: ManifestRecord | None
     applied: Applied
     namespace: NamespaceState
     held_by: str = ""
+    form: int = FORM
 
 
 async def read_stored_lease(cluster: Cluster, lease: LeaseId, *, records: str) -> StoredLease:
@@ -37,14 +44,26 @@ async def read_stored_lease(cluster: Cluster, lease: LeaseId, *, records: str) -
     name = namespace_name(lease)
     manifest = await cluster.get(MANIFEST, name, namespace=records)
     applied = await cluster.get(SECRET, applied_name(lease), namespace=records)
-    state, held_by = await read_namespace(cluster, name)
+    namespace = await cluster.get(NAMESPACE, name)
+    state, held_by = _state(namespace)
     record = read_manifest(manifest) if manifest is not None else None
-    return StoredLease(record, read_applied(applied), state, held_by)
+    return StoredLease(record, read_applied(applied), state, held_by, _form(namespace))
 
 
 async def read_namespace(cluster: Cluster, name: str) -> tuple[NamespaceState, str]:
     """The state of the namespace, and what keeps a terminating one. Raises `ClusterError`."""
-    obj = await cluster.get(NAMESPACE, name)
+    return _state(await cluster.get(NAMESPACE, name))
+
+
+def _form(namespace: Mapping[str, Any] | None) -> int:
+    """A namespace without the label was made before there were forms, or by the Go provider."""
+    if namespace is None:
+        return FORM
+    text = str((namespace["metadata"].get("labels") or {}).get(FORM_LABEL, FIRST_FORM))
+    return min(int(text), FORM) if text.isascii() and text.isdigit() else FIRST_FORM
+
+
+def _state(obj: Mapping[str, Any] | None) -> tuple[NamespaceState, str]:
     if obj is None:
         return NamespaceState.ABSENT, ""
     status = obj.get("status") or {}

@@ -140,3 +140,9 @@ class ClusterSettings(BaseModel):
         description="Runtime class of services without an NVIDIA card, such as `gvisor`. "
         "Empty or `none`: the cluster's default.",
     )
+    user_namespaces: bool = Field(
+        False,
+        validation_alias=lessor("USER_NAMESPACES"),
+        description="Run services without a GPU in a user namespace of their own, so that root in a pod is no user of "
+        "the node. Nodes need Linux 6.3, containerd 2 and Kubernetes 1.33.",
+    )

@@ -10,14 +10,14 @@ from lease.build import SpecSettings, lease_spec, sharing_keys
 from lease.ids import LeaseId
 from lease.manifest import Group
 from lease.manifest_decode import manifest_from_json
-from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
+from lease.spec import FORM, ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 
 __all__ = ["recorded_spec", "recorded_update"]
 
 
-def recorded_spec(recording: dict[str, Any]) -> LeaseSpec:
+def recorded_spec(recording: dict[str, Any], *, form: int = FORM) -> LeaseSpec:
     """The spec that makes the objects of `NAME.json`."""
-    return _spec(recording, recording, group_name=recording["group"])
+    return _spec(recording, recording, group_name=recording["group"], form=form)
 
 
 def recorded_update(recording: dict[str, Any]) -> tuple[LeaseSpec, LeaseSpec]:
@@ -28,7 +28,12 @@ def recorded_update(recording: dict[str, Any]) -> tuple[LeaseSpec, LeaseSpec]:
 
 
 def _spec(
-    recording: dict[str, Any], taken: dict[str, Any], *, group_name: str, previous: LeaseSpec | None = None
+    recording: dict[str, Any],
+    taken: dict[str, Any],
+    *,
+    group_name: str,
+    previous: LeaseSpec | None = None,
+    form: int = FORM,
 ) -> LeaseSpec:
     manifest = manifest_from_json(json.dumps(taken["manifest"]))
     group = next(item for item in manifest if item.name == group_name)
@@ -42,6 +47,7 @@ def _spec(
         cluster=_cluster(recording["settings"]),
         settings=_settings(recording["settings"]),
         previous=previous,
+        form=form,
     )
 
 

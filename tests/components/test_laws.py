@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 
 from components.errors import BuildError
-from components.isolation import CLOSED_RANGES
+from components.isolation import CLOSED_RANGES, MORE_CLOSED_RANGES
 from components.lease import lease_objects
 from components.secrets import seal
+from lease.build import UNRENTED_EPHEMERAL_BYTES
 from lease.errors import SpecRefused
 from lease.spec import LeaseSpec, VolumeKind
 from tests.components.groups import World, lease_of, worlds
@@ -34,7 +35,7 @@ def no_lease_is_without_its_restrictions_while_policies_are_on(lease: LeaseSpec,
         assert policy["spec"]["podSelector"] == {}
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
         (world_rule,) = [peer for rule in policy["spec"]["egress"] for peer in rule["to"] if "ipBlock" in peer]
-        assert world_rule["ipBlock"]["except"] == list(CLOSED_RANGES)
+        assert world_rule["ipBlock"]["except"] == [*CLOSED_RANGES, *MORE_CLOSED_RANGES]
 
 
 def nothing_but_plain_text_reaches_labels_and_annotations(lease: LeaseSpec, made: Objects) -> None:
@@ -58,7 +59,7 @@ def every_mount_has_its_volume_and_every_ephemeral_byte_is_asked_for(lease: Leas
         assert {mount["name"] for mount in pod["containers"][0].get("volumeMounts", [])} <= volumes
     for service in lease.services:
         ephemeral = [volume.size_bytes for volume in service.volumes if volume.kind is VolumeKind.EPHEMERAL]
-        assert service.ephemeral_limit_bytes == sum(ephemeral)
+        assert service.ephemeral_limit_bytes == (sum(ephemeral) or UNRENTED_EPHEMERAL_BYTES)
 
 
 def every_port_and_protocol_that_is_exposed_is_served(lease: LeaseSpec, made: Objects) -> None:

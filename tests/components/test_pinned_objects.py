@@ -136,6 +136,7 @@ def test_a_container_knows_its_lease_and_the_providers_public_name():
         "AKASH_OWNER": LEASE.owner,
         "AKASH_PROVIDER": LEASE.provider,
         "AKASH_CLUSTER_PUBLIC_HOSTNAME": "ahostname.dev",
+        "NVIDIA_VISIBLE_DEVICES": "void",
     }
 
 
@@ -400,4 +401,4 @@ def test_with_policies_off_a_whole_lease_has_none():
     """kubernetes-objects.md §9 T84; a lease is found again under its own name by the lease loop's tests."""
     lease = built("[{port: 80, to: [{global: true}]}]", cluster=ClusterFacts(network_policies=False))
     made = lease_objects(lease)
-    assert [item["kind"] for item in made] == ["Namespace", "Deployment", "Service"]
+    assert [item["kind"] for item in made] == ["Namespace", "ResourceQuota", "LimitRange", "Deployment", "Service"]

@@ -22,7 +22,7 @@ from lease.manifest import Credentials, Expose, Group, HttpOptions, Params, Perm
 from lease.manifest_json import manifest_from_json
 from lease.resources import Attribute, Resources, Volume
 from lease.sdl import read_sdl
-from lease.spec import ClusterFacts, GpuPlacement, LeaseSpec, ServiceSpec, VolumeKind
+from lease.spec import FIRST_FORM, FORM, ClusterFacts, GpuPlacement, LeaseSpec, ServiceSpec, VolumeKind
 
 LEASE = LeaseId("akash1owner", 42, 1, 1, "akash1prov")
 RAM = (Attribute("class", "ram"), Attribute("persistent", "false"))
@@ -98,7 +98,7 @@ def test_several_ephemeral_volumes_are_summed_and_ram_counts_as_memory() -> None
     spec = only(build(with_storage(*volumes, Volume("d", 7, KEPT), mounts=(StorageMount("d", "/d", True),))))
     assert spec.ephemeral_limit_bytes == 30
     assert spec.memory_limit_bytes == 2**30 + 5
-    assert spec.memory_request_bytes == 2**30
+    assert spec.memory_request_bytes == 2**30 + 5
     kinds = {volume.name: volume.kind for volume in spec.volumes}
     assert kinds == {
         "a": VolumeKind.EPHEMERAL,
@@ -122,6 +122,7 @@ def test_the_environment_is_the_tenants_then_ours_where_the_tenant_left_room() -
         ("AKASH_ORDER_SEQUENCE", "1"),
         ("AKASH_PROVIDER", "akash1prov"),
         ("AKASH_CLUSTER_PUBLIC_HOSTNAME", "provider.example.com"),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
     ]
 
 
@@ -309,7 +310,7 @@ def test_the_content_hash_is_the_same_in_every_process(checkout: Path) -> None:
     assert len(hashes.pop()) == 64
 
 
-def _golden() -> dict[str, LeaseSpec]:
+def _golden(form: int) -> dict[str, LeaseSpec]:
     """One spec for each shape of the canonical text: little, all options, secrets beyond ASCII, everything numeric."""
     options = HttpOptions(2097152, 1000, 2000, 5, 3000, ("502", "error"), 32768)
     edge = Expose(8080, 80, global_=True, hosts=("a.example",), http_options=options)
@@ -328,34 +329,36 @@ def _golden() -> dict[str, LeaseSpec]:
     card = GpuPlacement(vendor="nvidia", model="a100", memory_size="80Gi", interface="sxm")
     settings = SETTINGS.model_copy(update={"overcommit_cpu_percent": 50, "overcommit_memory_percent": 25})
     key = sharing_keys(LEASE.owner, Group("dc", (full,)))[0]
-    built = build(full, placements={1: card}, settings=settings, addresses={key: "192.0.2.9"})
-    return {"small": build(settings=SpecSettings()), "full": built}
+    built = build(full, placements={1: card}, settings=settings, addresses={key: "192.0.2.9"}, form=form)
+    return {"small": build(settings=SpecSettings(), form=form), "full": built}
 
 
 GOLDEN_HASHES = {
-    "small": "8ec3770fa6b672974fac00031625fb25ad410acfefc84a6e06345ef4870da96e",
-    "full": "92db47c69fc726c99b818d6f50af40887b8f2fb2649ee75f0fbdbb63264ae12d",
+    ("small", FIRST_FORM): "8ec3770fa6b672974fac00031625fb25ad410acfefc84a6e06345ef4870da96e",
+    ("full", FIRST_FORM): "92db47c69fc726c99b818d6f50af40887b8f2fb2649ee75f0fbdbb63264ae12d",
+    ("small", FORM): "9aa368a4b95823658596211de80db5c355743db97ace1c859e3aadb38361514c",
+    ("full", FORM): "f7f2c2bc3fd04330bdfb65c0433c2dd4d862d7f62eb8fbd6e04c468606de4064",
 }
 """Pinned: a change here means that every lease is looked at again after an upgrade, so it must be meant."""
 
 
-@pytest.mark.parametrize("name", GOLDEN_HASHES)
-def test_the_content_hash_of_a_known_spec_is_the_known_one(name: str) -> None:
-    assert _golden()[name].content_hash() == GOLDEN_HASHES[name]
+@pytest.mark.parametrize(("name", "form"), GOLDEN_HASHES)
+def test_the_content_hash_of_a_known_spec_is_the_known_one(name: str, form: int) -> None:
+    assert _golden(form)[name].content_hash() == GOLDEN_HASHES[name, form]
 
 
 def test_the_canonical_text_has_sorted_keys_no_blanks_and_every_field() -> None:
-    text = _golden()["full"].canonical_json()
+    text = _golden(FORM)["full"].canonical_json()
     again = json.loads(text)
     assert json.dumps(again, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == text
     assert set(again) == set(LeaseSpec.model_fields) - {"kept"}, "which stands there only after an upgrade"
-    assert set(again["services"][0]) == set(ServiceSpec.model_fields)
+    assert set(again["services"][0]) == set(ServiceSpec.model_fields) - {"user_namespace"}, "which a setting adds"
     assert again["services"][0]["environment"][0] == {"name": "A", "value": "\x7f\x01"}
 
 
 def test_a_spec_stored_before_a_field_existed_is_read_with_its_default() -> None:
     """The applied Secret of an older version: what runs must be known after an upgrade."""
-    stored = json.loads(_golden()["full"].canonical_json())
+    stored = json.loads(_golden(FORM)["full"].canonical_json())
     del stored["hostnames"][0]["proxy_buffer_size"]
     assert LeaseSpec.from_json(json.dumps(stored)).hostnames[0].proxy_buffer_size == 0
 
@@ -367,7 +370,7 @@ def test_what_is_no_spec_is_a_validation_error(text: str) -> None:
 
 
 def test_an_unknown_field_of_a_stored_spec_is_not_dropped_in_silence() -> None:
-    stored = json.loads(_golden()["small"].canonical_json()) | {"surprise": 1}
+    stored = json.loads(_golden(FORM)["small"].canonical_json()) | {"surprise": 1}
     with pytest.raises(ValidationError, match="surprise"):
         LeaseSpec.from_json(json.dumps(stored))
 
@@ -408,6 +411,7 @@ def _spec_of(recorded: dict[str, Any]) -> LeaseSpec:
             overcommit_memory_percent=percent["memory"] // 100 * 100,  # Q16: Go drops what is below 100
             overcommit_storage_percent=percent["storage"],
         ),
+        form=FIRST_FORM,
     )
 
 

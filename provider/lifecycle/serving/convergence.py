@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name
-from lease.spec import LeaseSpec
+from lease.spec import FORM, LeaseSpec
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
@@ -25,7 +25,7 @@ from provider.protocols import Cluster
 from provider.records.applied import Applied, applied_object
 from provider.records.manifests import ManifestRecord
 
-__all__ = ["forget_refusal", "recreate", "serve"]
+__all__ = ["forget_refusal", "form_of", "recreate", "serve"]
 
 _TERMINATING_S = 2.0
 
@@ -70,13 +70,35 @@ async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> Cl
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
     if unchanged and applied.spec is not None and await _still(parts, record, applied, applied.spec):
         return ClaimedSpec(applied.spec, applied.withheld)
+    form = form_of(applied, unchanged=unchanged, found=seen.form)
+    before = applied.spec.form if applied.spec is not None else form
+    if before != form and applied.attempt is not None:
+        tried = await _claimed(parts, seen, record, form=before)
+        if tried.spec.content_hash() == applied.attempt.spec_hash:
+            return tried  # no other manifest has come since this version was tried
+    return await _claimed(parts, seen, record, form=form)
+
+
+async def _claimed(parts: Parts, seen: StoredLease, record: ManifestRecord, *, form: int) -> ClaimedSpec:
+    """The version of `record` in objects of this form, with its claims and with what an upgrade may not change."""
+    applied = seen.applied
+    unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
     claimed = await parts.claims.take(
-        SpecInputs(record, applied.spec), parts.specs, sticky=applied.withheld if unchanged else frozenset()
+        SpecInputs(record, applied.spec, form=form), parts.specs, sticky=applied.withheld if unchanged else frozenset()
     )
     if applied.spec is None and not _unrecorded(seen):
         return claimed
     again = not applied.anew and (unchanged or applied.spec is None)
     return replace(claimed, spec=await carried(parts.cluster, claimed.spec, applied=applied.spec, again=again))
+
+
+def form_of(applied: Applied, *, unchanged: bool, found: int) -> int:
+    """The form of the objects of the next version: what runs keeps its form until the tenant sends another manifest, or
+    an operator has it made anew. `found`: the form in the cluster where no version is recorded.
+    """
+    if applied.spec is None:
+        return found
+    return applied.spec.form if unchanged and not applied.anew else FORM
 
 
 def _unrecorded(seen: StoredLease) -> bool:
@@ -90,7 +112,8 @@ async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: L
     """
     addresses = {leased.sharing_key: leased.address for leased in spec.leased_ips}
     try:
-        made = parts.specs.make(SpecInputs(record, spec, applied.withheld, addresses))
+        form = form_of(applied, unchanged=True, found=FORM)
+        made = parts.specs.make(SpecInputs(record, spec, applied.withheld, addresses, form))
     except SpecRefused:
         return False
     made = made.model_copy(update={"kept": () if applied.anew else spec.kept})

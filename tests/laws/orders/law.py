@@ -95,7 +95,6 @@ def _subtract(
         where = nodes.get(replica.node if ran is None else ran)
         if where is None:
             nowhere, where = True, rest
-        where.subtract(memory=replica.ram_bytes)  # type: ignore[call-overload]
         if ran is None:
             where.subtract(cpu=replica.requests.cpu_milli, memory=replica.requests.memory_bytes)  # type: ignore[call-overload]
             where.subtract(disk=replica.requests.ephemeral_bytes, pods=1)  # type: ignore[call-overload]

@@ -85,7 +85,7 @@ def check(found: Reservation, spec: GroupSpec, snapshot: Snapshot) -> None:
     """Nothing is given twice, every replica has its place, and its cards are what was asked for."""
     for node in snapshot.nodes:
         mine = [replica for replica in found.replicas if replica.node == node.name]
-        assert sum(replica.footprint.cpu_milli for replica in mine) <= node.capacity.cpu_milli
+        assert sum(replica.requests.cpu_milli for replica in mine) <= node.capacity.cpu_milli
         taken = [card for replica in mine for card in replica.cards]
         assert all(taken.count(card) <= node.cards.count(card) for card in taken)
     for need in needs_of(spec, Overcommit()):

@@ -8,7 +8,7 @@ import pytest
 
 from components.lease import lease_objects
 from lease.ids import namespace_name
-from lease.spec import ClusterFacts
+from lease.spec import FORM, ClusterFacts
 from provider.errors import ChainError
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import BEFORE_THE_MANIFEST, SpecInputs, openable, opening_spec, spec_maker
@@ -49,7 +49,8 @@ def test_what_is_known_when_a_lease_is_won_makes_its_namespace_and_the_general_p
 
 def test_they_are_the_very_objects_of_the_whole_spec() -> None:
     lease = a_lease()
-    whole = openable(spec(service(), service("db"), lease=lease, cluster=FACTS, first_resource_version="77"))
+    services = (service(), service("db"))
+    whole = openable(spec(*services, form=FORM, lease=lease, cluster=FACTS, first_resource_version="77"))
     opening = opening_spec(lease, FACTS)
 
     assert fits(opening, whole)
@@ -61,12 +62,13 @@ OTHER = {
     "another version of the first deployment": {"first_resource_version": "77"},
     "other facts of the cluster": {"cluster": ClusterFacts(closed_ranges=("203.0.113.0/24",))},
     "another builder": {"builder_version": 1},
+    "another form": {"form": 1},
 }
 
 
 @pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
 def test_a_spec_with_anything_else_below_it_does_not_fit(change: dict[str, object]) -> None:
-    whole = openable(spec(service(), lease=a_lease(), cluster=FACTS))
+    whole = openable(spec(service(), form=FORM, lease=a_lease(), cluster=FACTS))
 
     assert not fits(opening_spec(a_lease(), FACTS), whole.model_copy(update=change))
 
@@ -75,6 +77,7 @@ def test_services_hostnames_and_addresses_are_the_manifest_s_and_always_fit() ->
     whole = openable(
         spec(
             service("other"),
+            form=FORM,
             lease=a_lease(),
             cluster=FACTS,
             hostnames=(hostname("h.localhost"),),

@@ -9,11 +9,12 @@ import pytest
 from lease.build import SpecSettings
 from lease.manifest_decode import manifest_from_json
 from lease.spec import ClusterFacts, IngressMode, LeaseSpec
-from provider.daemon.lease_specs import cluster_facts
+from provider.daemon.lease_specs import cluster_facts, outside_closed_ranges
 from provider.lifecycle.spec_maker import SpecInputs, spec_maker
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 from tests.provider.gateway.manifests import body, lease
+from tests.world.cluster import FakeCluster
 
 OTHER: dict[str, Any] = {
     "ingress_mode": IngressMode.GATEWAY_API,
@@ -38,11 +39,12 @@ RULES: dict[str, tuple[str, Any]] = {
     "overcommit_memory_percent": ("overcommit_memory", 50),
     "overcommit_storage_percent": ("overcommit_storage", 50),
     "runtime_class": ("runtime_class", "gvisor"),
+    "user_namespaces": ("user_namespaces", True),
 }
 
 
 async def facts(settings: Settings) -> ClusterFacts:
-    return await cluster_facts(settings, None)  # type: ignore[arg-type]
+    return await cluster_facts(settings, FakeCluster())
 
 
 def built(**changes: Any) -> LeaseSpec:
@@ -51,11 +53,23 @@ def built(**changes: Any) -> LeaseSpec:
     return spec_maker(settings, ClusterFacts()).make(SpecInputs(record))
 
 
-@pytest.mark.parametrize("field", ClusterFacts.model_fields)
+@pytest.mark.parametrize("field", [name for name in ClusterFacts.model_fields if name != "own_addresses"])
 async def test_every_fact_of_the_cluster_has_its_setting(field: str) -> None:
     settings = Settings(api_server_endpoints=("192.0.2.1:6443",))
     changed = await facts(settings.model_copy(update={field: OTHER[field]}))
     assert getattr(changed, field) == OTHER[field] != getattr(await facts(settings), field)
+
+
+async def test_addresses_of_nodes_and_api_server_outside_the_closed_networks_are_closed_too() -> None:
+    cluster = FakeCluster()
+    addresses = {"InternalIP": "10.1.2.3", "ExternalIP": "203.0.113.9", "Hostname": "n1"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    listed = [{"type": kind, "address": address} for kind, address in addresses.items()]
+    cluster.put({**node, "status": {"addresses": [*listed, {"type": "ExternalIP", "address": "2001:db8::1"}]}})
+    settings = Settings(api_server_endpoints=("198.51.100.4:6443", "10.0.0.1:443"), closed_ranges=("192.0.2.0/24",))
+    found = await cluster_facts(settings, cluster)
+    assert found.own_addresses == ("198.51.100.4/32", "203.0.113.9/32")
+    assert outside_closed_ranges(["192.0.2.7", "127.0.0.1"], settings.closed_ranges) == ()
 
 
 @pytest.mark.parametrize("rule", SpecSettings.model_fields)
