@@ -45,10 +45,11 @@ RULES = (
     ),
     Rule(
         id="ephemeral-storage-limit",
-        severity=Severity.MEDIUM,
-        level=Level.ADVISORY,
-        reason="A container without this limit can fill its node's disk; a service that rents no such volume has none.",
+        severity=Severity.HIGH,
+        level=Level.MANDATORY,
+        reason="A container without this limit can fill its node's disk.",
         remedy="Set resources.limits.ephemeral-storage.",
+        form=2,
         check=of_each(_without("ephemeral-storage")),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from policies.rules import Manifest
 
-__all__ = ["LONG_RUNNING", "all_containers", "at", "named"]
+__all__ = ["LONG_RUNNING", "all_containers", "at", "items", "named", "pod_metadata", "pod_of"]
 
 _TEMPLATE = ("spec", "template", "spec")
 _POD_SPECS = {
@@ -19,6 +19,7 @@ _POD_SPECS = {
     "ReplicationController": _TEMPLATE,
     "Job": _TEMPLATE,
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
+    "PodTemplate": ("template", "spec"),
 }
 
 LONG_RUNNING = ("containers", "initContainers")
@@ -32,14 +33,28 @@ def all_containers(
 
     An item that is no mapping counts as one empty container, so that a rule which requires a field fails.
     """
-    path = _POD_SPECS.get(str(manifest.get("kind")))
-    if path is None:
-        return
-    pod = at(manifest, *path)
+    pod = pod_of(manifest)
     for name in lists:
-        found = pod.get(name)
-        listed = found if isinstance(found, Sequence) and not isinstance(found, str) else [found]
-        yield from (item if isinstance(item, Mapping) else {} for item in listed if item is not None)
+        yield from items(pod, name)
+
+
+def pod_of(manifest: Manifest) -> Mapping[str, Any]:
+    """The spec of the pod that a manifest declares; empty for kinds without pods."""
+    path = _POD_SPECS.get(str(manifest.get("kind")))
+    return {} if path is None else at(manifest, *path)
+
+
+def pod_metadata(manifest: Manifest) -> Mapping[str, Any]:
+    """The metadata of the pod that a manifest declares; empty for kinds without pods."""
+    path = _POD_SPECS.get(str(manifest.get("kind")))
+    return {} if path is None else at(manifest, *path[:-1], "metadata")
+
+
+def items(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    """The mappings in the list `name`; an item, or a list, of another form counts as one empty mapping."""
+    found = value.get(name)
+    listed = found if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    yield from (item if isinstance(item, Mapping) else {} for item in listed if item is not None)
 
 
 def at(value: object, *path: str) -> Mapping[str, Any]:

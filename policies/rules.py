@@ -46,7 +46,9 @@ class ObjectProblem:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT judges each object alone."""
+    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT judges each object alone. `form`:
+    the first form of a lease's objects (lease.spec.FORM) that the rule judges.
+    """
 
     id: str
     severity: Severity
@@ -55,6 +57,7 @@ class Rule:
     remedy: str
     check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]
     scope: RuleScope = RuleScope.OBJECT
+    form: int = 1
 
 
 @dataclass(frozen=True, slots=True)

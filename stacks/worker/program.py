@@ -22,7 +22,7 @@ def check(spec: LeaseSpec) -> None:
     """Judge the objects of `spec`. Raises `OperationRefused` with every mandatory violation; nothing is registered
     then.
     """
-    findings = [found for found in judge(lease_objects(spec)) if found.mandatory]
+    findings = [found for found in judge(lease_objects(spec), form=spec.form) if found.mandatory]
     if findings:
         raise OperationRefused("refused by policy:\n" + "\n".join(str(found) for found in findings))
 

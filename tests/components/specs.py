@@ -6,6 +6,7 @@ from typing import Any
 
 from lease.ids import LeaseId
 from lease.spec import (
+    FORM,
     ClusterFacts,
     EnvironmentVariable,
     HostnameSpec,
@@ -132,3 +133,10 @@ def everything() -> LeaseSpec:
         leased_ips=(leased_ip(port=53, external_port=53, proto="UDP"), leased_ip()),
         cluster=ClusterFacts(public_hostname="app.localhost", api_server_endpoints=("192.0.2.1:6443",)),
     )
+
+
+def fenced(form: int = FORM) -> LeaseSpec:
+    """`everything` in a form of objects, with a limit for every disk."""
+    lease = everything()
+    store = lease.services[1].model_copy(update={"ephemeral_limit_bytes": 2**29})
+    return lease.model_copy(update={"form": form, "services": (lease.services[0], store)})

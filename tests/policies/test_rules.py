@@ -7,19 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.lease import lease_objects
+from lease.spec import FIRST_FORM, FORM
 from policies.judge import RULES, judge
 from policies.rules import Level, Severity, Violation
-from tests.components.specs import everything, service, spec
+from tests.components.recorded import load, names
+from tests.components.recorded_specs import recorded_spec
+from tests.components.specs import fenced, service, spec
 
 LIMITS = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
 
 
 def container(**fields):
-    return {"name": "web", "resources": {"limits": LIMITS}} | fields
+    context = {"allowPrivilegeEscalation": False} | fields.pop("securityContext", {})
+    return {"name": "web", "resources": {"limits": LIMITS}, "securityContext": context} | fields
+
+
+SAFE = {"automountServiceAccountToken": False, "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
 
 
 def pod(*containers, kind="Pod", **lists):
-    template = {"spec": {"containers": list(containers), **lists}}
+    template = {"spec": {"containers": list(containers), **SAFE, **lists}}
     inside = {
         "Pod": template,
         "CronJob": {"spec": {"jobTemplate": {"spec": {"template": template}}}},
@@ -31,13 +38,28 @@ def broken(*manifests):
     return [finding.rule for finding in judge(manifests)]
 
 
-def test_everything_a_lease_becomes_keeps_every_mandatory_rule():
-    assert [finding for finding in judge(lease_objects(everything())) if finding.mandatory] == []
+@pytest.mark.parametrize("form", [FIRST_FORM, FORM])
+def test_everything_a_lease_becomes_keeps_every_mandatory_rule(form):
+    assert judge(lease_objects(fenced(form)), form=form) == ()
 
 
-def test_a_service_that_rents_no_ephemeral_storage_is_reported_but_allowed():
-    findings = judge(lease_objects(spec(service(ephemeral_request_bytes=0, ephemeral_limit_bytes=0))))
-    assert [(finding.rule, finding.level) for finding in findings] == [("ephemeral-storage-limit", Level.ADVISORY)]
+@pytest.mark.parametrize("form", [FIRST_FORM, FORM])
+def test_every_recorded_lease_keeps_every_mandatory_rule_in_each_form(form):
+    """What the Go provider made is judged too when it is repaired."""
+    refused = 422
+    for name in names():
+        recording = load(name)
+        if recording["manifest_put"]["status"] == refused:
+            continue
+        made = lease_objects(recorded_spec(recording, form=form))
+        assert judge(made, form=form) == (), name
+
+
+def test_a_container_without_a_limit_of_its_disk_is_refused_except_in_the_first_form():
+    bare = spec(service(ephemeral_request_bytes=0, ephemeral_limit_bytes=0), form=FORM)
+    findings = judge(lease_objects(bare))
+    assert [(finding.rule, finding.level) for finding in findings] == [("ephemeral-storage-limit", Level.MANDATORY)]
+    assert judge(lease_objects(bare.model_copy(update={"form": FIRST_FORM})), form=FIRST_FORM) == ()
 
 
 def test_a_finding_says_what_where_how_bad_and_what_to_do():
@@ -61,6 +83,7 @@ def test_a_finding_says_what_where_how_bad_and_what_to_do():
 def test_pods_are_found_in_every_kind_that_makes_them(kind):
     assert broken(pod({"name": "web", "securityContext": {"privileged": True}}, kind=kind)) == [
         "no-privileged-container",
+        "no-privilege-escalation",
         "cpu-and-memory-limits",
         "ephemeral-storage-limit",
     ]
@@ -83,7 +106,8 @@ def test_privileged_side_containers_are_found_too(listed):
 
 def test_an_init_container_needs_limits_but_an_ephemeral_one_cannot_have_any():
     assert "cpu-and-memory-limits" in broken(pod(container(), initContainers=[{"name": "i"}]))
-    assert broken(pod(container(), ephemeralContainers=[{"name": "e"}])) == []
+    safe = {"allowPrivilegeEscalation": False}
+    assert broken(pod(container(), ephemeralContainers=[{"name": "e", "securityContext": safe}])) == []
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ async def objection(view: LeaseView, spec: LeaseSpec) -> str:
         wanted = lease_objects(spec)
     except BuildError as error:
         return str(error)
-    findings = [str(found) for found in judge(wanted) if found.mandatory]
+    findings = [str(found) for found in judge(wanted, form=spec.form) if found.mandatory]
     if findings:
         return "refused by policy: " + "; ".join(findings)
     return "; ".join(map(str, refusals(compare(await _present(view, wanted), wanted))))
