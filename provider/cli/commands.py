@@ -73,7 +73,7 @@ _DEVNET = GroupEntry(
 
 COMMANDS: Table = {
     "doctor": CommandEntry(
-        "devnet.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
+        "provider.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
     ),
     "demo": CommandEntry(
         "devnet.cli.demo:demo",

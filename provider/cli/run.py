@@ -16,6 +16,7 @@ from provider.daemon.app import run_provider
 from provider.errors import ProviderError, SettingsError, StoreError, WrongChain
 from provider.observe.logs import configure_logging, log_loop_problem
 from provider.settings import load_settings, unknown_variables
+from stacks.common import forbid_dumps
 from stacks.engine import EngineError
 
 __all__ = ["run"]
@@ -30,6 +31,7 @@ def run() -> None:
     provider. Workloads of tenants keep running and bids stay open, and the next `lessor run` continues with them. The
     provider waits for a node or an API server that does not answer, and names it in the log.
     """
+    forbid_dumps()
     try:
         settings = load_settings()
     except SettingsError as error:

@@ -5,7 +5,6 @@ runs and are closed after all of them, in reverse order.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
+from provider.daemon.private_home import prepare_home
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
 from provider.observe.queue import log_shared_plugin, show_load
@@ -46,7 +46,7 @@ class Backends:
 @asynccontextmanager
 async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
     """Open all backends. Raises `SettingsError` for a setting that is wrong and `StoreError` for the database."""
-    _make_home(settings.home)
+    prepare_home(settings)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
         engine = await _started_engine(settings, stack)
@@ -58,15 +58,6 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
         journal = StoredJournal(database)
         chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
         yield Backends(settings, key.address, clock, MemoryBus(), database, chain, cluster, recorded)
-
-
-def _make_home(home: Path) -> None:
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home):
-            pass
-    except OSError as error:
-        raise SettingsError(f"AP_HOME={home}: {error.strerror}; it must be a folder that can be written") from error
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:

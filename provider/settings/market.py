@@ -55,6 +55,12 @@ class MarketSettings(BaseModel):
         description="Program that names the price, with AP_BID_PRICE_STRATEGY=shellScript. "
         "It reads the order as JSON and prints one number.",
     )
+    price_script_user: str = Field(
+        "",
+        validation_alias=lessor("PRICE_SCRIPT_USER"),
+        description="User as whom the price program runs, by name or number, so that it can read nothing of the "
+        "provider's. The provider must run as root for it. Empty: the provider's own user.",
+    )
     price_script_limit: int = Field(
         32,
         ge=0,

@@ -16,6 +16,7 @@ from typing import Any
 from stacks.broker.death import runs
 from stacks.broker.errors import BrokerError
 from stacks.broker.settings import BrokerSettings, BrokerStatus
+from stacks.common.processes import DATA_MARK
 
 __all__ = ["Broker"]
 
@@ -101,12 +102,14 @@ class Broker:
         return " / ".join(self._stderr)[-2000:] or "it left no message"
 
     async def _start(self) -> None:
+        environment = dict(os.environ) if self._environment is None else self._environment
+        marks = [f"{DATA_MARK}={environment[DATA_MARK]}"] if DATA_MARK in environment else []
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "stacks.broker"),
+            *(sys.executable, "-m", "stacks.broker", *marks),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=dict(os.environ) if self._environment is None else self._environment,
+            env=environment,
             start_new_session=True,
         )
         self._process = process

@@ -8,6 +8,7 @@ from __future__ import annotations
 from stacks.common.causes import cause_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import DataInUse, EngineError, WorkerLost
+from stacks.common.fences import close_path, forbid_dumps, open_paths
 from stacks.common.files import write_private
 from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.masking import mask, mask_result
@@ -31,11 +32,14 @@ __all__ = [
     "StackResult",
     "WorkerLost",
     "cause_of",
+    "close_path",
     "command_name",
     "environment",
     "exception_text",
+    "forbid_dumps",
     "mask",
     "mask_result",
+    "open_paths",
     "other_pids",
     "parent",
     "plain_traceback",

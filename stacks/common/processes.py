@@ -1,8 +1,8 @@
 """Processes as /proc shows them, and the processes of an engine: workers, command lines, plugins.
 
-The processes of an engine carry a mark in their environment. The command line puts plugins into process groups of their
-own, and an orphaned plugin runs on for more than 20 s (toolchain.md §3, killed runs 5): neither groups nor parents are
-enough to find the processes of a killed run.
+The processes of an engine carry a mark in their environment; workers and the broker have it on their command line too.
+The command line puts plugins into process groups of their own, and an orphaned plugin runs on for more than 20 s
+(toolchain.md §3, killed runs 5): neither groups nor parents are enough to find the processes of a killed run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def survivors(data: Path, stack: str | None = None) -> list[int]:
     marks = {f"{DATA_MARK}={data}".encode()}
     if stack is not None:
         marks.add(f"{STACK_MARK}={stack}".encode())
-    return [pid for pid in other_pids() if marks <= environment(pid) and alive(pid)]
+    return [pid for pid in other_pids() if marks <= environment(pid) | _arguments(pid) and alive(pid)]
 
 
 def other_pids() -> list[int]:
@@ -93,6 +93,14 @@ def environment(pid: int) -> set[bytes]:
     """`NAME=value` of each variable; empty for zombies, for other users' processes and for those that are gone."""
     try:
         return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
+
+
+def _arguments(pid: int) -> set[bytes]:
+    """The words of the command line. A process that forbids dumps hides its environment, and has its mark here."""
+    try:
+        return set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
     except OSError:
         return set()
 

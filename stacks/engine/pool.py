@@ -57,7 +57,7 @@ class WorkerProcess:
         """Start one and wait until it has imported its modules (about 1.5 s). Raises `WorkerLost`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "stacks.worker"),
+            *("-m", "stacks.worker", f"{DATA_MARK}={config.data}"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

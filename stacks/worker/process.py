@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from stacks.common.config import EngineConfig
+from stacks.common.fences import forbid_dumps
 from stacks.common.processes import command_name, end, survivors
 from stacks.common.tracebacks import plain_traceback, use_plain_tracebacks
 from stacks.common.wire import (
@@ -127,6 +128,7 @@ class Worker:
 
 def main() -> None:
     """Separate the pipes from text that libraries print, then serve."""
+    forbid_dumps()
     use_plain_tracebacks()
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")

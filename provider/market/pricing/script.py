@@ -15,6 +15,7 @@ from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.pricing.script_input import script_input
 from provider.market.pricing.script_leftovers import Leftovers
 from provider.market.pricing.script_run import ProgramResult, run_program
+from provider.market.pricing.script_user import ScriptUser
 from provider.settings import Settings
 
 __all__ = ["parse_amount", "script_environment", "script_pricing", "secret_variables"]
@@ -35,14 +36,15 @@ class _Script:
     path: str
     timeout_s: float
     slots: asyncio.Semaphore
+    user: ScriptUser | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
 
 
-def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricing:
+def script_pricing(path: str, *, process_limit: int, timeout_s: float, user: ScriptUser | None = None) -> Pricing:
     """At most `process_limit` scripts run at once. The time limit of a script starts when the script does.
 
-    Raises `SettingsError` without a path, a process limit or a time limit. Whether the path exists is checked at each
-    run, so that the script can be put in place later.
+    `user`: who runs it; None: the provider's own user. Raises `SettingsError` without a path, a process limit or a time
+    limit. Whether the path exists is checked at each run, so that the script can be put in place later.
     """
     if not path:
         raise SettingsError("AP_BID_PRICE_SCRIPT_PATH is an empty string: shellScript needs the path of a program")
@@ -50,7 +52,7 @@ def script_pricing(path: str, *, process_limit: int, timeout_s: float) -> Pricin
         raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_LIMIT is 0: the process limit must be at least 1")
     if timeout_s <= 0:
         raise SettingsError("AP_BID_PRICE_SCRIPT_PROCESS_TIMEOUT is 0: the runtime limit must be above 0")
-    script = _Script(path, timeout_s, asyncio.Semaphore(process_limit))
+    script = _Script(path, timeout_s, asyncio.Semaphore(process_limit), user)
 
     async def ask(request: PriceRequest) -> Quote:
         return await _ask(script, request)
@@ -71,6 +73,7 @@ async def _ask(script: _Script, request: PriceRequest) -> Quote:
                 environment=environment,
                 timeout_s=script.timeout_s,
                 leftovers=script.leftovers,
+                user=script.user,
             )
         said = _masked(ended.stdout.decode("utf-8", "replace"), secrets)[:_RECORDED]
         amount = parse_amount(_answer(ended))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from provider.errors import PricingError
 from provider.market.pricing.script_leftovers import RUN_VARIABLE, Leftovers, end_all, new_run
+from provider.market.pricing.script_user import ScriptUser
 
 __all__ = ["OUTPUT_LIMIT", "ProgramResult", "run_program"]
 
@@ -35,7 +36,13 @@ class ProgramResult:
 
 
 async def run_program(
-    path: str, *, stdin: bytes, environment: Mapping[str, str], timeout_s: float, leftovers: Leftovers
+    path: str,
+    *,
+    stdin: bytes,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    leftovers: Leftovers,
+    user: ScriptUser | None = None,
 ) -> ProgramResult:
     """Run the program in its own session, without arguments and without open files of the provider.
 
@@ -44,7 +51,7 @@ async def run_program(
     """
     run = new_run()
     try:
-        process = await _start(path, {**environment, RUN_VARIABLE: run}, run)
+        process = await _start(path, {**environment, RUN_VARIABLE: run}, run, user)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise PricingError(f"the price script {path!r} cannot be started: {words}") from error
@@ -62,11 +69,13 @@ async def run_program(
     return ended
 
 
-async def _start(path: str, environment: Mapping[str, str], run: str) -> Process:
+async def _start(path: str, environment: Mapping[str, str], run: str, user: ScriptUser | None) -> Process:
     """A cancelled caller waits until the process has started and can be ended; asyncio would wait for its children."""
+    as_user = user.options() if user is not None else {}
+    environment = {**environment, **(user.variables() if user is not None else {})}
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+            path, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True, **as_user
         )
     )
     try:

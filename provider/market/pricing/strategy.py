@@ -10,6 +10,7 @@ from provider.market.pricing.akt_rate import Rates, file_source
 from provider.market.pricing.quote import Pricing
 from provider.market.pricing.random_range import random_pricing
 from provider.market.pricing.script import script_pricing
+from provider.market.pricing.script_user import script_user
 from provider.market.pricing.table import table_pricing, watched_table
 from provider.settings import Settings
 from provider.watched_file import file_mark
@@ -27,6 +28,7 @@ def pricing_from(settings: Settings, *, now: Callable[[], float]) -> Pricing | N
                 settings.price_script,
                 process_limit=settings.price_script_limit,
                 timeout_s=settings.price_script_timeout,
+                user=script_user(settings.price_script_user),
             )
         case "randomRange":
             return random_pricing()
