@@ -16,8 +16,11 @@ from typing import TypeAlias
 from components.errors import BuildError
 from components.lease import lease_objects
 from lease.build import sharing_keys
-from lease.errors import SpecRefused
+from lease.errors import ManifestRefused, SpecRefused
+from lease.manifest import Group
 from lease.spec import GpuPlacement
+from lease.validation import check_new_manifest
+from provider.gateway.budget import budget_problem, group_problem
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.records.manifests import ManifestRecord
 
@@ -31,28 +34,45 @@ _CARD = GpuPlacement(vendor="nvidia", model="unknown")
 """Placeholders (RFC 5737): the address and the GPU may be chosen after the response."""
 _MAX_INLINE = 10
 """Services that are built without a thread, 0.25 ms each; a hundred would block other requests for 25 ms."""
+_MAX_INLINE_TEXTS = 200
+"""Exposes, variables and arguments, for the same reason."""
+_MAX_INLINE_TEXT = 64 * 1024
 
 
 def trial_build(specs: SpecMaker) -> TrialBuild:
     """The check that a manifest can be built. `specs`: the lease loop's, without `cards` and `note`."""
 
     async def trial(record: ManifestRecord) -> str:
-        services = record.group.services or ()
-        if len(services) <= _MAX_INLINE:
+        if problem := group_problem(record.group):
+            return problem
+        if _is_small(record.group):
             return _problem(specs, record)
         return await asyncio.to_thread(_problem, specs, record)
 
     return trial
 
 
+def _is_small(group: Group) -> bool:
+    services = group.services or ()
+    texts = [
+        text for service in services for text in (*(service.env or ()), *(service.args or ()), *(service.command or ()))
+    ]
+    exposes = sum(len(service.expose or ()) for service in services)
+    many = len(services) > _MAX_INLINE or len(texts) + exposes > _MAX_INLINE_TEXTS
+    return not many and sum(map(len, texts)) <= _MAX_INLINE_TEXT
+
+
 def _problem(specs: SpecMaker, record: ManifestRecord) -> str:
     addresses = dict.fromkeys(sharing_keys(record.lease.owner, record.group), _ADDRESS)
     whole = replace(record, resource_version="0", placements=_placements(record))
     try:
-        lease_objects(specs.make(SpecInputs(whole, addresses=addresses)))
+        check_new_manifest(record.group, owner=record.lease.owner)
+        spec = specs.make(SpecInputs(whole, addresses=addresses))
+        return budget_problem(record, spec, lease_objects(spec))
+    except ManifestRefused as error:
+        return error.problem
     except (SpecRefused, BuildError) as error:
         return str(error)
-    return ""
 
 
 def _placements(record: ManifestRecord) -> Mapping[int, GpuPlacement | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,10 +22,25 @@ from provider.kube.labels import record_labels
 from provider.protocols.cluster import SECRET
 from provider.records.manifests import BadRecordError
 
-__all__ = ["APPLIED_LABEL", "Applied", "Attempt", "applied_name", "applied_object", "read_applied"]
+__all__ = [
+    "APPLIED_LABEL",
+    "Applied",
+    "Attempt",
+    "applied_name",
+    "applied_object",
+    "read_applied",
+    "size_problem",
+    "stored_bytes",
+]
 
 APPLIED_LABEL = {"akash.network/record": "applied"}
 """Selects these Secrets among all others."""
+_SPEC, _PACKED = "spec", "spec.zlib"
+_PLAIN_MOST = 128 * 1024
+"""Larger texts are stored compressed: a Secret holds 1 MiB, and a manifest of 1 MiB makes a longer spec."""
+_SECRET_MOST = 1024 * 1024 - 64 * 1024
+"""The API server takes 1 MiB of data in a Secret; the rest is for the facts, with the error of an attempt."""
+_UNPACKED_MOST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +82,9 @@ def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[
     }
     if applied.anew:
         facts["anew"] = True
-    data = {"facts": json.dumps(facts, sort_keys=True)}
+    data = {"facts": json.dumps(facts, sort_keys=True).encode()}
     if applied.spec is not None:
-        data["spec"] = applied.spec.canonical_json()
+        data |= _stored(applied.spec)
     return {
         "apiVersion": SECRET.api_version,
         "kind": SECRET.kind,
@@ -78,8 +94,39 @@ def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[
             "labels": record_labels(lease) | APPLIED_LABEL,
         },
         "type": "Opaque",
-        "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
     }
+
+
+def _stored(spec: LeaseSpec) -> dict[str, bytes]:
+    """The spec as the Secret's data, under the key that says how it is stored."""
+    plain = spec.canonical_json().encode()
+    return {_SPEC: plain} if len(plain) <= _PLAIN_MOST else {_PACKED: zlib.compress(plain, 9)}
+
+
+def stored_bytes(spec: LeaseSpec) -> int:
+    """Bytes of the spec in its Secret."""
+    return sum(map(len, _stored(spec).values()))
+
+
+def size_problem(spec: LeaseSpec) -> str:
+    """Why no record of this version could be written; empty when one can. Asked before anything is applied: the write
+    would fail at every retry.
+    """
+    size = stored_bytes(spec)
+    if size <= _SECRET_MOST:
+        return ""
+    return f"the record of this version would have {size} bytes, a Secret holds {_SECRET_MOST}; send a smaller manifest"
+
+
+def _spec(data: Mapping[str, Any]) -> LeaseSpec | None:
+    if _PACKED in data:
+        unpacking = zlib.decompressobj()
+        plain = unpacking.decompress(base64.b64decode(data[_PACKED], validate=True), _UNPACKED_MOST)
+        if not unpacking.eof:
+            raise ValueError("the compressed spec does not end")
+        return LeaseSpec.from_json(plain)
+    return LeaseSpec.from_json(base64.b64decode(data[_SPEC], validate=True)) if _SPEC in data else None
 
 
 def read_applied(obj: Mapping[str, Any] | None) -> Applied:
@@ -91,10 +138,10 @@ def read_applied(obj: Mapping[str, Any] | None) -> Applied:
     data = obj.get("data") or {}
     try:
         facts = json.loads(base64.b64decode(data["facts"], validate=True))
-        spec = LeaseSpec.from_json(base64.b64decode(data["spec"], validate=True)) if "spec" in data else None
+        spec = _spec(data)
         attempt = Attempt(**facts["attempt"]) if facts["attempt"] else None
         anew = facts.get("anew") is True
         return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew)
-    except (KeyError, TypeError, ValueError, binascii.Error, ValidationError) as error:
+    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, ValidationError) as error:
         name = str((obj.get("metadata") or {}).get("name"))
         raise BadRecordError(f"Secret {name}", type(error).__name__) from error

@@ -22,6 +22,7 @@ from provider.lifecycle.serving.view import LeaseView
 from provider.lifecycle.stored_lease import NamespaceState
 from provider.protocols import Cluster
 from provider.protocols.cluster import STATEFUL_SET
+from provider.records.applied import size_problem
 
 __all__ = ["objection"]
 
@@ -34,6 +35,8 @@ async def objection(view: LeaseView, spec: LeaseSpec) -> str:
         wanted = lease_objects(spec)
     except BuildError as error:
         return str(error)
+    if problem := size_problem(spec):
+        return problem
     findings = [str(found) for found in judge(wanted, form=spec.form) if found.mandatory]
     if findings:
         return "refused by policy: " + "; ".join(findings)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lease.spec import LeaseSpec
+from provider.errors import ClusterError
 from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
 from provider.lifecycle.serving.view import LeaseView, same
@@ -21,6 +22,8 @@ from stacks.common import Priority, StackResult, cause_of, mask
 __all__ = ["provider_fault", "update"]
 
 _UNREADY_S = 15.0
+_NEVER_TAKEN = (400, 413, 422)
+"""Answers of an API server that will take no write of this object: it is too large, or not valid."""
 
 
 async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outcome:
@@ -133,7 +136,12 @@ async def _done(view: LeaseView, spec: LeaseSpec, *, opened: bool) -> Outcome:
         attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
         await view.write(replace(view.applied, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, view.refused, again_in=_UNREADY_S)
-    await view.write(Applied(spec, view.record.content_hash(), view.newest.withheld))
+    try:
+        await view.write(Applied(spec, view.record.content_hash(), view.newest.withheld))
+    except ClusterError as error:
+        if error.status not in _NEVER_TAKEN:
+            raise
+        return await _refuse(view, spec, f"the record of this version cannot be written: {error}", untouched=False)
     if view.namespace is NamespaceState.ABSENT or opened:
         view.drift.strays = ()  # everything in the namespace is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

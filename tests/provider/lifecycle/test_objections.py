@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import random
+import string
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lease.ids import namespace_name
 from lease.manifest import Group
+from provider.errors import ClusterError
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase, tenant_text
 from provider.protocols.cluster import SECRET, STATEFUL_SET
 from provider.records.applied import applied_name
+from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
-from tests.world.engine import Fault, Killed
+from tests.world.cluster import FakeCluster
+from tests.world.engine import FakeEngine, Fault, Killed
 
 pytestmark = pytest.mark.virtual_time
 
@@ -94,7 +102,7 @@ async def test_a_renamed_service_without_volumes_works_and_leaves_nothing_of_the
     await world.send(L, a_group(name="site"))
     assert (await world.converge(L)).phase is Phase.RUNNING
     names = {key[3] for key in world.cluster.objects if key[2] == namespace_name(L)}
-    assert names == {"site"}
+    assert names == {"site", "akash-rented", "akash-defaults"}
 
 
 async def test_a_service_gets_its_first_volume() -> None:
@@ -102,6 +110,51 @@ async def test_a_service_gets_its_first_volume() -> None:
     await world.run(L, a_group())
     await world.send(L, a_group(**WITH_VOLUME))
     assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+def with_noise(size: int) -> Group:
+    """A service with a variable whose text does not compress below three quarters."""
+    noise = "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=size))
+    (service,) = a_group("nginx:2").services or ()
+    return Group("west", (replace(service, env=(f"A={noise}",)),))
+
+
+async def test_a_version_whose_record_would_not_fit_is_refused_before_the_engine_runs() -> None:
+    """An older gateway accepted it; each of its updates would end with a write that fails."""
+    world = World()
+    await world.run(L, a_group())
+    calls = len(world.engine.calls)
+    await world.send(L, with_noise(1_500_000))
+    outcome = await world.converge(L)
+    assert (outcome.phase, len(world.engine.calls)) == (Phase.UPDATE_FAILED, calls)
+    assert "a Secret holds" in outcome.reason
+
+
+class Full(FakeCluster):
+    """An API server that never takes the record of the version with the image nginx:2."""
+
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        spec = (obj.get("data") or {}).get("spec", "")
+        if obj["metadata"]["name"] == applied_name(L) and b"nginx:2" in base64.b64decode(spec):
+            raise ClusterError("fake", "Secret is invalid: data: Too long", status=422)
+        return await super().apply(obj, status=status)
+
+
+async def test_a_record_that_the_api_server_never_takes_is_written_once() -> None:
+    world = World()
+    world.cluster = Full()
+    world.engine = FakeEngine(world.cluster)
+    world.restart()
+    await world.run(L, a_group())
+    world.engine.calls.clear()
+    await world.send(L, a_group("nginx:2"))
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.UPDATE_FAILED
+    assert "cannot be written" in outcome.reason
+    assert world.engine.calls == [(Operation.UP, namespace_name(L))] * 2  # the version, and the one before it again
+    for _ in range(3):
+        await world.converge(L)
+    assert len(world.engine.calls) == 2
 
 
 async def test_what_a_policy_forbids_is_refused_before_the_engine_runs() -> None:

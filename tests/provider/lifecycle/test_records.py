@@ -30,6 +30,9 @@ from lease.spec import GpuPlacement
 from provider.records.applied import Applied, Attempt, applied_object, read_applied
 from provider.records.go_form import decode_group, encode_group
 from provider.records.manifests import EXACT, BadRecordError, ManifestRecord, manifest_object, read_manifest
+from tests.components.specs import environment
+from tests.components.specs import service as made_service
+from tests.components.specs import spec as made_spec
 from tests.data import document, names
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
@@ -241,6 +244,17 @@ async def test_an_applied_record_read_back_is_what_was_written() -> None:
     ):
         assert read_applied(applied_object(L, applied, namespace="lease")) == applied
     assert read_applied(None) == Applied()
+
+
+def test_a_long_spec_is_stored_compressed_and_read_back() -> None:
+    spec = made_spec(made_service(environment=environment(("A", "x" * 300_000))))
+    stored = applied_object(spec.lease, Applied(spec, "hash"), namespace="lease")
+    assert sorted(stored["data"]) == ["facts", "spec.zlib"]
+    assert len(stored["data"]["spec.zlib"]) < 4096
+    assert read_applied(stored) == Applied(spec, "hash")
+    stored["data"]["spec.zlib"] = stored["data"]["spec.zlib"][:400]
+    with pytest.raises(BadRecordError):
+        read_applied(stored)
 
 
 @pytest.mark.parametrize("data", [None, {}, {"facts": "!"}, {"facts": "e30="}, {"facts": "bnVsbA=="}])

@@ -47,7 +47,7 @@ async def _of_the_previous_builder(world: World, **group: Any) -> LeaseSpec:
     pod = workload["spec"]["template"]["spec"]
     pod["terminationGracePeriodSeconds"] = 5
     pod["containers"][0].setdefault("env", []).append({"name": "OLD", "value": "hunter22"})
-    pod["securityContext"] = {"runAsNonRoot": True}
+    pod["securityContext"]["runAsNonRoot"] = True
     service = world.cluster.find(SERVICE, "web", SPACE)
     assert service is not None
     service["metadata"]["labels"]["old"] = "label"
