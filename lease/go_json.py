@@ -11,7 +11,17 @@ import json
 import re
 from typing import Any, NoReturn
 
-__all__ = ["GoSyntaxError", "Members", "Number", "Value", "escape_html", "first_value", "go_json", "kind_of"]
+__all__ = [
+    "GoSyntaxError",
+    "Members",
+    "Number",
+    "Value",
+    "escape_html",
+    "first_value",
+    "go_json",
+    "kind_of",
+    "values_in",
+]
 
 _ESCAPED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
 
@@ -69,6 +79,18 @@ def first_value(body: bytes | str) -> Value:
     except ValueError:
         raise GoSyntaxError(_syntax_problem(text.encode("utf-8", errors="replace"))) from None
     return _without_surrogates(value) if "\\u" in text or _SURROGATE.search(text) else value
+
+
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRUCTURE = (b",", b"{", b"[")
+
+
+def values_in(body: bytes, *, most: int) -> int:
+    """How many values the JSON text holds, counted without reading it; never too few. Texts are searched for commas
+    and brackets only when more than `most` values would be counted with them.
+    """
+    count = sum(map(body.count, _STRUCTURE)) + 1
+    return count if count <= most else sum(map(_TEXT.sub(b"", body).count, _STRUCTURE)) + 1
 
 
 def _without_surrogates(value: Any) -> Any:

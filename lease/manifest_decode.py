@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from lease.errors import ManifestErrorKind, ManifestRefused
-from lease.go_json import GoSyntaxError, Members, Number, first_value, kind_of
+from lease.go_json import GoSyntaxError, Members, Number, first_value, kind_of, values_in
 from lease.manifest import (
     Credentials,
     Expose,
@@ -27,10 +27,12 @@ from lease.manifest import (
 )
 from lease.resources import Attribute, Endpoint, EndpointKind, Resources, Volume
 
-__all__ = ["MAX_MANIFEST_BYTES", "manifest_from_json", "resources_from_value"]
+__all__ = ["MAX_MANIFEST_BYTES", "MAX_MANIFEST_VALUES", "manifest_from_json", "resources_from_value"]
 
 MAX_MANIFEST_BYTES = 1024 * 1024
 """This provider's own limit: the size that an SDL may have."""
+MAX_MANIFEST_VALUES = 50_000
+"""As the nodes of an SDL: a megabyte of empty services would take seconds to read."""
 
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]*|0[bB][01]+|[1-9][0-9]*)")
 _MAX_BITS = 256
@@ -353,6 +355,9 @@ def manifest_from_json(body: bytes | str) -> Manifest:
     """The manifest in `body`; () for null and for no groups. Raises `ManifestRefused` of kind DECODE with Go's text."""
     if len(body) > MAX_MANIFEST_BYTES:
         raise _refused(f"manifest of {len(body)} bytes; at most {MAX_MANIFEST_BYTES} are read")
+    values = values_in(body.encode() if isinstance(body, str) else body, most=MAX_MANIFEST_VALUES)
+    if values > MAX_MANIFEST_VALUES:
+        raise _refused(f"manifest of {values} values; at most {MAX_MANIFEST_VALUES} are read")
     try:
         value = first_value(body)
     except GoSyntaxError as error:

@@ -22,6 +22,7 @@ from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.state import Phase
 from provider.market.loop import run_market
+from provider.market.public_sources import PublicSources
 from provider.market.question_socket import market_socket, serve_questions
 from provider.market.screening import Screening
 from provider.observe.narration import narrate
@@ -43,6 +44,7 @@ async def run_provider(settings: Settings) -> None:
     async with open_backends(within_file_limit(settings, raise_file_limit())) as backends:
         clock, cluster = backends.clock, backends.cluster
         chain_id = await expected_chain(backends.chain, backends.database, clock=clock)
+        backends.public_chain.expect(chain_id)
         facts = await insist(lambda: cluster_facts(settings, cluster), clock=clock, event="cluster.unreachable")
         await _run(backends, provider_parts(backends, chain_id, facts))
 
@@ -62,9 +64,8 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         start(serve_status(parts.status, status_socket(home)), name="status")
         await parts.gateway.start()
         start(_stop_at_end(parts.gateway), name="gateway")
-        screening = Screening(parts.market)
-        start(serve_questions(screening, market_socket(home)), name="questions")
-        start(_serve_grpc(backends, parts.gateway, screening), name="grpc gateway")
+        start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
+        start(_serve_grpc(backends, parts), name="grpc gateway")
         start(pump_blocks(backends.chain, bus, database=database, clock=backends.clock), name="chain")
         host, port = parts.gateway.address
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
@@ -86,6 +87,12 @@ async def _stop_at_end(gateway: Gateway) -> None:
         await gateway.stop()
 
 
-async def _serve_grpc(backends: Backends, gateway: Gateway, screening: Screening) -> None:
-    certificate = gateway.certificate.path
-    await serve_grpc(screening, backends.settings, certificate=certificate, cluster=backends.cluster)
+async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
+    screening = Screening(parts.market, public=PublicSources(parts.market, backends.public_chain))
+    await serve_grpc(
+        screening,
+        backends.settings,
+        certificate=parts.gateway.certificate.path,
+        cluster=backends.cluster,
+        clock=backends.clock,
+    )

@@ -31,7 +31,9 @@ __all__ = ["Backends", "engine_config", "open_backends"]
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """Everything that the parts of the provider share. `address`: the provider's account."""
+    """Everything that the parts of the provider share. `address`: the provider's account. `public_chain` answers the
+    queries that anybody may cause; bids and leases do not wait for them.
+    """
 
     settings: Settings
     address: str
@@ -39,6 +41,7 @@ class Backends:
     bus: MemoryBus
     database: Database
     chain: CometChain
+    public_chain: CometChain
     cluster: KubeCluster
     engine: RecordedEngine
 
@@ -57,7 +60,8 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
         stack.push_async_callback(cluster.aclose)
         journal = StoredJournal(database)
         chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
-        yield Backends(settings, key.address, clock, MemoryBus(), database, chain, cluster, recorded)
+        public = await stack.enter_async_context(CometChain(settings, clock=clock))
+        yield Backends(settings, key.address, clock, MemoryBus(), database, chain, public, cluster, recorded)
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:

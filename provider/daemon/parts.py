@@ -170,6 +170,10 @@ def _gateway(
     async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
         return cards(lease)
 
+    def is_tenant(address: str) -> bool:
+        held = (lease.owner == address for lease in leases.statuses)
+        return any(held) or any(order.owner == address for order in ledger.orders())
+
     return Gateway(
         gateway_config(backends.settings, backends.address),
         chain=backends.chain,
@@ -181,6 +185,8 @@ def _gateway(
         placements=placements,
         build=build,
         read_lease=_lease_reader(backends, leases),
+        strangers=backends.public_chain,
+        is_tenant=is_tenant,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import structlog
 
@@ -18,30 +18,49 @@ from lease.manifest import Group, Manifest
 from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
+from provider.budgets import Budget, PeerBudgets
 from provider.bus import MANIFEST_ACCEPTED
 from provider.claims.foreign_routes import foreign_routes
 from provider.claims.hostnames import HostnameRefusedError, automatic_names, check_hostnames, host_claims
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
+from provider.gateway.refusals import Refusals
 from provider.gateway.trial_build import TrialBuild
-from provider.protocols import Bus, Chain, Cluster
+from provider.protocols import Bus, Chain, Clock, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import BadRecordError, ManifestRecord, read_manifest, write_manifest
 from stacks.common import KeyedLocks
 
-__all__ = ["ManifestIntake", "Placements"]
+__all__ = ["IntakeChain", "ManifestIntake", "Placements"]
 
 Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement | None] | None]]
 """The placement in a lease's reservation, by resource id (None: no GPU); None when no reservation is known."""
 
+_RATE, _BURST = 10.0, 100.0
+_OWNER_RATE, _OWNER_BURST = 1.0, 20.0
+"""Manifests of accounts that are no tenants: a second in the long run, and at once; of all owners, and of one."""
 _UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
 _LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
 _log = structlog.get_logger("gateway.intake")
 
 
+class IntakeChain(Protocol):
+    """The queries of `protocols.Chain` that say whether there is a lease."""
+
+    async def deployment(self, deployment: DeploymentId) -> Deployment | None: ...
+
+    async def leases(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
+    ) -> Sequence[Lease]: ...
+
+
 class ManifestIntake:
-    """Accepts manifests, one at a time per deployment. A manifest for which `build` returns a problem is refused."""
+    """Accepts manifests, one at a time per deployment. A manifest for which `build` returns a problem is refused.
+
+    `strangers` answers whether an account that `is_tenant` does not know has a lease, within a budget; by default
+    `chain` does.
+    """
 
     def __init__(
         self,
@@ -50,11 +69,20 @@ class ManifestIntake:
         chain: Chain,
         cluster: Cluster,
         bus: Bus,
+        clock: Clock,
         placements: Placements,
         build: TrialBuild,
+        strangers: IntakeChain | None = None,
+        is_tenant: Callable[[str], bool] = lambda _: False,
+        refusals: Refusals | None = None,
     ) -> None:
         self._config = config
         self._chain = chain
+        self._strangers = strangers or chain
+        self._is_tenant = is_tenant
+        self._refusals = refusals or Refusals()
+        self._budget = Budget(rate=_RATE, burst=_BURST, now=clock.monotonic)
+        self._of_owner = PeerBudgets(rate=_OWNER_RATE, burst=_OWNER_BURST, now=clock.monotonic)
         self._cluster = cluster
         self._bus = bus
         self._placements = placements
@@ -69,25 +97,41 @@ class ManifestIntake:
         """
         try:
             async with asyncio.timeout(self._config.limits.manifest_seconds):
-                manifest = manifest_from_json(body)
                 deployment = DeploymentId(owner, dseq)
                 async with self._locks.hold(deployment):
-                    await self._accept(deployment, manifest)
+                    await self._accept(deployment, body)
         except ManifestRefused as error:
             raise RequestError(422, str(error)) from error
         except TimeoutError as error:
             raise RequestError(500, "context deadline exceeded") from error
 
-    async def _accept(self, id_: DeploymentId, manifest: Manifest) -> None:
+    async def require_lease(self, owner: str, dseq: int) -> None:
+        """Raise `RequestError` 404 without a live lease of the deployment here, 429 for an account that asks too often.
+        A body is read after that only. Accounts that `is_tenant` knows are not asked about.
+        """
+        if self._is_tenant(owner):
+            return
+        if not (self._of_owner.take(owner) and self._budget.take()):
+            self._refusals.count("manifests of accounts that are no tenants", peer=owner)
+            raise RequestError(429, "too many manifests of accounts without a lease; try again later")
+        await self._leases(self._strangers, DeploymentId(owner, dseq))
+
+    async def _leases(self, chain: IntakeChain, id_: DeploymentId) -> Sequence[Lease]:
+        leases = await chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_)
+        if not leases:
+            known = await chain.deployment(id_)
+            raise RequestError(404, _UNKNOWN if known is None else "no lease for deployment")
+        return leases
+
+    async def _accept(self, id_: DeploymentId, body: bytes) -> None:
+        """The chain is asked first: a document is read for a deployment with a lease here only, and in a thread."""
+        leases = await self._leases(self._chain, id_)
         deployment = await self._chain.deployment(id_)
         if deployment is None:
             raise RequestError(404, _UNKNOWN)
-        _check_document(manifest, deployment)
-        leases = await self._chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_)
+        manifest = await asyncio.to_thread(_checked_manifest, body, deployment)
         leased = [(lease.id, _group_of(lease, deployment, manifest)) for lease in leases]
         await self._check_leased(leased)
-        if not leased:
-            raise RequestError(404, "no lease for deployment")
         records = [ManifestRecord(lease, group, await self._placed(lease)) for lease, group in leased]
         for record in records:
             if problem := await self._build(record):
@@ -126,11 +170,15 @@ class ManifestIntake:
             raise RequestError(422, str(refused)) from None
 
 
-def _check_document(manifest: Manifest, deployment: Deployment) -> None:
-    """Check structure, hash, then the groups on chain: the order decides which of several faults is named."""
+def _checked_manifest(body: bytes, deployment: Deployment) -> Manifest:
+    """The manifest in `body`. Structure, hash, then the groups on chain are checked: the order decides which of several
+    faults is named. Raises `ManifestRefused`.
+    """
+    manifest = manifest_from_json(body)
     validate_manifest(manifest)
     check_version(manifest, deployment.hash)
     cross_validate(manifest, deployment.groups)
+    return manifest
 
 
 def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Protocol
 
 from provider.errors import SettingsError
 from provider.gateway.admission import Admission
-from provider.gateway.auth.keys import AccountKeys
+from provider.gateway.auth.keys import AccountKeys, KeySource
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
-from provider.gateway.intake import ManifestIntake, Placements
+from provider.gateway.intake import IntakeChain, ManifestIntake, Placements
+from provider.gateway.kept import Kept
 from provider.gateway.lease_objects import ReadLease, lease_reader
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
@@ -27,13 +30,21 @@ from provider.protocols import Bus, Chain, Clock, Cluster
 __all__ = ["Gateway"]
 
 _DRAIN_S = 10.0
+_STATUS_S = 1.0
+_VERSION_S = 60.0
+"""How long the answers of public routes are kept."""
+
+
+class StrangersChain(KeySource, IntakeChain, Protocol):
+    """The queries that anybody may cause."""
 
 
 class Gateway:
-    """The REST listener. `status` and `kube_version` are called for every request of /status and /version, `placements`
-    and `build` for every manifest.
+    """The REST listener. The answers of `status` and `kube_version` are kept for a short time; `placements` and `build`
+    are called for every manifest.
 
-    `read_lease` reads the API server by default; a cache fed by watches may replace it.
+    `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
+    queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`.
     """
 
     def __init__(
@@ -49,16 +60,31 @@ class Gateway:
         placements: Placements,
         build: TrialBuild,
         read_lease: ReadLease | None = None,
+        strangers: StrangersChain | None = None,
+        is_tenant: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._config = config
         self._clock = clock
-        self.intake = ManifestIntake(config, chain=chain, cluster=cluster, bus=bus, placements=placements, build=build)
-        self._tokens = Tokens(AccountKeys(chain, clock), clock)
+        refusals = Refusals()
+        self.intake = ManifestIntake(
+            config,
+            chain=chain,
+            cluster=cluster,
+            bus=bus,
+            clock=clock,
+            placements=placements,
+            build=build,
+            strangers=strangers,
+            is_tenant=is_tenant,
+            refusals=refusals,
+        )
+        self.admission = Admission(config.connections, refusals)
+        keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
+        self._tokens = Tokens(keys, clock)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._routes = self._build_routes(status, kube_version)
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
-        self.admission = Admission(config.connections, Refusals())
         self._certificate: AccountCertificate | None = None
 
     @property
@@ -107,7 +133,11 @@ class Gateway:
     def _build_routes(self, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
         config = self._config
         return [
-            *public_routes(config, status, kube_version),
+            *public_routes(
+                config,
+                Kept(status, self._clock, seconds=_STATUS_S).get,
+                Kept(kube_version, self._clock, seconds=_VERSION_S).get,
+            ),
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self._read_lease),
             *stub_routes(config.limits),

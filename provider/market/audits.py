@@ -39,11 +39,16 @@ class AuditCache:
     _known: dict[str, _Answer] = field(default_factory=dict)
     _asked: dict[str, asyncio.Task[_Attributes]] = field(default_factory=dict)
 
+    def known(self, auditor: str) -> _Attributes | None:
+        """What `auditor` has signed, as far as it is known and not too old."""
+        found = self._known.get(auditor)
+        return found.attributes if found is not None and self.now() - found.since < self.max_age_s else None
+
     async def signed_by(self, auditor: str) -> _Attributes:
         """The attributes that `auditor` has signed. Simultaneous calls for one auditor share a query."""
-        found = self._known.get(auditor)
-        if found is not None and self.now() - found.since < self.max_age_s:
-            return found.attributes
+        known = self.known(auditor)
+        if known is not None:
+            return known
         if auditor not in self._asked:
             task = asyncio.ensure_future(self._query(auditor))
             self._asked[auditor] = task

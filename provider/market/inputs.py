@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from lease.ids import OrderId
+from lease.resources import Attribute
 from provider.inventory.snapshot import Snapshot
 from provider.market.book import Market
 from provider.market.decision import Audits, DecisionInputs
@@ -13,7 +16,9 @@ from provider.market.limits import deposit_reason
 from provider.market.terms import Rules
 from provider.protocols.chain import Order, ProviderRecord
 
-__all__ = ["current_inputs", "current_record", "declined_unchanged"]
+__all__ = ["SignedBy", "current_inputs", "current_record", "declined_unchanged"]
+
+SignedBy: TypeAlias = Callable[[str], Awaitable[tuple[Attribute, ...]]]
 
 
 async def current_record(market: Market) -> ProviderRecord | None:
@@ -27,11 +32,13 @@ async def current_record(market: Market) -> ProviderRecord | None:
     return book.record
 
 
-async def current_inputs(market: Market, order: Order, record: ProviderRecord) -> tuple[DecisionInputs, object]:
+async def current_inputs(
+    market: Market, order: Order, record: ProviderRecord, *, signed_by: SignedBy | None = None
+) -> tuple[DecisionInputs, object]:
     """The inputs of a decision about `order`, and the mark of the state they were taken from. Nothing is awaited after
-    the free capacity was read.
+    the free capacity was read. `signed_by` returns what an auditor has signed, by default through the market's cache.
     """
-    audits = await _audits(market, order)
+    audits = await _audits(order, signed_by or market.audits.signed_by)
     free, tenant = _free_now(market)[0], market.tenant_holdings(order.id)
     return DecisionInputs(order, record, free, _current_rules(market), audits, tenant), _mark(market, order.id)
 
@@ -55,11 +62,11 @@ def _current_rules(market: Market) -> Rules:
     return rules
 
 
-async def _audits(market: Market, order: Order) -> Audits:
+async def _audits(order: Order, signed_by: SignedBy) -> Audits:
     auditors = auditors_of(order.spec)
     if len(auditors) > MAX_AUDITORS:
         return {}
-    return {auditor: await market.audits.signed_by(auditor) for auditor in auditors}
+    return {auditor: await signed_by(auditor) for auditor in auditors}
 
 
 def _free_now(market: Market) -> tuple[Snapshot, int]:

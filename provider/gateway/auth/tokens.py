@@ -106,10 +106,12 @@ class Tokens:
         self._clock = clock
         self._jws = _jws()
 
-    async def read(self, token: str) -> Claims:
-        """The claims of a token with a valid signature and valid claims. Raises `AuthError` as in gateway.md §2.5."""
+    async def read(self, token: str, *, peer: str = "") -> Claims:
+        """The claims of a token with a valid signature and valid claims. Raises `AuthError` as in gateway.md §2.5, and
+        429 when `peer`, or all together, named too many accounts that are not known.
+        """
         claims = self._unverified(token)
-        self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss)))
+        self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss, peer)))
         check_claims(claims, self._clock.now())
         return claims
 
@@ -125,9 +127,9 @@ class Tokens:
             raise invalid_token()
         return claims
 
-    async def _key_of(self, address: str) -> bytes:
+    async def _key_of(self, address: str, peer: str) -> bytes:
         try:
-            key = await self._keys.get(address)
+            key = await self._keys.get(address, peer=peer)
         except ChainError as error:
             raise AuthError(500, "unknown error while processing JWT") from error
         if key is None:
@@ -148,10 +150,10 @@ def _is_account(address: str) -> bool:
     return prefix == "akash" and data is not None and bool(bech32.convertbits(data, 5, 8, False))
 
 
-async def read_credentials(header: str | None, tokens: Tokens) -> Claims:
+async def read_credentials(header: str | None, tokens: Tokens, *, peer: str = "") -> Claims:
     """The claims in an `Authorization` header (gateway.md §2.5), `ANONYMOUS` without a header. Raises `AuthError`."""
     token = _bearer_token(header)
-    return await tokens.read(token) if token else ANONYMOUS
+    return await tokens.read(token, peer=peer) if token else ANONYMOUS
 
 
 def _bearer_token(header: str | None) -> str:

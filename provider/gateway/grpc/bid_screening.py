@@ -34,9 +34,10 @@ from provider.claims.hostnames import (
     host_claims,
 )
 from provider.errors import ProviderError
+from provider.gateway.kept import Kept
 from provider.market.decision import BidDecision
 from provider.market.explanation import Explanation
-from provider.protocols import Cluster
+from provider.protocols import Clock, Cluster
 from provider.protocols.cluster import PROVIDER_HOST
 
 __all__ = ["BidScreening", "BlockedHostnames", "Screen", "screened_hostnames"]
@@ -53,6 +54,8 @@ _RATE, _BURST = 2.0, 30.0
 """Requests of one peer: a second in the long run, and at once."""
 _MAX_HOSTNAMES = 100
 _MAX_REASON = 400
+_HOSTNAMES_S = 5.0
+"""How long the list of hostnames in use is kept."""
 _NO_OWNER = ""
 """The caller is not authenticated, so a hostname of his own counts as in use too."""
 
@@ -140,16 +143,21 @@ def _short(reasons: Sequence[str]) -> list[str]:
     return [reason[:_MAX_REASON] for reason in reasons[:_MAX_HOSTNAMES]]
 
 
-def screened_hostnames(cluster: Cluster, *, namespace: str, rules: HostnameRules) -> BlockedHostnames:
-    """A check of hostnames as a manifest with them would meet it now. It reads the claims in `namespace` for every
-    request that names hosts, and raises `ClusterError`.
+def screened_hostnames(cluster: Cluster, clock: Clock, *, namespace: str, rules: HostnameRules) -> BlockedHostnames:
+    """A check of hostnames as a manifest with them would meet it. It reads the claims in `namespace` and the routes of
+    the cluster at most every few seconds, however many ask, and raises `ClusterError`.
     """
+
+    async def read() -> tuple[dict[str, HostnameClaim], ForeignRoutes]:
+        claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=namespace))
+        return claims, await foreign_routes(cluster)
+
+    kept = Kept(read, clock, seconds=_HOSTNAMES_S)
 
     async def check(hostnames: Sequence[str]) -> Sequence[str]:
         if not hostnames:
             return ()
-        claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=namespace))
-        routes = await foreign_routes(cluster)
+        claims, routes = await kept.get()
         problems = (_problem(name, claims, rules, routes) for name in dict.fromkeys(map(str.lower, hostnames)))
         return tuple(problem for problem in problems if problem)
 

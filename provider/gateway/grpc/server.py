@@ -29,7 +29,7 @@ from provider.gateway.tls import server_context
 from provider.gateway.turns import Turns
 from provider.market.explanation import Explanation
 from provider.market.screening import Screening
-from provider.protocols import Cluster
+from provider.protocols import Clock, Cluster
 from provider.settings import Settings
 
 __all__ = ["GrpcServer", "grpc_address", "provider_methods", "serve_grpc"]
@@ -58,14 +58,17 @@ _WRITE_S = 20.0
 _DRAIN_S = 5.0
 
 
-async def serve_grpc(screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster) -> None:
+async def serve_grpc(
+    screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster, clock: Clock
+) -> None:
     """Listen until cancelled."""
 
     async def screen(spec: GroupSpec) -> Explanation:
         return (await screening.screen(spec))[1]
 
     host, port = grpc_address(settings)
-    names = screened_hostnames(cluster, namespace=settings.manifest_namespace, rules=hostname_rules(settings))
+    rules = hostname_rules(settings)
+    names = screened_hostnames(cluster, clock, namespace=settings.manifest_namespace, rules=rules)
     methods = provider_methods(BidScreening(screen, hostnames=names, peer_of=relayed_peer))
     limits = ConnectionLimits(settings.gateway_grpc_connections, settings.gateway_grpc_connections_of_address)
     server = GrpcServer(methods, host=host, port=port, certificate=certificate, limits=limits)

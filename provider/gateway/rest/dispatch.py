@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from provider.errors import ChainError, ClusterError
+from provider.gateway.admission import peer_group
 from provider.gateway.auth.access import require_access
 from provider.gateway.auth.claims import Claims
 from provider.gateway.auth.tokens import Tokens, read_credentials
@@ -83,7 +84,8 @@ class Dispatcher:
             raise RequestError(404, _NOT_FOUND)
         if not found.route.allows(request.method):
             raise RequestError(found.route.wrong_method, _NOT_FOUND if found.route.wrong_method == 404 else "")
-        claims = await read_credentials(request.headers.get("Authorization"), self._tokens)
+        peer = peer_group(request.remote or "")
+        claims = await read_credentials(request.headers.get("Authorization"), self._tokens, peer=peer)
         return await found.route.handler(self._call(request, claims, found))
 
     def _call(self, request: web.BaseRequest, claims: Claims, found: Match) -> Call:

@@ -31,6 +31,7 @@ _LEASE = "/lease/{dseq}/{gseq}/{oseq}"
 
 def deployment_routes(intake: ManifestIntake, limits: Limits) -> list[Route]:
     async def put_manifest(call: Call) -> web.StreamResponse:
+        await intake.require_lease(call.owner, call.deployment.dseq)
         body = await read_body(call.request, limit=limits.manifest_bytes, seconds=limits.body_seconds)
         await intake.accept_manifest(call.owner, call.deployment.dseq, body)
         return empty(200)

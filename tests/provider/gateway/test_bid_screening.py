@@ -44,6 +44,7 @@ from tests.provider.gateway.world import place
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
 from tests.world.cluster import FakeCluster, unreachable
 from tests.world.patience import eventually
+from tests.world.virtual import VirtualClock
 
 GPUS = (Card("nvidia", "a100", "24Gi", "pcie"),)
 
@@ -211,7 +212,9 @@ def screening_names(cluster: FakeCluster, screen) -> BidScreening:
     rules = HostnameRules(
         ("blocked.example.com", ".blocked.example.org"), "provider.example.com", "in.example.com", True
     )
-    return BidScreening(screen, hostnames=screened_hostnames(cluster, namespace="lease", rules=rules))
+    return BidScreening(
+        screen, hostnames=screened_hostnames(cluster, VirtualClock(0.0), namespace="lease", rules=rules)
+    )
 
 
 @pytest.mark.parametrize(

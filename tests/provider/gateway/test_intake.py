@@ -21,6 +21,7 @@ from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
 from tests.provider.gateway.world import Answer, World, chain_is_away, cluster_fails, new_world, place
+from tests.world.chain import FakeChain
 from tests.world.patience import eventually
 
 OTHER = Account.named("other")
@@ -200,16 +201,28 @@ def _foreign(kind: Kind, spec: dict[str, Any], host: str) -> Any:
     return prepare
 
 
+def _sent(data: bytes) -> Any:
+    """These bytes, for a deployment with a lease."""
+
+    def prepare(world: World) -> bytes:
+        rent(world, body(), lease())
+        return data
+
+    return prepare
+
+
 REFUSALS: dict[str, tuple[Any, int, str]] = {
-    "nothing": (lambda world: b"", 422, "EOF"),
-    "not JSON": (lambda world: b"hello", 422, "invalid character 'h' looking for beginning of value"),
-    "not UTF-8": (lambda world: b'[{"name":"\xff"}]', 404, "Deployment not found"),
-    "nested 100000 deep": (lambda world: b"[" * 100_000, 422, "e"),
-    "broken structure": (
-        lambda world: (rent(world, body(), lease()), b"[]")[1],  # type: ignore[func-returns-value]
+    "nothing": (_sent(b""), 422, "EOF"),
+    "not JSON": (_sent(b"hello"), 422, "invalid character 'h' looking for beginning of value"),
+    "not UTF-8": (_sent(b'[{"name":"\xff"}]'), 422, "invalid manifest"),
+    "nested 100000 deep": (_sent(b"[" * 40_000), 422, "exceeded max depth"),
+    "more values than are read": (
+        _sent(b'[{"services":[' + b"{}," * 340_000 + b"{}]}]"),
         422,
-        "invalid manifest: manifest is empty",
+        "manifest of 680005 values; at most 50000 are read",
     ),
+    "broken structure": (_sent(b"[]"), 422, "invalid manifest: manifest is empty"),
+    "not JSON for a deployment that is not known": (lambda world: b"hello", 404, "Deployment not found"),
     "unknown deployment": (
         lambda world: body(),
         404,
@@ -447,3 +460,29 @@ async def test_json_of_the_wrong_shape_is_the_tenants_mistake(world: World, docu
     _plain(world)
     assert (await put(world, json.dumps(document).encode())).status == 422
     assert not world.cluster.applied
+
+
+async def test_a_body_is_read_for_a_deployment_with_a_lease_only(tmp_path: Path) -> None:
+    """Of an account without one not a byte is decoded, and the client for bids and leases is not asked."""
+    world = new_world(tmp_path)
+    world.clock.set(NOW)
+    world.strangers, world.is_tenant = FakeChain(), lambda _: False
+    world.strangers.public_keys[TENANT.address] = TENANT.public
+    async with world.running():
+        head = f"PUT /deployment/{DSEQ}/manifest HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+        answer = await world.raw(f"{head}Authorization: Bearer {TENANT.token()}\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert world.chain.calls == []
+        for _ in range(60):
+            await world.put_manifest(DSEQ, b"[]", TENANT.token())
+    assert world.strangers.calls.count("leases") == 20
+
+
+async def test_a_tenant_whose_lease_this_provider_does_not_know_yet_is_served(tmp_path: Path) -> None:
+    world = new_world(tmp_path)
+    world.clock.set(NOW)
+    world.is_tenant = lambda _: False
+    async with world.running():
+        data = body()
+        rent(world, data, lease())
+        assert (await put(world, data)).status == 200

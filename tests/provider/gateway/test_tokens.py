@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
 
@@ -172,11 +174,11 @@ async def test_an_account_without_a_key_is_refused_and_read_again_soon() -> None
 
 
 @pytest.mark.virtual_time
-async def test_a_known_key_is_read_once_a_minute() -> None:
+async def test_a_known_key_is_read_once_a_day() -> None:
     clock, chain = VirtualClock(NOW), FakeChain()
     chain.public_keys[TENANT.address] = TENANT.public
     keys = AccountKeys(chain, clock)  # type: ignore[arg-type]
-    for elapsed, queries in ((0, 1), (59, 1), (2, 2)):
+    for elapsed, queries in ((0, 1), (86_399, 1), (2, 2)):
         await clock.advance(elapsed)
         assert await keys.get(TENANT.address) == TENANT.public
         assert chain.calls.count("account_public_key") == queries
@@ -195,3 +197,55 @@ async def test_the_same_claims_by_another_key_are_refused() -> None:
     other = Account.named("other")
     assert await refusal(tokens, other.token(TENANT.claims())) == (401, "JWT is invalid")
     assert hashlib.sha256(other.public).digest() != hashlib.sha256(TENANT.public).digest()
+
+
+def invented(number: int) -> str:
+    return Account.named(f"invented {number}").address
+
+
+@pytest.mark.virtual_time
+async def test_invented_issuers_cause_a_bounded_number_of_queries_and_delay_no_tenant() -> None:
+    clock, chain, strangers = VirtualClock(NOW), FakeChain(), FakeChain()
+    chain.public_keys[TENANT.address] = TENANT.public
+    strangers.gates["account_public_key"] = asyncio.Event()
+    keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=lambda address: address == TENANT.address)
+    flood = [asyncio.create_task(keys.get(invented(number), peer=f"192.0.2.{number % 8}")) for number in range(400)]
+    await asyncio.sleep(0)
+    assert await keys.get(TENANT.address, peer="192.0.2.1") == TENANT.public
+    strangers.gates["account_public_key"].set()
+    answers = await asyncio.gather(*flood, return_exceptions=True)
+    refused = [answer for answer in answers if isinstance(answer, AuthError)]
+    assert (len(refused), {error.status for error in refused}) == (300, {429})
+    assert strangers.calls.count("account_public_key") == 100
+    assert chain.calls.count("account_public_key") == 1
+
+
+@pytest.mark.virtual_time
+async def test_one_peer_does_not_use_up_the_queries_of_the_others() -> None:
+    clock, chain = VirtualClock(NOW), FakeChain()
+    keys = AccountKeys(chain, clock)
+    for number in range(100):
+        with contextlib.suppress(AuthError):
+            await keys.get(invented(number), peer="192.0.2.1")
+    assert chain.calls.count("account_public_key") == 30
+    assert await keys.get(invented(200), peer="192.0.2.2") is None
+
+
+@pytest.mark.virtual_time
+async def test_known_keys_stay_however_many_strangers_have_none() -> None:
+    clock, chain = VirtualClock(NOW), FakeChain()
+    chain.public_keys[TENANT.address] = TENANT.public
+    keys = AccountKeys(chain, clock)
+    await keys.get(TENANT.address)
+    for number in range(11_000):
+        keys._keep(f"akash1{number}", None)
+    assert await keys.get(TENANT.address) == TENANT.public
+    assert chain.calls.count("account_public_key") == 1
+
+
+@pytest.mark.virtual_time
+async def test_simultaneous_requests_of_one_issuer_share_a_query() -> None:
+    clock, chain = VirtualClock(NOW), FakeChain()
+    keys = AccountKeys(chain, clock)
+    assert await asyncio.gather(*(keys.get(TENANT.address) for _ in range(20))) == [None] * 20
+    assert chain.calls.count("account_public_key") == 1

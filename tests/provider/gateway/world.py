@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -99,6 +99,9 @@ class World:
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
     gateway: Gateway | None = None
     build: TrialBuild = field(default_factory=lambda: trial_build(SPECS))
+    strangers: FakeChain | None = None
+    """The chain that is asked about accounts that are no tenants; None: `chain`."""
+    is_tenant: Callable[[str], bool] = lambda _: True
 
     def configure(self, **changes: Any) -> None:
         self.config = replace(self.config, **changes)
@@ -124,6 +127,8 @@ class World:
             kube_version=kube_version,
             placements=placements,
             build=self.build,
+            strangers=self.strangers,
+            is_tenant=self.is_tenant,
         )
         await self.gateway.start()
         try:
