@@ -12,7 +12,7 @@ YES    ?=
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup tools test suite test-node test-long sim kill-matrix lint demo docs lock wheel clean
+.PHONY: setup tools test suite test-node test-node-beside test-long sim kill-matrix lint demo docs lock wheel clean
 
 setup: $(VENV)/.installed
 
@@ -31,10 +31,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Lint runs beside the tests, which often wait for processes that they started.
-test: setup
-	$(MAKE) --no-print-directory --jobs 2 lint suite
-	$(MAKE) --no-print-directory test-node
+# Lint and the real node's tests run beside the suite, which often waits for processes that it started.
+test: setup tools
+	$(MAKE) --no-print-directory --jobs 3 lint suite test-node-beside
 
 suite: tools
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long and not node" --durations 15
@@ -44,8 +43,14 @@ suite: tools
 test-node: setup
 	$(BIN)/python -m tests.whole.node.run
 
+# The same, printed at its end: the suite prints its progress meanwhile.
+test-node-beside: setup
+	mkdir -p build
+	$(BIN)/python -m tests.whole.node.run > build/test-node.log 2>&1; code=$$?; cat build/test-node.log; exit $$code
+
 test-long: tools
-	$(BIN)/pytest -n 2 --dist loadgroup --durations 30
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not node" --durations 30
+	$(BIN)/python -m tests.whole.node.run --long
 
 # `make sim SEED=17` runs one seed again and shortens it if it fails, `make sim SEEDS=1000` many on two cores.
 sim: setup

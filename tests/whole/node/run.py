@@ -1,4 +1,4 @@
-"""`python -m tests.whole.node.run [PYTEST ARGUMENTS]`: the tests of the real node, in a fresh enclosure.
+"""`python -m tests.whole.node.run [--long | PYTEST ARGUMENTS]`: the tests of the real node, in a fresh enclosure.
 
 A machine that cannot run a real node skips them with the reason; with CI set that is a failure.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from devnet.node import missing_requirements
 
-_PYTEST = ("-q", "-p", "no:xdist", "--durations", "10", "-m", "node and not long", "tests/whole/node")
+_PYTEST = ("-q", "-p", "no:xdist", "--durations", "10", "tests/whole/node", "-m")
 
 
 def main() -> int:
@@ -22,8 +23,25 @@ def main() -> int:
     if problems:
         return 1 if os.environ.get("CI") else 0
     programs = Path(sys.executable).parent
-    command = [programs / "lessor", "devnet", "enclosed", "--", programs / "pytest", *(sys.argv[1:] or _PYTEST)]
+    command = [
+        str(programs / "lessor"),
+        "devnet",
+        "enclosed",
+        "--",
+        str(programs / "pytest"),
+        *_arguments(sys.argv[1:]),
+    ]
     return subprocess.call(command)
+
+
+def _arguments(given: Sequence[str]) -> Sequence[str]:
+    match given:
+        case []:
+            return (*_PYTEST, "node and not long")
+        case ["--long"]:
+            return (*_PYTEST, "node")
+        case _:
+            return given
 
 
 if __name__ == "__main__":
