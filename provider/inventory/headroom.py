@@ -19,7 +19,7 @@ __all__ = ["Headroom"]
 
 
 class Headroom:
-    """Starts with `inventory` less its pods, claims and addresses. `charge` deducts a reservation."""
+    """Starts with `inventory` less its pods, claims, addresses and node ports. `charge` deducts a reservation."""
 
     def __init__(self, inventory: Inventory, provider: str) -> None:
         self._inventory = inventory
@@ -37,6 +37,7 @@ class Headroom:
             self._claimed[claim.namespace, name] = self._claimed.get((claim.namespace, name), 0) + claim.size_bytes
             self._pools[name] = max(0, self._pools.get(name, 0) - claim.size_bytes)
         self._addresses = inventory.address_count - len(inventory.addresses)
+        self._node_ports = inventory.node_port_count - sum(inventory.node_ports.values())
         self._snapshot: Snapshot | None = None
 
     def charge(self, reservation: Reservation) -> None:
@@ -46,11 +47,13 @@ class Headroom:
         _charge_volumes(self._pools, reservation.volumes, self._claimed, namespace)
         held = sum(namespace in users for users in self._inventory.addresses.values())
         self._addresses -= max(0, reservation.leased_ips - held)
+        self._node_ports -= max(0, reservation.node_ports - self._inventory.node_ports.get(namespace, 0))
 
     def snapshot(self) -> Snapshot:
         if self._snapshot is None:
             pools = {name: size for name, size in self._pools.items() if name in self._inventory.pool_bytes}
-            self._snapshot = Snapshot(tuple(self._nodes.values()), pools, max(0, self._addresses))
+            free = (max(0, self._addresses), max(0, self._node_ports))
+            self._snapshot = Snapshot(tuple(self._nodes.values()), pools, *free)
         return self._snapshot
 
 

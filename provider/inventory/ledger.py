@@ -13,7 +13,7 @@ from lease.ids import OrderId, namespace_name
 from provider.inventory.capacity import Overcommit
 from provider.inventory.headroom import Headroom
 from provider.inventory.matcher import place
-from provider.inventory.needs import leased_ips, needs_of, volumes_of
+from provider.inventory.needs import leased_ips, needs_of, node_ports, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage
 from provider.inventory.snapshot import Inventory, Snapshot
 
@@ -91,6 +91,7 @@ def _unplaced(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Reserv
         offer=tuple(need.offer(None) for need in needs),
         volumes=volumes_of(needs),
         leased_ips=leased_ips(spec),
+        node_ports=node_ports(spec),
     )
 
 

@@ -15,7 +15,7 @@ from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.inventory.candidates import Candidates, GpuChoice, Places, candidates, replicas_on
 from provider.inventory.capacity import Capacity, Overcommit
-from provider.inventory.needs import Need, leased_ips, needs_of, volumes_of
+from provider.inventory.needs import Need, leased_ips, needs_of, node_ports, volumes_of
 from provider.inventory.reservation import Replica, Reservation, Shortage
 from provider.inventory.shortage import NOT_TOGETHER, shortage
 from provider.inventory.snapshot import Node, Snapshot
@@ -222,4 +222,5 @@ def _reservation(order: OrderId, spec: GroupSpec, needs: Sequence[Need], plan: _
         offer=tuple(need.offer(plan.choices[need.unit.resources.id]) for need in needs),
         volumes=volumes_of(needs),
         leased_ips=leased_ips(spec),
+        node_ports=node_ports(spec),
     )

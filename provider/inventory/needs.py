@@ -12,7 +12,7 @@ from lease.resources import Attribute, EndpointKind, Resources, Volume
 from lease.spec import GpuPlacement
 from provider.inventory.capacity import Capacity, Card, Overcommit
 
-__all__ = ["Need", "leased_ips", "needs_of", "offered_as", "volumes_of"]
+__all__ = ["Need", "leased_ips", "needs_of", "node_ports", "offered_as", "volumes_of"]
 
 GpuRequests = Mapping[tuple[str, str], GpuRequest]
 """(vendor, model) → request; the last of two for one model wins (bidding.md §4.5)."""
@@ -144,6 +144,12 @@ def leased_ips(spec: GroupSpec) -> int:
     """Distinct sequence numbers of leased-IP endpoints over the whole group, not times count (bidding.md §4.3)."""
     endpoints = (endpoint for unit in spec.units for endpoint in unit.resources.endpoints or ())
     return len({endpoint.sequence_number for endpoint in endpoints if endpoint.kind is EndpointKind.LEASED_IP})
+
+
+def node_ports(spec: GroupSpec) -> int:
+    """Endpoints on random ports over the whole group; a unit's replicas share them (bidding.md §4.3)."""
+    endpoints = (endpoint for unit in spec.units for endpoint in unit.resources.endpoints or ())
+    return sum(endpoint.kind is EndpointKind.RANDOM_PORT for endpoint in endpoints)
 
 
 def volumes_of(needs: Sequence[Need]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from provider.inventory.snapshot import Node, ScheduledPod, VolumeClaim
 from provider.units import parse_quantity
 from provider.volumes.marks import UNTIL
 
-__all__ = ["kept_volume", "node", "scheduled_pod", "volume_claim"]
+__all__ = ["kept_volume", "node", "node_ports", "scheduled_pod", "volume_claim"]
 
 _GPU_LABEL = "akash.network/capabilities.gpu.vendor."
 _CLASS_LABEL = "akash.network/capabilities.storage.class."
@@ -156,6 +156,13 @@ def volume_claim(obj: Mapping[str, Any]) -> VolumeClaim:
         storage_class=spec.get("storageClassName") or "default",
         size_bytes=max(asked, got),
     )
+
+
+def node_ports(obj: Mapping[str, Any]) -> int | None:
+    """The node ports that a Service has; None when it has none."""
+    spec = obj.get("spec") or {}
+    count = sum(bool(port.get("nodePort")) for port in spec.get("ports") or ())
+    return count + bool(spec.get("healthCheckNodePort")) or None
 
 
 def kept_volume(obj: Mapping[str, Any]) -> VolumeClaim | None:

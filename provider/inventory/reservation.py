@@ -31,7 +31,8 @@ class Replica:
 class Reservation:
     """`placements`: resource id → the card its pods are pinned to, None without GPU. `offer`: the units as committed,
     with the chosen card in place of the patterns, for the bid (bidding.md §1.5). `volumes`: storage class → bytes of
-    all replicas. `leased_ips`: distinct leased-IP endpoints of the group.
+    all replicas. `leased_ips`: distinct leased-IP endpoints of the group. `node_ports`: its
+    endpoints on random ports.
     """
 
     order: OrderId
@@ -41,6 +42,7 @@ class Reservation:
     offer: tuple[ResourceUnit, ...]
     volumes: Mapping[str, int] = field(default_factory=dict)
     leased_ips: int = 0
+    node_ports: int = 0
 
     @property
     def nodes(self) -> dict[int, tuple[str, ...]]:

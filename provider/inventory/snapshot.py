@@ -9,7 +9,11 @@ from functools import cached_property
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.index import Index
 
-__all__ = ["Inventory", "Node", "ScheduledPod", "Snapshot", "VolumeClaim", "take_cards"]
+__all__ = ["NODE_PORTS", "Inventory", "Node", "ScheduledPod", "Snapshot", "VolumeClaim", "take_cards"]
+
+
+NODE_PORTS = 2768
+"""Node ports of a cluster that sets no range of its own: 30000 to 32767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,9 @@ class Inventory:
     address_count: int = 0
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Leased address → the namespaces that use it."""
+    node_port_count: int = NODE_PORTS
+    node_ports: Mapping[str, int] = field(default_factory=dict)
+    """Namespace → the node ports that its Services have."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Snapshot:
     nodes: tuple[Node, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
     free_addresses: int = 0
+    free_node_ports: int = NODE_PORTS
 
     @cached_property
     def index(self) -> Index:

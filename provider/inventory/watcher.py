@@ -1,4 +1,5 @@
-"""Keeps the inventory: lists, then watches nodes, pods, claims and leased addresses, and lists again every few minutes.
+"""Keeps the inventory: lists, then watches nodes, pods, claims, Services and leased addresses, and lists again
+every few minutes.
 
 Each object is reduced at once to the data that counts, so that a large cluster costs little memory.
 """
@@ -20,7 +21,15 @@ from provider.errors import ClusterError
 from provider.inventory import reading
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
 from provider.protocols import Bus, Clock, Cluster
-from provider.protocols.cluster import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PROVIDER_LEASED_IP, Kind
+from provider.protocols.cluster import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PROVIDER_LEASED_IP,
+    SERVICE,
+    Kind,
+)
 from provider.settings import Settings
 
 __all__ = ["InventoryWatcher"]
@@ -62,6 +71,7 @@ class InventoryWatcher:
         self._pods = _Source(POD, reading.scheduled_pod)
         self._volumes = _Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
         self._kept = _Source(PERSISTENT_VOLUME, reading.kept_volume)
+        self._services = _Source(SERVICE, reading.node_ports)
         self._addresses = _Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
 
     @property
@@ -86,7 +96,7 @@ class InventoryWatcher:
             group.create_task(self._announce(), name="inventory announcements")
 
     def _sources(self) -> tuple[_Source, ...]:
-        return (self._nodes, self._pods, self._volumes, self._kept, self._addresses)
+        return (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
 
     async def _keep(self, source: _Source) -> None:
         while True:
@@ -153,11 +163,26 @@ class InventoryWatcher:
             pool_bytes=dict(self._settings.storage_classes),
             address_count=sum(one.size for one in ranges),
             addresses=_taken(_all(self._addresses, AddressClaim), self._settings),
+            node_port_count=_width(self._settings.node_port_range),
+            node_ports=_by_namespace(self._services.known),
         )
 
 
 def _all(source: _Source, kind: type[_T]) -> Iterable[_T]:
     return (item for item in source.known.values() if isinstance(item, kind))
+
+
+def _width(ports: str) -> int:
+    first, _, last = ports.partition("-")
+    return int(last) - int(first) + 1
+
+
+def _by_namespace(known: Mapping[tuple[str, str], object]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for (namespace, _), count in known.items():
+        if isinstance(count, int):
+            counts[namespace] = counts.get(namespace, 0) + count
+    return counts
 
 
 def _key(obj: Mapping[str, Any]) -> tuple[str, str]:

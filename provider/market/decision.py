@@ -11,7 +11,7 @@ from typing import TypeAlias
 from lease.groups import GroupSpec, ResourceUnit
 from lease.resources import Price
 from provider.inventory.matcher import place
-from provider.inventory.needs import leased_ips
+from provider.inventory.needs import leased_ips, node_ports
 from provider.inventory.reservation import Reservation, Shortage
 from provider.inventory.snapshot import Snapshot
 from provider.market.eligibility import Check, eligibility
@@ -86,6 +86,7 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
     checks += [
         Check("capacity", found.reasons if isinstance(found, Shortage) else ()),
         Check("leased IPs", tuple(_address_reasons(order.spec, snapshot))),
+        Check("node ports", tuple(_node_port_reasons(order.spec, snapshot, most=rules.node_ports))),
         Check("price", why),
     ]
     reasons = _reasons(checks)
@@ -104,3 +105,15 @@ def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:
     wanted = leased_ips(spec)
     if wanted > snapshot.free_addresses:
         yield f"the order asks for {wanted} leased IPs, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"
+
+
+def _node_port_reasons(spec: GroupSpec, snapshot: Snapshot, *, most: int) -> Iterator[str]:
+    """A cluster has a few thousand node ports in all, and an endpoint costs next to nothing."""
+    wanted = node_ports(spec)
+    if wanted > most:
+        yield f"the order asks for {wanted} node ports, at most {most} are allowed (LESSOR_ORDER_NODE_PORTS)"
+    if wanted > snapshot.free_node_ports:
+        yield (
+            f"the order asks for {wanted} node ports, {snapshot.free_node_ports} are free (LESSOR_NODE_PORT_RANGE less "
+            "those that are taken or reserved)"
+        )

@@ -29,6 +29,7 @@ def rules_from(settings: Settings) -> Rules:
         order_filter=load_order_filter(settings.provider_config),
         owners=owner_rules(settings)(),
         denoms=settings.bid_denoms,
+        node_ports=settings.order_node_ports,
         notice=Notice(int(settings.reclamation_window), premium=settings.reclamation_premium),
     )
 

@@ -56,7 +56,8 @@ class Notice:
 class Rules:
     """What the operator has set about bids. `prices`: the scales, or another strategy's quote for this very order.
     `order_filter`: attributes that an order must require (bidding.md §1.4, row 2). `denoms`: the denoms of bids, empty
-    for all. `paused`: why no bids are made at the moment, empty while they are made.
+    for all. `paused`: why no bids are made at the moment, empty while they are made. `node_ports`: the most of one
+    order.
     """
 
     prices: ScalePrices | Quote
@@ -66,3 +67,4 @@ class Rules:
     denoms: tuple[str, ...] = ()
     notice: Notice = Notice()
     paused: str = ""
+    node_ports: int = 250

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import AddressRanges, ClassSizes, ap, lessor
+from provider.settings.kinds import AddressRanges, ClassSizes, PortRange, ap, lessor
 
 __all__ = ["InventorySettings"]
 
@@ -37,6 +37,19 @@ class InventorySettings(BaseModel):
         {},
         validation_alias=lessor("STORAGE_CLASSES"),
         description="Storage classes that are leased, and the bytes that volumes of each may take together.",
+    )
+    node_port_range: PortRange = Field(
+        "30000-32767",
+        validation_alias=lessor("NODE_PORT_RANGE"),
+        description="The cluster's range of node ports (`--service-node-port-range` of its API server). "
+        "Orders may take as many node ports as are free in it.",
+    )
+    order_node_ports: int = Field(
+        250,
+        ge=0,
+        le=65535,
+        validation_alias=lessor("ORDER_NODE_PORTS"),
+        description="The most node ports of one order. An order with more is declined.",
     )
     ip_ranges: AddressRanges = Field(
         (),

@@ -47,6 +47,7 @@ __all__ = [
     "NginxSize",
     "NodeAddresses",
     "ObjectName",
+    "PortRange",
     "Scale",
     "StorageScales",
     "ap",
@@ -167,6 +168,16 @@ StorageScales = Annotated[
     dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale), Form("decimals: `0.00016,beta2=0.0002`")
 ]
 ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes), Form("sizes: `beta2=500Gi,beta3=1Ti`")]
+
+
+def _port_range(text: str) -> str:
+    """`first-last`. Raises ValueError."""
+    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text, re.ASCII)
+    if found is None or not 0 < int(found[1]) <= int(found[2]) <= 65535:
+        raise ValueError(f"{text!r} is not a range of ports such as 30000-32767")
+    return text
+
+
 AddressRanges = Annotated[
     tuple[AddressRange, ...],
     NoDecode,
@@ -179,4 +190,5 @@ Addresses = Annotated[Items, BeforeValidator(_each(parse_address)), Form("addres
 ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range)), Form("IPv4 networks: `203.0.113.0/24`")]
 BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked)), Form("hostnames: `a.com,.b.com`")]
 Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint)), Form("endpoints: `192.0.2.1:6443`")]
+PortRange = Annotated[str, AfterValidator(_port_range), Form("ports: `30000-32767`")]
 MaybeName = Annotated[str, AfterValidator(_maybe_name), Form("Kubernetes name")]

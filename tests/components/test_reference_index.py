@@ -103,7 +103,7 @@ INSTEAD: dict[int, tuple[str, tuple[str, ...]]] = {
     ),
     69: (
         "ports of nodes are promised to nobody: in the Go provider the counter is dead too (bidding.md §4.3)",
-        (f"{LEDGER}::test_ports_of_nodes_are_no_room_and_a_deployment_reported_twice_counts_once",),
+        (f"{LEDGER}::test_node_ports_are_reserved_once_and_a_deployment_reported_twice_counts_once",),
     ),
     77: (
         "versions are not compared; the store knows its own schema",

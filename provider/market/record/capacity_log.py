@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provider.errors import StoreError
 from provider.inventory.capacity import Capacity, Card
-from provider.inventory.snapshot import Node, Snapshot
+from provider.inventory.snapshot import NODE_PORTS, Node, Snapshot
 from provider.store.tables import capacity_log
 
 __all__ = ["CapacityLog", "change_entry", "full_entry", "snapshot_at", "snapshot_from"]
@@ -95,7 +95,8 @@ def snapshot_from(entries: Sequence[bytes]) -> Snapshot:
     try:
         documents = [json.loads(zlib.decompress(entry)) for entry in entries]
         first = documents[0]
-        snapshot = Snapshot(tuple(_node(row) for row in first["nodes"]), dict(first["pools"]), first["addresses"])
+        nodes = tuple(_node(row) for row in first["nodes"])
+        snapshot = Snapshot(nodes, dict(first["pools"]), first["addresses"], first.get("node_ports", NODE_PORTS))
         for document in documents[1:]:
             snapshot = _applied(snapshot, document)
     except (zlib.error, ValueError, KeyError, TypeError, IndexError) as error:
@@ -112,7 +113,8 @@ def _applied(snapshot: Snapshot, document: dict[str, Any]) -> Snapshot:
     found: Iterable[Node] = nodes.values()
     if len(nodes) > count:
         found = sorted(found, key=lambda node: node.name)
-    return Snapshot(tuple(found), dict(document["pools"]), document["addresses"])
+    ports = document.get("node_ports", NODE_PORTS)
+    return Snapshot(tuple(found), dict(document["pools"]), document["addresses"], ports)
 
 
 def _packed(document: dict[str, Any]) -> bytes:
@@ -120,7 +122,8 @@ def _packed(document: dict[str, Any]) -> bytes:
 
 
 def _rest(snapshot: Snapshot) -> dict[str, Any]:
-    return {"pools": dict(snapshot.pools), "addresses": snapshot.free_addresses}
+    rest = {"pools": dict(snapshot.pools), "addresses": snapshot.free_addresses}
+    return rest | {"node_ports": snapshot.free_node_ports}
 
 
 def _node_row(node: Node) -> list[Any]:

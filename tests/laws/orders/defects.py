@@ -76,7 +76,7 @@ class _CardsByNode(WatchedLedger):
         found = super().free(inventory)
         cards = {node.name: node.cards for node in inventory.nodes}
         nodes = tuple(replace(node, cards=cards[node.name] if node.cards else ()) for node in found.nodes)
-        return Snapshot(nodes, found.pools, found.free_addresses)
+        return Snapshot(nodes, found.pools, found.free_addresses, found.free_node_ports)
 
 
 class _ForgetsItsBids(Chain):

@@ -48,6 +48,8 @@ def _bounds(inventory: Inventory, free: Snapshot) -> Iterator[str]:
             yield f"rule 4: {node.name} has cards free that it does not have"
     if not 0 <= free.free_addresses <= inventory.address_count:
         yield f"rule 4: {free.free_addresses} of {inventory.address_count} addresses are free"
+    if not 0 <= free.free_node_ports <= inventory.node_port_count:
+        yield f"rule 4: {free.free_node_ports} of {inventory.node_port_count} node ports are free"
 
 
 def _sum_free(free: Snapshot) -> Sum:

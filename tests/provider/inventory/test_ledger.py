@@ -78,27 +78,38 @@ def test_promising_twice_for_one_order_counts_once() -> None:
     assert free_cpu(ledger, inventory) == [3000]
 
 
-def test_ports_of_nodes_are_no_room_and_a_deployment_reported_twice_counts_once() -> None:
-    """The Go provider counts RANDOM_PORT endpoints of what is deployed, and nothing reads the counter (bidding.md
-    §4.3). What is left of it: whatever the endpoints are, repeated reports take nothing twice and release gives all
-    back.
-    """
+def exposed_by(count: int) -> GroupSpec:
+    """A group with so many endpoints on random ports."""
     plain = spec(count=2)
     unit = plain.units[0]
-    ports = tuple(Endpoint(EndpointKind.RANDOM_PORT, 0) for _ in range(5000))
-    exposed = replace(plain, units=(replace(unit, resources=replace(unit.resources, endpoints=ports)),))
-    inventory = cluster(4000, address_count=3)
+    ports = tuple(Endpoint(EndpointKind.RANDOM_PORT, 0) for _ in range(count))
+    return replace(plain, units=(replace(unit, resources=replace(unit.resources, endpoints=ports)),))
+
+
+def test_node_ports_are_reserved_once_and_a_deployment_reported_twice_counts_once() -> None:
+    """The Go provider counts RANDOM_PORT endpoints of what is deployed, and nothing reads the counter (bidding.md
+    §4.3).
+    """
+    exposed = exposed_by(30)
+    inventory = cluster(4000, address_count=3, node_port_count=100, node_ports={"others": 20})
     running = replace(inventory, pods=(pod("n0"), pod("n0", name="web-1")))
     before = Ledger(US).free(inventory)
     ledger = promised(inventory, exposed)
-    assert ledger.free(inventory) == promised(inventory, plain).free(inventory)
+    assert (before.free_node_ports, ledger.free(inventory).free_node_ports) == (80, 50)
     once = ledger.free(running)
     for _ in range(2):
         ledger.rebuild(ORDER, exposed, inventory=running, overcommit=Overcommit())
         assert ledger.free(running) == once
+    made = replace(running, node_ports={"others": 20, SPACE: 30})
+    assert ledger.free(made).free_node_ports == 50
     assert once.free_addresses == 3
     assert ledger.release(ORDER)
     assert ledger.free(inventory) == before
+
+
+def test_node_ports_that_are_overdrawn_are_none_not_negative() -> None:
+    inventory = cluster(4000, node_port_count=10)
+    assert promised(inventory, exposed_by(30)).free(inventory).free_node_ports == 0
 
 
 def test_a_pod_that_is_scheduled_moves_from_promised_to_scheduled() -> None:

@@ -109,6 +109,20 @@ async def test_addresses_outside_our_ranges_do_not_count() -> None:
         assert watcher.inventory.addresses == {"203.0.113.1": frozenset({namespace_name(LEASE)})}
 
 
+async def test_node_ports_of_every_service_of_the_cluster_count() -> None:
+    cluster = FakeCluster()
+    for space in ("a", "b"):
+        cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    for namespace, name, ports in (("a", "x", (30001, 30002)), ("a", "y", (30003,)), ("b", "z", (0,))):
+        listed = [{"port": 80, **({"nodePort": port} if port else {})} for port in ports]
+        meta = {"name": name, "namespace": namespace}
+        cluster.put({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": listed}})
+    async with watching(cluster, node_port_range="31000-31099") as (watcher, _, _clock):
+        await watcher.ready()
+        assert watcher.inventory.node_port_count == 100
+        assert watcher.inventory.node_ports == {"a": 3}
+
+
 async def test_a_malformed_object_hides_no_other() -> None:
     cluster = FakeCluster()
     cluster.put(node("a"))

@@ -10,13 +10,13 @@ import pytest
 
 from lease.groups import SignedBy
 from lease.ids import OrderId
-from lease.resources import Attribute, Volume
+from lease.resources import Attribute, Endpoint, EndpointKind, Volume
 from provider.errors import SettingsError
 from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Snapshot
 from provider.market.decision import BidDecision, DecisionInputs, Declined, decide
 from provider.market.rules import load_order_filter, rules_from
-from provider.protocols.chain import OrderState
+from provider.protocols.chain import Order, OrderState
 from provider.settings import Settings
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, make_inventory, make_order
 
@@ -62,6 +62,23 @@ def test_an_order_is_declined_for_its_reason(order, words: str) -> None:
     found = outcome(order)
     assert isinstance(found, Declined)
     assert words in " | ".join(found.reasons)
+
+
+def with_ports(count: int) -> Order:
+    """An order with so many endpoints on random ports."""
+    order = make_order()
+    (unit,) = order.spec.units
+    ports = (Endpoint(EndpointKind.RANDOM_PORT),) * count
+    resources = replace(unit.resources, endpoints=ports)
+    return replace(order, spec=replace(order.spec, units=(replace(unit, resources=resources),)))
+
+
+@pytest.mark.parametrize(("count", "words"), [(250, ""), (251, "at most 250 are allowed"), (1990, "1990 node ports")])
+def test_an_order_beyond_the_free_node_ports_or_the_most_of_one_is_declined(count: int, words: str) -> None:
+    reasons = " | ".join(getattr(outcome(with_ports(count)), "reasons", ()))
+    assert words in reasons and bool(words) == bool(reasons)
+    scarce = outcome(with_ports(20), snapshot=replace(FREE, free_node_ports=19))
+    assert "20 node ports, 19 are free (LESSOR_NODE_PORT_RANGE" in " | ".join(getattr(scarce, "reasons", ()))
 
 
 def test_all_reasons_are_given_not_the_first() -> None:
