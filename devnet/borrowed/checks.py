@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from devnet.borrowed.plan import CLUSTER_ROLE, CRDS
+from devnet.borrowed.claim import claimant
+from devnet.borrowed.plan import CLAIM, CLUSTER_ROLE, CRDS
 from devnet.errors import ClusterUnusable
 from devnet.kube_api import KubeApi
 
@@ -42,6 +43,8 @@ def _provider_objects(api: KubeApi) -> Iterator[str]:
             yield f"custom resource definition {plural}.akash.network with {count} object(s)"
     if api.get(_ROLE):
         yield f"cluster role {CLUSTER_ROLE}"
+    if name := claimant(api):
+        yield f"cluster role {CLAIM} of the demo {name}"
     tenants = [item["metadata"]["name"] for item in api.items("api/v1/namespaces?labelSelector=akash.network%3Dtrue")]
     if tenants:
         yield f"namespace(s) {', '.join(tenants[:3])}{' …' if len(tenants) > 3 else ''}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from devnet.borrowed.checks import nodes_to_label, refuse_provider, refuse_without_rights
+from devnet.borrowed.claim import claim
 from devnet.borrowed.kubeconfig import chosen_context, write_kubeconfig
 from devnet.borrowed.plan import Plan
 from devnet.borrowed.removal import KUBECONFIG
@@ -47,8 +48,9 @@ class BorrowedCluster:
         return cls(data, toolbox, plan=plan, api=api)
 
     def begin(self) -> None:
-        """Save the plan, then label its nodes."""
+        """Save the plan, claim the cluster, then label the plan's nodes. Raises `ClusterUnusable`."""
         self.plan.write(self.data)
+        claim(self.plan, self.api)
         for node in self.plan.nodes:
             self.api.merge(f"api/v1/nodes/{node}", {"metadata": {"labels": {"akash.network": "true"}}})
 

@@ -15,6 +15,7 @@ __all__ = ["Plan"]
 _NAME = "borrowed.json"
 CRDS = ("manifests", "providerhosts", "providerleasedips")
 CLUSTER_ROLE = "lessor-provider"
+CLAIM = "lessor-demo"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Plan:
         """The planned objects, a line each."""
         yield f"namespaces {self.records} and {self.services}, and a namespace with the objects of the lease"
         yield f"custom resource definitions {', '.join(f'{each}.akash.network' for each in CRDS)}"
-        yield f"cluster role {CLUSTER_ROLE} and its binding"
+        yield f"cluster role {CLUSTER_ROLE} and its binding; cluster role {CLAIM}, which keeps other demos out"
         yield f"ingress class {self.name} (an ingress controller that takes every class would serve the lease)"
         if self.nodes:
             yield f"the label akash.network=true on node {', '.join(self.nodes)}, where the tenant's pods run"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devnet.borrowed.plan import CLUSTER_ROLE, CRDS, Plan
+from devnet.borrowed.claim import claimant, release
+from devnet.borrowed.plan import CLAIM, CLUSTER_ROLE, CRDS, Plan
 from devnet.errors import ClusterUnusable, DevnetError, NotGivenBack
 from devnet.kube_api import KubeApi
 
@@ -32,11 +33,16 @@ class _Object:
 def give_back(plan: Plan, api: KubeApi, line: Line) -> None:
     """Remove all objects of `plan` and wait until they are gone. Raises `NotGivenBack` with the objects that remain."""
     left: list[str] = []
-    _unlabel(plan, api, left)
-    _remove(list(_objects(plan)), api, left, seconds=_NAMESPACES_S)
-    _remove(list(_definitions(plan, api, left)), api, left, seconds=_DEFINITIONS_S)
+    shared = _has_claim(plan, api)
+    if shared:
+        _unlabel(plan, api, left)
+    _remove(list(_objects(plan, shared=shared)), api, left, seconds=_NAMESPACES_S)
+    if shared:
+        _remove(list(_definitions(plan, api, left)), api, left, seconds=_DEFINITIONS_S)
     if not left:  # a Pulumi plugin that outlived its command line may have made objects again
-        _remove(list(_objects(plan)), api, left, seconds=_NAMESPACES_S)
+        _remove(list(_objects(plan, shared=shared)), api, left, seconds=_NAMESPACES_S)
+    if shared:
+        _release(plan, api, left)
     if left:
         raise NotGivenBack(plan.server, left)
     line(f"no object of the demo is left at {plan.server}")
@@ -53,6 +59,27 @@ def give_back_earlier(data: Path, line: Line) -> bool:
     return True
 
 
+def _has_claim(plan: Plan, api: KubeApi) -> bool:
+    """Whether objects with names that all demos use are this demo's. True without an answer: each attempt to remove one
+    then names it.
+    """
+    try:
+        return claimant(api) == plan.name
+    except ClusterUnusable:
+        return True
+
+
+def _release(plan: Plan, api: KubeApi, left: list[str]) -> None:
+    """Remove the claim after all other objects; while one is left, so is the claim."""
+    if left:
+        left.append(f"cluster role {CLAIM} (kept until the others are removed)")
+        return
+    try:
+        release(plan, api)
+    except ClusterUnusable as error:
+        left.append(f"cluster role {CLAIM} ({error})")
+
+
 def _unlabel(plan: Plan, api: KubeApi, left: list[str]) -> None:
     for node in plan.nodes:
         try:
@@ -61,13 +88,15 @@ def _unlabel(plan: Plan, api: KubeApi, left: list[str]) -> None:
             left.append(f"the label akash.network on node {node} ({error})")
 
 
-def _objects(plan: Plan) -> Iterator[_Object]:
+def _objects(plan: Plan, *, shared: bool) -> Iterator[_Object]:
+    """The objects of the plan; `shared`: also those whose names every demo uses."""
     for name in plan.leases:
         yield _Object(f"namespace {name}", f"api/v1/namespaces/{name}", labelled=False)
     for name in (plan.records, plan.services):
         yield _Object(f"namespace {name}", f"api/v1/namespaces/{name}")
-    yield _Object(f"cluster role binding {CLUSTER_ROLE}", f"{_RBAC}/clusterrolebindings/{CLUSTER_ROLE}")
-    yield _Object(f"cluster role {CLUSTER_ROLE}", f"{_RBAC}/clusterroles/{CLUSTER_ROLE}")
+    if shared:
+        yield _Object(f"cluster role binding {CLUSTER_ROLE}", f"{_RBAC}/clusterrolebindings/{CLUSTER_ROLE}")
+        yield _Object(f"cluster role {CLUSTER_ROLE}", f"{_RBAC}/clusterroles/{CLUSTER_ROLE}")
     yield _Object(f"ingress class {plan.name}", f"apis/networking.k8s.io/v1/ingressclasses/{plan.name}")
 
 

@@ -106,8 +106,37 @@ def test_objects_that_others_changed_stay_and_are_named(somebody, data):
     assert told.value.left == (
         "cluster role lessor-provider: Lessor's label is missing, so the object was not deleted",
         "custom resource definition manifests.akash.network: 1 object(s) of another provider",
+        "cluster role lessor-demo (kept until the others are removed)",
     )
-    somebody.kubectl("delete", "clusterrole/lessor-provider", "crd/manifests.akash.network")
+    somebody.kubectl("delete", "clusterrole/lessor-provider", "clusterrole/lessor-demo", "crd/manifests.akash.network")
+    assert somebody.everything() == before
+
+
+def test_of_two_demos_that_saw_a_free_cluster_one_makes_objects(somebody, data, tmp_path):
+    """The other one removes nothing of the first, not even after a kill between its plan and its claim."""
+    before = somebody.everything()
+    (tmp_path / "second").mkdir()
+    first, second = inspect(somebody, data), inspect(somebody, tmp_path / "second")
+    make_everything(somebody, first)
+    made = somebody.everything()
+    with pytest.raises(ClusterUnusable, match=f"the demo {first.plan.name} uses"):
+        second.begin()
+    give_back(second.plan, second.api, lambda _: None)
+    second.plan.write(tmp_path / "second")
+    assert give_back_earlier(tmp_path / "second", lambda _: None)
+    assert somebody.everything() == made
+    give_back(first.plan, first.api, lambda _: None)
+    assert somebody.everything() == before
+
+
+def test_a_claim_without_anything_else_keeps_other_demos_out(somebody, data, tmp_path):
+    before = somebody.everything()
+    cluster = inspect(somebody, data)
+    cluster.begin()
+    (tmp_path / "second").mkdir()
+    with pytest.raises(ClusterUnusable, match=f"cluster role lessor-demo of the demo {cluster.plan.name}"):
+        inspect(somebody, tmp_path / "second")
+    give_back(cluster.plan, cluster.api, lambda _: None)
     assert somebody.everything() == before
 
 
