@@ -14,6 +14,7 @@ from provider.chain.follower import follow
 from provider.chain.keys import SigningKey
 from provider.chain.nodes import NodeView
 from provider.chain.rpc import RpcClient
+from provider.chain.signed_ends import SignedEnds
 from provider.chain.tx.journal import Journal
 from provider.chain.tx.policy import policy_from
 from provider.errors import ChainError
@@ -60,6 +61,7 @@ class CometChain:
             chain_id=chain_id or settings.chain_id,
             tls=ClientTls(settings.node_tls) if settings.node_tls else None,
         )
+        self._ends = SignedEnds(self._rpc)
         self._clock = clock
         self._poll_seconds = settings.poll_interval
         policy = policy_from(settings)
@@ -129,13 +131,26 @@ class CometChain:
         """The lease as one node reports it, after that node's chain was checked: only a node of the expected chain
         proves anything (docs/architecture.md §2).
         """
+        return await self._rpc.on_one_node(lambda node: self._lease_of(node, lease))
 
-        async def ask(node: Connection) -> LeaseAnswer:
-            head = await self._rpc.head_of(node)
-            found, height = await queries.lease(node, lease)
-            return LeaseAnswer(lease=found, height=height or head.height, chain_id=head.chain_id)
+    async def lease_on_each_node(self, lease: LeaseId) -> Sequence[LeaseAnswer]:
+        """The lease as each named node reports it that answers; empty when one node only is named. Raises `ChainError`
+        when several are named and none answers.
+        """
+        if not self._rpc.several:
+            return ()
+        found = await self._rpc.on_each_node(lambda node: self._lease_of(node, lease))
+        if not found:
+            raise ChainError(self._rpc.address, f"no node answers about lease {lease}")
+        return found
 
-        return await self._rpc.on_one_node(ask)
+    async def _lease_of(self, node: Connection, lease: LeaseId) -> LeaseAnswer:
+        head = await self._rpc.head_of(node)
+        found, height = await queries.lease(node, lease)
+        return LeaseAnswer(found, height or head.height, head.chain_id, node.address)
+
+    async def end_signer(self, lease: Lease) -> str:
+        return await self._ends.signer(lease)
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None

@@ -138,6 +138,28 @@ class RpcClient:
                     self._failed(node, error)
         raise PartlyRefused(first) if away else first
 
+    async def on_each_node(self, ask: Callable[[Connection], Awaitable[_T]]) -> list[_T]:
+        """The result of `ask` with each node that answers, in the order of preference; nodes that rest are left out."""
+        now = self._clock.monotonic()
+        awake = [node for node in self._nodes if node.rest_until <= now]
+        found = await asyncio.gather(*(self._ask_or_not(node, ask) for node in awake))
+        return [answer for answers in found for answer in answers]
+
+    async def _ask_or_not(self, node: RpcNode, ask: Callable[[Connection], Awaitable[_T]]) -> tuple[_T, ...]:
+        """The result of `ask`, in a tuple that is empty when the node refuses or does not answer."""
+        try:
+            return (await self._ask(node, ask),)
+        except (RpcError, QueryError):
+            return ()
+        except ChainError as error:
+            self._failed(node, error)
+            return ()
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one node is named."""
+        return len(self._nodes) > 1
+
     async def head(self) -> Head:
         """The head of the node in use. When that node fails, is behind or stands still, all nodes are checked and the
         foremost is used from then on. Raises `WrongChain` when every node serves another chain than the expected one.

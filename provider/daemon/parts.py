@@ -23,6 +23,7 @@ from provider.inventory.cards import Cards, cards_of
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.ending.evidence import RanOut
 from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
@@ -62,7 +63,8 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     market = _market(backends, ledger, inventory, paused=funds.paused)
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
-    leases = _lease_loop(backends, chain_id, ledger, specs=replace(specs, cards=cards, note=backends.engine.note_spec))
+    noted = replace(specs, cards=cards, note=backends.engine.note_spec)
+    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out)
     build = trial_build(specs)
     gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases)
@@ -94,7 +96,7 @@ def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, 
     )
 
 
-def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: SpecMaker) -> LeaseLoop:
+def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: SpecMaker, ran_out: RanOut) -> LeaseLoop:
     config = _lifecycle_config(backends.settings, backends.address, chain_id)
     parts = Parts(
         cluster=backends.cluster,
@@ -106,7 +108,7 @@ def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: Spe
         release=ledger.release,
     )
     directives = StoredDirectives(backends.database)
-    reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives)
+    reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives, ran_out=ran_out)
     return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock)
 
 

@@ -20,6 +20,7 @@ from provider.chain import events
 from provider.errors import ChainError, StoreError
 from provider.funds.collection import WithdrawalSender
 from provider.funds.escrow import LeaseFunds, lease_funds
+from provider.funds.exhaustion import Exhaustion
 from provider.funds.ledger import FundsLedger
 from provider.funds.plan import FundsRules, NextCheck, Withdrawal, next_check, withdrawals
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
@@ -65,6 +66,7 @@ class FundsWatch:
     _sender: WithdrawalSender = field(init=False)
     _due: NextCheck = field(init=False)
     _deployments: frozenset[DeploymentId] = frozenset()
+    _exhaustion: Exhaustion = field(default_factory=Exhaustion)
     _again: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -88,6 +90,10 @@ class FundsWatch:
         """The leases that were seen and have not ended."""
         return self._ledger.withdrawn.keys()
 
+    def ran_out(self, lease: LeaseId, height: int) -> bool:
+        """Whether the escrow of `lease` had run out by `height`, as far as this process has followed it."""
+        return self._exhaustion.ran_out(lease, height, now=self.funds.clock.monotonic())
+
     def paused(self) -> str:
         """Why no bids are made now; empty while bids are made, also before the first check."""
         return "" if self.wallet is None or self.wallet.bids else self.wallet.problem
@@ -96,6 +102,7 @@ class FundsWatch:
         """Read all leases, store and publish their money. Returns what is to be withdrawn now. Raises `ChainError`."""
         funds = self.funds
         seen = await self._read()
+        self._exhaustion.observe(seen, now=funds.clock.monotonic())
         await self._remember(seen)
         funds.bus.publish(FUNDS_ESCROW, {item.payment.lease: item for item in seen}, retain=True)
         await self._judge_wallet_or_not()

@@ -19,7 +19,7 @@ class LifecycleConfig:
     changed by hand, else only report it. `gateway_api`: HTTPRoutes exist in this cluster. `unstable_after_s`: how long
     a tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md
     §4.4). `manifest_timeout_s`: how long a lease may wait for its first manifest before it is given up, 0 for no limit.
-    `brake_leases` and `brake_percent`: how many may be removed within `brake_window_s` without an event of the chain.
+    `brake_leases` and `brake_percent`: how many that one node alone calls closed may go within `brake_window_s`.
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all.
     """
 
@@ -38,6 +38,6 @@ class LifecycleConfig:
     unstable_after_s: float = 0.0
     manifest_timeout_s: float = 0.0
     brake_leases: int = 10
-    brake_percent: float = 20.0
-    brake_window_s: float = 600.0
+    brake_percent: float = 100.0
+    brake_window_s: float = 3600.0
     volume_quarantine_s: float = 0.0

@@ -88,7 +88,9 @@ class LeaseLoop:
         return self._reconciler.memories.suspects()
 
     def close(self, lease: LeaseId) -> str:
-        """Remove a suspect, because an operator says that it has ended. Returns why it is not removed, else nothing."""
+        """Remove a suspect, or a lease that the brake holds, because an operator says that it has ended. Returns why it
+        is not removed, else nothing.
+        """
         if not self._reconciler.call_closed(lease):
             return f"{lease} does not look closed; only the chain ends it"
         self._queue_check(lease, 0.0)
@@ -162,15 +164,13 @@ class LeaseLoop:
                 self._all.set()
 
     def _handle_events(self, block: Block) -> None:
-        """Check each lease of this provider that a block closes, or whose notice begins in it. The brake lets all
-        announced closures go, however many they are.
+        """Check each lease of this provider that a block closes, or whose notice begins in it. An event proves nothing:
+        the node that lies about leases can fake it too.
         """
         for event in block.events:
             lease = lease_id(event) if event.type in (LEASE_CLOSED, LEASE_RECLAIM_STARTED) else None
             if lease is None or lease.provider != self._parts.config.provider:
                 continue
-            if event.type == LEASE_CLOSED:
-                self._reconciler.announce_end(lease)
             self._reconciler.fresh(lease)
             self.check(lease)
 

@@ -22,6 +22,7 @@ from provider.lifecycle.cluster_lists import ClusterLists
 from provider.lifecycle.directives import DirectiveStore, NoDirectiveStore
 from provider.lifecycle.ending.brake import Brake, Clearance
 from provider.lifecycle.ending.close_request import request_close
+from provider.lifecycle.ending.evidence import Finding, RanOut, find_evidence
 from provider.lifecycle.ending.proof import AnswerJudge, Judgement, Verdict
 from provider.lifecycle.ending.removal import end, only_volumes
 from provider.lifecycle.lease_memory import LeaseMemory, Memories, Statuses
@@ -32,6 +33,7 @@ from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.protocols import Chain, Clock
+from provider.protocols.chain import Lease
 from provider.protocols.cluster import SECRET
 from provider.records.applied import applied_name, read_applied
 from provider.records.manifests import BadRecordError
@@ -43,6 +45,9 @@ __all__ = ["Reconciler", "retry_pause"]
 
 _BLOCKED_S = 30.0
 _PROOF_S = 2.0
+_NODES_S = 10.0
+_HELD_S = 60.0
+"""A lease that is held is checked so often for evidence of its end."""
 _LONGEST_PAUSE_S = 300.0
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +63,7 @@ class Reconciler:
         clock: Clock,
         random: Random | None = None,
         directives: DirectiveStore | None = None,
+        ran_out: RanOut = lambda lease, height: False,
     ) -> None:
         config = parts.config
         self.judge = AnswerJudge(config.chain_id, confirmations=config.confirmations)
@@ -69,6 +75,7 @@ class Reconciler:
         self._parts = replace(parts, show=self._show)
         self._chain = chain
         self._clock = clock
+        self._ran_out = ran_out
         self._random = random or Random()  # noqa: S311 (spreads retries, protects nothing)
         self.lists: ClusterLists | None = None
         """Used for leases to which nothing has happened since the lists were read."""
@@ -79,8 +86,13 @@ class Reconciler:
         return Statuses(self.memories)
 
     def call_closed(self, lease: LeaseId) -> bool:
-        """An operator says that this suspect has ended. Returns whether it is a suspect; else nothing changes."""
+        """An operator says that this lease has ended. Returns whether it is a suspect or held by the brake; else
+        nothing changes.
+        """
         memory = self.memories.get(lease)
+        if memory is not None and memory.clearance.held:
+            memory.clearance.announce(now=self._clock.monotonic())
+            return True
         if memory is None or not memory.suspicion:
             return False
         memory.called_closed = True
@@ -89,10 +101,6 @@ class Reconciler:
     def release_brake(self) -> tuple[LeaseId, ...]:
         """An operator releases the brake: the leases that it holds may go, and only those. Returns them."""
         return self.memories.release_held(now=self._clock.monotonic())
-
-    def announce_end(self, lease: LeaseId) -> None:
-        """An event of the chain says that the lease was closed: the brake lets it go."""
-        self.memories[lease].clearance.announce(now=self._clock.monotonic())
 
     def unproven(self) -> tuple[LeaseId, ...]:
         """Leases that looked ended but not often enough: a new block may complete their proof."""
@@ -141,7 +149,8 @@ class Reconciler:
             memory.status = replace(memory.status, attempts=0)
 
     async def _check(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
-        judgement = self.judge.judge(lease, await self._chain.lease(lease), memory.closed_heights)
+        answer = await self._chain.lease(lease)
+        judgement = self.judge.judge(lease, answer, memory.closed_heights)
         if judgement.verdict is not Verdict.ALIVE and (kept := await self._only_volumes(lease, memory)):
             return kept
         match judgement.verdict:
@@ -151,6 +160,8 @@ class Reconciler:
                 return await self._serve(lease, memory)
             case Verdict.ENDED:
                 await withdraw(self._parts, lease, memory.opening)
+                if answer.lease is not None and (waits := await self._without_evidence(answer.lease, memory)):
+                    return replace(waits, reason=f"nothing is removed: {judgement.reason}; {waits.reason}")
                 return await self._end(lease, memory, judgement)
             case Verdict.LOOKS_ENDED | Verdict.NOTHING_PROVEN:
                 if judgement.verdict is Verdict.LOOKS_ENDED:
@@ -211,13 +222,33 @@ class Reconciler:
             memory.manifest_wait.asked(now=self._clock.monotonic())
         return outcome
 
+    async def _without_evidence(self, lease: Lease, memory: LeaseMemory) -> Outcome | None:
+        """The outcome of a check of a lease that may not go yet; None when there is evidence of its end, or when the
+        brake lets it go without.
+        """
+        now, clearance, on = self._clock.monotonic(), memory.clearance, bool(self.memories.held())
+        if clearance.given:
+            return None
+        evidence = await find_evidence(self._chain, lease, chain_id=self.judge.chain_id, ran_out=self._ran_out)
+        if evidence.finding is Finding.EVIDENCE:
+            clearance.announce(now=now)
+            _log.info("lifecycle.end_has_evidence", lease=str(lease.id), evidence=evidence.text)
+            return None
+        if evidence.finding is Finding.CONTRADICTED:
+            if not clearance.held:
+                _log.error("lifecycle.nodes_disagree", lease=str(lease.id), problem=evidence.text)
+            clearance.held = True
+            return Outcome(memory.phase, f"the nodes disagree: {evidence.text}", again_in=_HELD_S)
+        if evidence.finding is Finding.UNANSWERED and clearance.waits_for_nodes(now=now):
+            return Outcome(memory.phase, evidence.text, again_in=_NODES_S)
+        if self.brake.may_remove(lease.id, clearance, now=now, on=on):
+            return None
+        why = self.brake.why(held=len(self.memories.held()))
+        if not on:
+            _log.error("lifecycle.brake_holds", problem=why)
+        return Outcome(memory.phase, why, again_in=_HELD_S)
+
     async def _end(self, lease: LeaseId, memory: LeaseMemory, judgement: Judgement) -> Outcome:
-        on = bool(self.memories.held())
-        if not self.brake.may_remove(lease, memory.clearance, now=self._clock.monotonic(), on=on):
-            why = self.brake.why(held=len(self.memories.held()))
-            if not on:
-                _log.error("lifecycle.brake_holds", problem=why)
-            return Outcome(memory.phase, f"nothing is removed: {judgement.reason}; {why}")
         await self.record.write(lease)
         outcome = await end(self._parts, lease, self.quarantine)
         return replace(outcome, reason=outcome.reason or judgement.reason)

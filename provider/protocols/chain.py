@@ -150,12 +150,13 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class LeaseAnswer:
     """One reading of one lease, with its height and chain: the unit of proof that a lease ended. `lease` None: the node
-    does not know the lease, which proves nothing.
+    does not know the lease, which proves nothing. `node`: the address of the node that answered.
     """
 
     lease: Lease | None
     height: int
     chain_id: str
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,18 @@ class Chain(Protocol):
 
     async def lease(self, lease: LeaseId) -> LeaseAnswer:
         """One reading of the lease."""
+        ...
+
+    async def lease_on_each_node(self, lease: LeaseId) -> Sequence[LeaseAnswer]:
+        """One reading of the lease by each named node that answers; empty when one node only is named. Raises
+        `ChainError` when several are named and none answers.
+        """
+        ...
+
+    async def end_signer(self, lease: Lease) -> str:
+        """The owner or the provider of an ended lease, if a transaction that this account signed ends the lease in the
+        block of its end; else empty. The signature is checked, so a node cannot make one up.
+        """
         ...
 
     async def leases(

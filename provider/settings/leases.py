@@ -50,18 +50,19 @@ class LeaseSettings(BaseModel):
         10,
         ge=0,
         validation_alias=lessor("BRAKE_LEASES"),
-        description="Number of leases that may be removed within LESSOR_BRAKE_WINDOW without an event of the chain. "
-        "The others wait for `lessor lease release-brake`. Three may always be removed.",
+        description="Number of leases that may be removed within LESSOR_BRAKE_WINDOW when one node alone calls them "
+        "closed: no tenant signed it, and no second node of AP_NODE agrees. The others wait for "
+        "`lessor lease release-brake`, or for `lessor lease close`. Three may always be removed.",
     )
     brake_percent: float = Field(
-        20,
+        100,
         ge=0,
         le=100,
         validation_alias=lessor("BRAKE_PERCENT"),
-        description="The same limit as a percentage of all leases. The smaller limit holds.",
+        description="The same limit as a percentage of all leases. The smaller limit holds. 100: no such limit.",
     )
     brake_window: Duration = Field(
-        600, gt=0, validation_alias=lessor("BRAKE_WINDOW"), description="Time over which these removals are counted."
+        3600, gt=0, validation_alias=lessor("BRAKE_WINDOW"), description="Time over which these removals are counted."
     )
     volume_quarantine: Duration = Field(
         0,

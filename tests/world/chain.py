@@ -70,6 +70,10 @@ class FakeChain:
         """Calls that wait for an event, by name."""
         self.lies: list[LeaseAnswer | Exception] = []
         """What the next questions about leases get instead of the truth."""
+        self.others: list[Callable[[LeaseId], LeaseAnswer]] = []
+        """What other named nodes say about a lease; none: this is the only node."""
+        self.end_signers: dict[LeaseId, str] = {}
+        """Who signed the transaction that ended a lease; `close_lease` notes the owner."""
         self.rises = False
         """Whether each answer about a lease is of one height more."""
         self.executes = True
@@ -111,6 +115,7 @@ class FakeChain:
         self.pending.append(event_of(kinds.LEASE_CREATED, bid))
 
     def close_lease(self, lease: LeaseId) -> None:
+        self.end_signers[lease] = lease.owner
         self.lease_states[lease] = replace(self.lease_states[lease], state=LeaseState.CLOSED, closed_on=self.height)
         self.bid_states[lease] = replace(self.bid_states[lease], state=BidState.CLOSED)
         self.orders[lease.order] = replace(self.orders[lease.order], state=OrderState.CLOSED)
@@ -181,7 +186,18 @@ class FakeChain:
         if self.lies:
             return self._lie()
         self.height += self.rises
-        return LeaseAnswer(self.lease_states.get(lease), self.height, self.chain_id)
+        return self.truth(lease)
+
+    def truth(self, lease: LeaseId) -> LeaseAnswer:
+        return LeaseAnswer(self.lease_states.get(lease), self.height, self.chain_id, self.address)
+
+    async def lease_on_each_node(self, lease: LeaseId) -> Sequence[LeaseAnswer]:
+        await self._called("lease_on_each_node")
+        return [await self.lease(lease), *(say(lease) for say in self.others)] if self.others else []
+
+    async def end_signer(self, lease: Lease) -> str:
+        await self._called("end_signer")
+        return self.end_signers.get(lease.id, "")
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None

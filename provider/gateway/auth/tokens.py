@@ -12,24 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import bech32
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256K1, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
 from jwt import PyJWS
 from jwt.algorithms import Algorithm
 from jwt.exceptions import PyJWTError
 
+from provider.chain.signatures import verify_signature
 from provider.errors import ChainError
 from provider.gateway.auth.claims import ANONYMOUS, Claims, check_claims, invalid_token, parse_claims
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.errors import AuthError
 from provider.protocols import Clock
 
-__all__ = ["ALGORITHMS", "Tokens", "adr36_document", "read_credentials", "verify_signature"]
+__all__ = ["ALGORITHMS", "Tokens", "adr36_document", "read_credentials"]
 
 ALGORITHMS = ("ES256K", "ES256KADR36")
-_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _MAX_TOKEN = 64 * 1024
 _MAX_ADDRESS = 90
 
@@ -52,19 +48,6 @@ def adr36_document(data: bytes, signer: str) -> bytes:
         "sequence": "0",
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def verify_signature(message: bytes, key: bytes, signature: bytes) -> bool:
-    """Whether `signature` (r‖s) over SHA-256 of `message` is by `key` (33 bytes compressed) and has a low s."""
-    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
-    if len(signature) != 64 or s > _HALF_ORDER:
-        return False
-    try:
-        public = EllipticCurvePublicKey.from_encoded_point(SECP256K1(), key)
-        public.verify(encode_dss_signature(r, s), message, ECDSA(SHA256()))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 class _AccountSignature(Algorithm):

@@ -1,8 +1,7 @@
-"""The teardown brake: many leases that end at once without an event of the chain are not removed but shown.
+"""The teardown brake: of the leases that only one node calls ended, a few are removed in an hour, the others are shown.
 
-Each of them is proven closed by two answers of a node. But a node that lies about all of them, or a defect of this
-provider, would cost every tenant at once; events arrive by another way. A lease that ended while the provider was down
-has no event either: a few are removed, more wait for an operator (field problem G1).
+Each of them is proven closed by two answers, but one lying node can give both, and fake the events beside them. A lease
+whose end has evidence of another kind (`ending.evidence`) does not pass here (field problem G1).
 """
 
 from __future__ import annotations
@@ -17,29 +16,44 @@ __all__ = ["Brake", "Clearance"]
 _ALWAYS = 3
 """So many may always go: on a small provider one lease is already a large share."""
 
+_NODES_WAIT_S = 3600.0
+"""A named node that is away for so long counts as not named."""
+
 
 @dataclass(slots=True)
 class Clearance:
     """What the brake has decided about one lease. Times are monotonic seconds.
 
-    `announced_at`: when an event of the chain or an operator said that the lease may go. `let_at`: when the brake
-    allowed the removal that is under way. `held`: proven closed and not removed.
+    `announced_at`: when evidence of the end was found, or an operator released the lease. `let_at`: when the brake
+    allowed the removal that is under way. `held`: proven closed and not removed. `waits_since`: when evidence was first
+    looked for, while the other nodes do not answer.
     """
 
     announced_at: float | None = None
     let_at: float | None = None
     held: bool = False
+    waits_since: float | None = None
+
+    def waits_for_nodes(self, *, now: float) -> bool:
+        """Whether the lease still waits for a second node to answer; an hour at most."""
+        self.waits_since = now if self.waits_since is None else self.waits_since
+        return now - self.waits_since < _NODES_WAIT_S
+
+    @property
+    def given(self) -> bool:
+        """Whether the lease may go."""
+        return self.announced_at is not None or self.let_at is not None
 
     def announce(self, *, now: float) -> None:
-        """An event of the chain says that the lease was closed, or an operator released it."""
+        """There is evidence of the end, or an operator released the lease."""
         self.announced_at = now
         self.held = False
 
     def not_ended(self, *, now: float, window_s: float) -> None:
-        """The chain calls the lease alive after all. An announcement that is older than the window is dropped; a
-        younger one stays, because the node may only be behind.
+        """The chain calls the lease alive after all. A clearance that is older than the window is dropped; a younger
+        one stays, because the node may only be behind.
         """
-        self.held = False
+        self.held, self.waits_since = False, None
         self.let_at = None
         if self.announced_at is not None and now - self.announced_at >= window_s:
             self.announced_at = None
@@ -55,8 +69,8 @@ class Clearance:
 
 
 class Brake:
-    """The window over all leases. `leases` and `percent` (of all known leases) are the most that may be removed
-    without an event within `window_s` seconds.
+    """The window over all leases. `leases` and `percent` (of all known leases; 100 for no share) are the most that may
+    be removed without evidence within `window_s` seconds.
     """
 
     def __init__(self, *, leases: int, percent: float, window_s: float) -> None:
@@ -77,7 +91,7 @@ class Brake:
         self._let = self.let_within(now=now)
         if lease in self._let:
             clearance.let_at = self._let[lease]
-        if clearance.announced_at is not None or clearance.let_at is not None:
+        if clearance.given:
             return True
         if on or len(self._let) + 1 > self._most():
             clearance.held = True
@@ -92,8 +106,9 @@ class Brake:
     def why(self, *, held: int) -> str:
         """Why the brake holds leases, `held` of them."""
         return (
-            f"teardown brake: {len(self._let)} leases were removed in {self.window_s:g} s without an event of the chain"
-            f" and {held} more are said to be closed; these stay until an operator releases the brake"
+            f"teardown brake: {len(self._let)} leases were removed in {self.window_s:g} s that one node alone called"
+            f" closed, and {held} more are said to be closed; these stay until there is evidence beside that node's"
+            " answers (a second node in AP_NODE gives it) or an operator releases the brake"
         )
 
     def restore(self, lease: LeaseId, *, at: float) -> None:
@@ -102,4 +117,5 @@ class Brake:
 
     def _most(self) -> int:
         """How many may go in a window: neither more than the number nor more than the share."""
-        return max(_ALWAYS, min(self._leases, int(self._percent * self._known / 100)))
+        share = self._leases if self._percent >= 100 else int(self._percent * self._known / 100)
+        return max(_ALWAYS, min(self._leases, share))

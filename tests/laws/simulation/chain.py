@@ -1,4 +1,6 @@
-"""The fake chain with a node in front of it that is slow, away, behind, of another chain, or has forgotten."""
+"""The fake chain with a node in front of it that is slow, away, behind, of another chain, has forgotten, or lies: it
+calls every lease closed, in answers and in events. A second named node tells the truth, when it answers.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Any, cast
 
 from lease.ids import DeploymentId, LeaseId, OrderId
 from provider.chain.codec import lease_id_from_pb
+from provider.chain.events import LEASE_CLOSED
 from provider.errors import ChainError
 from provider.protocols.chain import (
     Bid,
@@ -25,7 +28,7 @@ from provider.protocols.chain import (
     TxResult,
 )  # fmt: skip
 from tests.laws.simulation.fees import Fees
-from tests.world.chain import FakeChain
+from tests.world.chain import FakeChain, event_of
 from tests.world.faults import Faults
 
 __all__ = ["SimulatedChain"]
@@ -64,7 +67,9 @@ class SimulatedChain(FakeChain):
         async for block in super().follow(after=after):
             await self._faults.latency("slow node")
             lost = self._faults.hit("lost blocks")
-            yield replace(block, events=(), missed_from=block.height) if lost else block
+            faked = [event_of(LEASE_CLOSED, each) for each in self._alive()] if self._faults.hit("lying node") else []
+            events, missed = ((), block.height) if lost else ((*block.events, *faked), block.missed_from)
+            yield replace(block, events=events, missed_from=missed)
 
     async def order(self, order: OrderId) -> Order | None:
         await self._ask()
@@ -95,9 +100,27 @@ class SimulatedChain(FakeChain):
         if self._faults.hit("wrong chain"):
             ended = answer.lease and replace(answer.lease, state=LeaseState.CLOSED)
             return LeaseAnswer(ended, answer.height + 1, "othernet-1")
+        if self._faults.hit("lying node", 0.9):
+            ended = answer.lease and replace(
+                answer.lease, state=LeaseState.CLOSED, closed_on=self.height, close_reason=1
+            )
+            return replace(answer, lease=ended)
         if self._faults.hit("node behind"):
             return replace(answer, height=answer.height - self._faults.random.randint(1, 5))
         return answer
+
+    async def lease_on_each_node(self, lease: LeaseId) -> Sequence[LeaseAnswer]:
+        found = [await self.lease(lease)]
+        if not self._faults.hit("node away"):
+            found.append(replace(self.truth(lease), node="second"))
+        return found
+
+    async def end_signer(self, lease: Lease) -> str:
+        await self._ask()
+        return await super().end_signer(lease)
+
+    def _alive(self) -> list[LeaseId]:
+        return [each for each, found in self.lease_states.items() if not found.state.ended]
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None

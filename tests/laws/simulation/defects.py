@@ -53,6 +53,13 @@ class _NotFoundIsClosed(_Other):
         return answer if answer.lease else replace(answer, lease=ended, height=self._inner.height + 7)
 
 
+class _BelievesOneNode(_Other):
+    """No second node is asked, and every end is taken as signed."""
+
+    async def end_signer(self, lease: Lease) -> str:
+        return lease.id.owner
+
+
 class _ForgetsItsBids(_Other):
     async def bid(self, bid: LeaseId) -> Bid | None:
         return None
@@ -222,6 +229,7 @@ def _relabels(around: Around) -> SpecMaker:
 
 DEFECTS = {
     "not found is closed": ("rule 1",),
+    "one node is believed": ("rule 1",),
     "promises are never released": ("rule 2", "rule 4"),
     "hostnames are never given back": ("rule 2",),
     "addresses are never given back": ("rule 2",),
@@ -252,6 +260,7 @@ def planted(name: str, around: Around) -> Around:
     changes: dict[str, dict[str, Any]] = {
         "": {},
         "not found is closed": {"chain": _NotFoundIsClosed(chain)},
+        "one node is believed": {"chain": _BelievesOneNode(chain)},
         "promises are never released": {"make_ledger": _NeverReleases},
         "hostnames are never given back": {"cluster": _KeepsHosts(cluster)},
         "addresses are never given back": {"cluster": _KeepsAddresses(cluster)},

@@ -12,10 +12,11 @@ from ecdsa import SECP256k1
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provider.chain.signatures import verify_signature
 from provider.errors import ChainError
 from provider.gateway.auth.claims import check_claims, parse_claims
 from provider.gateway.auth.keys import AccountKeys
-from provider.gateway.auth.tokens import Tokens, adr36_document, verify_signature
+from provider.gateway.auth.tokens import Tokens, adr36_document
 from provider.gateway.errors import AuthError
 from tests.data import document, read
 from tests.provider.gateway.accounts import NOW, Account, b64

@@ -1,5 +1,5 @@
-"""Many leases that end at once without a word of the chain's events wait for an operator; few do not, announced ones
-never do. And an application that does not run: when its lease is given up, and when never.
+"""Many leases that one node alone calls ended wait for an operator; few do not, and those whose end has evidence never
+do. And an application that does not run: when its lease is given up, and when never.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,13 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.directives import Directive
 from provider.lifecycle.ending.brake import Brake
 from provider.lifecycle.lease_memory import Instability, Memories
+from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.state import Phase
-from provider.protocols.chain import Block, LeaseState
+from provider.protocols.chain import Block, LeaseAnswer, LeaseState
 from tests.provider.lifecycle.test_health import a_pod, running_with, unscheduled, waiting
 from tests.provider.lifecycle.test_restart_record import Kept
-from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease, on_chain
 from tests.world.chain import event_of
 from tests.world.virtual import VirtualClock
 
@@ -123,47 +125,154 @@ def test_a_lease_that_is_alive_after_all_is_held_no_more() -> None:
     assert not made.held
 
 
-async def test_a_node_that_calls_everything_closed_removes_only_a_few_leases() -> None:
-    world = World()
-    leases = LEASES[:8]
-    for lease in leases:
+async def forty_running(**config: float) -> World:
+    world = World(**config)
+    for lease in LEASES:
         await world.run(lease, a_group())
-    for lease in leases:
-        world.chain.put_lease(lease, LeaseState.CLOSED)
-    for _ in range(6):
-        for lease in leases:
+    return world
+
+
+async def check_all(world: World, *, rounds: int = 6) -> list[LeaseId]:
+    """Check every lease so often; the leases of which something is left."""
+    for _ in range(rounds):
+        for lease in LEASES:
             await world.check(lease)
         world.cluster.settle()
-    left = [lease for lease in leases if world.leftovers(lease)]
-    assert len(left) == 5 and world.loop.braked == frozenset(left)
+    return [lease for lease in LEASES if world.leftovers(lease)]
+
+
+async def test_a_node_that_calls_everything_closed_removes_only_a_few_leases() -> None:
+    world = await forty_running()
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+    left = await check_all(world)
+    assert len(left) == 30 and world.loop.braked == frozenset(left)
     status = world.reconciler.statuses[left[0]]
-    assert status.phase is Phase.RUNNING and "teardown brake: 3 leases were removed" in status.reason
+    assert status.phase is Phase.RUNNING and "teardown brake: 10 leases were removed in 3600 s" in status.reason
+    await world.elapse(7200)
+    assert await check_all(world) == left, "time alone lets no held lease go"
+    assert world.loop.close(left[0]) == ""
+    assert await check_all(world) == left[1:], "an operator's request for one lease lets that one go"
     world.loop.release_brake()
-    for lease in left:
-        await world.converge(lease)
-        assert world.leftovers(lease) == []
+    assert await check_all(world) == []
 
 
-async def test_leases_whose_end_is_in_the_blocks_all_go() -> None:
-    world = World()
-    leases = LEASES[:6]
-    for lease in leases:
-        await world.run(lease, a_group())
+async def test_a_share_of_all_leases_may_be_the_smaller_limit() -> None:
+    world = await forty_running(brake_percent=20.0)
+    world.reconciler.brake.knows(40)
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+    assert len(await check_all(world)) == 32
+
+
+async def test_a_node_that_fakes_the_events_too_removes_no_more() -> None:
+    world = await forty_running()
     task = asyncio.create_task(world.loop.run())
     await world.elapse(50)
-    for lease in leases:
+    for lease in LEASES:
         world.chain.put_lease(lease, LeaseState.CLOSED)
-    events = tuple(event_of(LEASE_CLOSED, lease) for lease in leases)
+    events = tuple(event_of(LEASE_CLOSED, lease) for lease in LEASES)
     world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, events))
-    for _ in range(400):
+    for _ in range(60):
         world.cluster.settle()
-        if not any(world.leftovers(lease) for lease in leases):
-            break
-        await world.elapse(1)
+        await world.elapse(5)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    assert [lease for lease in leases if world.leftovers(lease)] == [] and not world.loop.braked
+    assert len([lease for lease in LEASES if world.leftovers(lease)]) == 30 and len(world.loop.braked) == 30
+
+
+async def test_a_tenant_who_closes_forty_deployments_is_served_at_once() -> None:
+    world = await forty_running()
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+        world.chain.end_signers[lease] = lease.owner
+    assert await check_all(world) == [] and not world.loop.braked
+
+
+async def test_a_signature_of_somebody_else_is_no_evidence() -> None:
+    world = await forty_running()
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+        world.chain.end_signers[lease] = OTHER
+    assert len(await check_all(world)) == 30
+
+
+async def test_a_second_node_that_agrees_is_evidence() -> None:
+    world = await forty_running()
+    world.chain.others.append(lambda lease: replace(world.chain.truth(lease), node="second"))
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+    assert await check_all(world) == []
+
+
+@pytest.mark.parametrize("said", [{"chain_id": "othernet-1"}, {"chain_id": ""}, {"lease": None}, {"height": 1}])
+async def test_a_second_node_that_can_say_nothing_is_waited_for_an_hour(said: dict[str, Any]) -> None:
+    """Of another chain, without the lease, or behind: then the brake decides, as for a single node."""
+    world = await forty_running()
+    alive = {"lease": on_chain(LEASES[0], LeaseState.ACTIVE)} if "height" in said else {}
+    world.chain.others.append(lambda lease: replace(world.chain.truth(lease), node="second", **alive, **said))
+    for lease in LEASES:
+        state = on_chain(lease, LeaseState.CLOSED)
+        world.chain.lease_states[lease] = replace(state, closed_on=5)
+    assert await check_all(world) == LEASES and not world.loop.braked
+    assert "no second node of AP_NODE can confirm it now" in world.reconciler.statuses[LEASES[0]].reason
+    await world.elapse(3601)
+    assert len(await check_all(world)) == 30
+
+
+async def test_nodes_that_are_all_away_are_asked_again() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.chain.put_lease(L, LeaseState.CLOSED)
+
+    def away(name: str) -> None:
+        if name == "lease_on_each_node":
+            raise ChainError("http://node", "no node answers")
+
+    world.chain.before = away
+    for _ in range(20):
+        outcome = await world.check(L)
+    assert outcome.retry and world.leftovers(L)
+
+
+async def test_where_another_node_calls_the_lease_alive_nothing_goes_until_the_nodes_agree() -> None:
+    world = World()
+    await world.run(L, a_group())
+    alive = on_chain(L, LeaseState.ACTIVE)
+    world.chain.others.append(lambda lease: LeaseAnswer(alive, world.chain.height, "akashnet-2", "second"))
+    world.chain.put_lease(L, LeaseState.CLOSED)
+    for _ in range(5):
+        outcome = await world.check(L)
+    assert world.leftovers(L) and "nodes disagree: second calls the lease alive" in outcome.reason
+    assert world.loop.braked == {L} and outcome.again_in == 60.0
+    world.chain.others[0] = lambda lease: replace(world.chain.truth(lease), node="second")
+    await world.converge(L)
+    assert world.leftovers(L) == []
+
+
+async def test_a_lease_whose_escrow_ran_out_by_our_own_arithmetic_goes_and_no_other() -> None:
+    world = await forty_running()
+    ran_out = set(LEASES[:30])
+    world.reconciler = Reconciler(
+        world.parts,
+        chain=world.chain,  # type: ignore[arg-type]
+        clock=world.clock,
+        ran_out=lambda lease, height: lease in ran_out,
+    )
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.INSUFFICIENT_FUNDS)
+    assert await check_all(world) == [], "thirty have evidence, ten more may go"
+    world = await forty_running()
+    world.reconciler = Reconciler(
+        world.parts,
+        chain=world.chain,  # type: ignore[arg-type]
+        clock=world.clock,
+        ran_out=lambda lease, height: True,
+    )
+    for lease in LEASES:
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+    assert len(await check_all(world)) == 30, "an account that ran out does not close a lease that is called closed"
 
 
 CRASH = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}})
