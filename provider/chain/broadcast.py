@@ -74,6 +74,11 @@ class Broadcaster:
         """How often another sender with the same key was noticed."""
         return self._outbox.account.shared
 
+    @property
+    def fee_problem(self) -> str:
+        """Why the last transaction was not signed because of its gas or fee; empty when it was."""
+        return self._outbox.problem
+
     async def broadcast(self, messages: Sequence[Message]) -> TxResult:
         """Send `messages` and wait until they are in a block with code 0; the result holds this caller's share of gas
         and fee.

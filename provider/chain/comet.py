@@ -94,6 +94,10 @@ class CometChain:
         """Use only nodes of this chain from now on; empty: of the chain that the first node serves."""
         self._rpc.chain_id = chain_id
 
+    def fee_problem(self) -> str:
+        """Why the last transaction was not signed because of its gas or fee; empty when it was."""
+        return self._broadcaster.fee_problem if self._broadcaster is not None else ""
+
     def nodes(self) -> tuple[NodeView, ...]:
         """Every node with its health, in the order of preference."""
         return self._rpc.views()

@@ -34,6 +34,8 @@ def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for node in chain["nodes"]:
         yield "node", f"{node['address']}: {_node(node, chain['height'])}"
     yield "fees", _fees(found["fees"])
+    if found["fees"].get("refused"):
+        yield "fees", found["fees"]["refused"]
     if found["fees"]["paid_by"]:
         yield "fees", f"paid by {found['fees']['paid_by']}"
     yield "wallet", _wallet(found["wallet"])

@@ -218,4 +218,5 @@ def _status_sources(
         wallet=lambda: funds.wallet,
         leases=lambda: leases.statuses,
         braked=lambda: len(leases.braked),
+        fee_problem=backends.chain.fee_problem,
     )

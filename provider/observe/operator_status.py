@@ -50,6 +50,7 @@ class StatusSources:
     wallet: Callable[[], Wallet | None]
     leases: Callable[[], Mapping[Any, LeaseStatus]]
     braked: Callable[[], int]
+    fee_problem: Callable[[], str] = lambda: ""
 
 
 def status_socket(home: Path) -> Path:
@@ -132,6 +133,7 @@ def _pricing(market: Market) -> dict[str, Any]:
 async def _fees(sources: StatusSources) -> dict[str, Any]:
     now = sources.market.clock.now()
     found: dict[str, Any] = {"denom": sources.fee_denom, "budget": sources.budget, "paid_by": sources.granter}
+    found["refused"] = sources.fee_problem()
     try:
         paid = await sources.paid(now - DAY_S)
     except StoreError as error:

@@ -129,8 +129,16 @@ class ChainSettings(BaseModel):
         validation_alias=ap("FEE_GRANTER"),
         description="Address of the account whose fee grant pays the fees. Empty: the provider's account pays.",
     )
+    fee_limit: int = Field(
+        10_000_000,
+        ge=0,
+        le=10**18,
+        validation_alias=lessor("FEE_LIMIT"),
+        description="Most that one transaction may cost, in micro-units of the gas price's denom. A transaction that "
+        "would cost more is not signed. 0: no limit.",
+    )
     fee_budget: int = Field(
-        0,
+        100_000_000,
         ge=0,
         le=10**18,
         validation_alias=lessor("FEE_BUDGET"),

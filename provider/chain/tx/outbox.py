@@ -17,6 +17,7 @@ from provider.chain.tx.budget import affordable
 from provider.chain.tx.inclusion import find
 from provider.chain.tx.intents import Intent
 from provider.chain.tx.journal import Fate, Journal, SentTx
+from provider.chain.tx.limits import gas_limit, limit_problem, refuse_all
 from provider.chain.tx.pending_transactions import PendingTransaction, PendingTransactions
 from provider.chain.tx.policy import Policy
 from provider.chain.tx.refusals import (
@@ -67,6 +68,8 @@ class Outbox:
         self._policy = policy
         self._journal = journal
         self._requeue = requeue
+        self.problem = ""
+        """Why the last transaction was not signed because of its gas or fee; empty when it was."""
         self.account = SigningAccount(node, key.address, denom=policy.fees.price.denom)
 
     async def unknown(self) -> Sequence[SentTx]:
@@ -100,7 +103,8 @@ class Outbox:
                 await self._refuse(intent, refusal)
 
         for priced in await passing(batch, ask=ask, refuse=refuse):
-            within = await self._within_budget(priced, head)
+            limited = self._within_limits(priced)
+            within = await self._within_budget(priced, limited, head)
             if len(within) == len(priced.intents):
                 await self._dispatch(priced, head, sent)
             elif within:
@@ -139,11 +143,38 @@ class Outbox:
             granter=self._policy.granter,
         )
 
-    async def _within_budget(self, priced: Priced, head: Head) -> tuple[Intent, ...]:
+    def _within_limits(self, priced: Priced) -> tuple[Intent, ...]:
+        """The intents whose transaction may be signed: all, as many as cost no more than one transaction may (the
+        others are queued again), or none, which are finished with the reason.
+        """
+        problem, fee = self._problem(priced, priced.gas_factor)
+        self.problem = problem
+        if not problem:
+            return priced.intents
+        few = len(priced.intents) * self._policy.fee_limit // fee if fee else 0
+        if not 0 < few < len(priced.intents) or priced.gas_used > gas_limit(priced.messages):
+            refuse_all(priced.intents, problem, now=self._clock.now())
+            return ()
+        self.problem = ""
+        for intent in priced.intents[few:]:
+            self._requeue(intent)
+        return priced.intents[:few]
+
+    def _problem(self, priced: Priced, factor: float) -> tuple[str, int]:
+        """Why the transaction is not signed, empty when it may be, and its fee."""
         fees = self._policy.fees
+        gas = fees.gas(priced.gas_used, factor=factor)
+        fee, denom, most = fees.fee(gas), fees.price.denom, self._policy.fee_limit
+        return limit_problem(priced.messages, gas=gas, fee=fee, denom=denom, fee_limit=most), fee
+
+    async def _within_budget(self, priced: Priced, intents: tuple[Intent, ...], head: Head) -> tuple[Intent, ...]:
+        if not intents:
+            return ()
+        fees = self._policy.fees
+        fee = fees.fee(fees.gas(priced.gas_used, factor=priced.gas_factor))
         asked = affordable(
-            priced.intents,
-            fee=fees.fee(fees.gas(priced.gas_used, factor=priced.gas_factor)),
+            intents,
+            fee=-(-fee * len(intents) // len(priced.intents)),
             denom=fees.price.denom,
             budget=self._policy.fee_budget,
             journal=self._journal,
@@ -158,6 +189,9 @@ class Outbox:
         """
         factor = priced.gas_factor
         for attempt in range(1, _TRIES + 1):
+            self.problem, _ = self._problem(priced, factor)
+            if self.problem:
+                return refuse_all(priced.intents, self.problem, now=self._clock.now())
             gas = self._policy.fees.gas(priced.gas_used, factor=factor)
             terms = self._terms(await self.account.ready(), head, gas=gas)
             try:

@@ -32,7 +32,8 @@ class Fees:
 class Policy:
     """`timeout_s`: how long a caller waits. `timeout_blocks`: a transaction is valid for so many blocks. `batch`: the
     most messages of one kind in a transaction. `max_pending`: transactions that may be pending at once. `granter`: the
-    account that pays the fees, empty: the signer. `fee_budget`: for 24 hours, in the fee's denom; 0: no limit.
+    account that pays the fees, empty: the signer. `fee_limit`: for one transaction, `fee_budget`: for 24 hours, both in
+    the fee's denom; 0: no limit.
     """
 
     fees: Fees
@@ -41,6 +42,7 @@ class Policy:
     batch: int = 40
     max_pending: int = _MAX_PENDING
     granter: str = ""
+    fee_limit: int = 0
     fee_budget: int = 0
 
 
@@ -56,5 +58,6 @@ def policy_from(settings: Settings) -> Policy:
         batch=1 if single or sequences else settings.tx_batch,
         max_pending=1 if single else _MAX_PENDING,
         granter=settings.fee_granter,
+        fee_limit=settings.fee_limit,
         fee_budget=settings.fee_budget,
     )

@@ -97,6 +97,7 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
         "denom": "uakt",
         "budget": 10_000,
         "paid_by": "",
+        "refused": "",
         "spent": 3000,
         "left": {"bids": 4000, "withdrawals": 6000, "closing": 7000},
     }
@@ -242,3 +243,9 @@ def test_without_a_provider_lessor_status_prints_one_line() -> None:
     assert found.exit_code == 1
     assert "start `lessor run` with this AP_HOME" in found.output
     assert "Traceback" not in found.output
+
+
+async def test_the_status_says_why_nothing_is_signed(daemon: Daemon) -> None:
+    problem = "the node asks 999999999999 gas: nothing is signed"
+    told = await operator_status(replace(daemon.observed, fee_problem=lambda: problem))
+    assert told["fees"]["refused"] == problem
