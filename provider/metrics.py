@@ -15,11 +15,8 @@ __all__ = [
     "ENGINE_PLUGIN_SHARED",
     "ENGINE_WAITING",
     "ENGINE_WORKERS",
-<<<<<<< HEAD
     "GATEWAY_REFUSED",
-=======
     "FEES_REFUSED",
->>>>>>> 18d9af4 (Gas is capped by message kind; a fee a transaction and a day have defaults)
     "REGISTRY",
     "STACK_OPERATIONS",
     "WALLET",
@@ -47,13 +44,10 @@ ENGINE_PLUGIN_SHARED = Gauge(
     registry=REGISTRY,
 )
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)
-<<<<<<< HEAD
 GATEWAY_REFUSED = Counter(
     "lessor_gateway_refused", "Connections and requests refused before any work", ["reason"], registry=REGISTRY
-=======
 FEES_REFUSED = Counter(
     "lessor_fees_refused", "Transactions that were not signed because of their gas or their fee", registry=REGISTRY
->>>>>>> 18d9af4 (Gas is capped by message kind; a fee a transaction and a day have defaults)
 )
 WALLET = Gauge("lessor_wallet", "Balance of the provider's account, in micro-units", ["denom"], registry=REGISTRY)
 WITHDRAWALS = Counter("lessor_withdrawals", "Withdrawals of leases", ["why", "result"], registry=REGISTRY)
