@@ -15,8 +15,8 @@ __all__ = [
     "ENGINE_PLUGIN_SHARED",
     "ENGINE_WAITING",
     "ENGINE_WORKERS",
-    "GATEWAY_REFUSED",
     "FEES_REFUSED",
+    "GATEWAY_REFUSED",
     "REGISTRY",
     "STACK_OPERATIONS",
     "WALLET",
@@ -46,6 +46,7 @@ ENGINE_PLUGIN_SHARED = Gauge(
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)
 GATEWAY_REFUSED = Counter(
     "lessor_gateway_refused", "Connections and requests refused before any work", ["reason"], registry=REGISTRY
+)
 FEES_REFUSED = Counter(
     "lessor_fees_refused", "Transactions that were not signed because of their gas or their fee", registry=REGISTRY
 )
