@@ -125,7 +125,7 @@ def test_a_lease_that_is_alive_after_all_is_held_no_more() -> None:
     assert not made.held
 
 
-async def forty_running(**config: float) -> World:
+async def forty_running(**config: Any) -> World:
     world = World(**config)
     for lease in LEASES:
         await world.run(lease, a_group())
@@ -210,7 +210,7 @@ async def test_a_second_node_that_agrees_is_evidence() -> None:
 async def test_a_second_node_that_can_say_nothing_is_waited_for_an_hour(said: dict[str, Any]) -> None:
     """Of another chain, without the lease, or behind: then the brake decides, as for a single node."""
     world = await forty_running()
-    alive = {"lease": on_chain(LEASES[0], LeaseState.ACTIVE)} if "height" in said else {}
+    alive: dict[str, Any] = {"lease": on_chain(LEASES[0], LeaseState.ACTIVE)} if "height" in said else {}
     world.chain.others.append(lambda lease: replace(world.chain.truth(lease), node="second", **alive, **said))
     for lease in LEASES:
         state = on_chain(lease, LeaseState.CLOSED)
