@@ -7,6 +7,7 @@ from pathlib import Path
 
 __all__ = [
     "BuildFailed",
+    "CacheUnusable",
     "ClusterUnusable",
     "ControlPlaneFailed",
     "DevnetError",
@@ -74,6 +75,16 @@ class BuildFailed(DevnetError):
             "Then run `make tools` again, which continues where the build stopped."
         )
         self.log = log
+
+
+class CacheUnusable(DevnetError):
+    """The cache of built tools cannot be written."""
+
+    def __init__(self, root: Path, problem: OSError) -> None:
+        super().__init__(
+            f"the cache of built tools, {root}, cannot be used: {problem}. Free some space or mend the permissions, or "
+            "name another folder by LESSOR_CACHE; a build continues where it stopped."
+        )
 
 
 class ControlPlaneFailed(DevnetError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,7 +16,7 @@ from typing import IO, assert_never
 
 from devnet.children import cpu_seconds, start_bound
 from devnet.errors import BuildFailed, GoMissing
-from devnet.tools.cache import Cache, exclusive, family_files, recipe_hash
+from devnet.tools.cache import Cache, cache_errors, exclusive, family_files, recipe_hash
 from devnet.tools.modules import modules_fetched
 from devnet.tools.progress import Meter, Progress
 from devnet.tools.recipes import (
@@ -66,26 +67,38 @@ class Builder:
 
     def versions(self, chosen: Recipe) -> Mapping[str, str]:
         """Program → its version as checked after the build; empty if the recipe is not built."""
-        stamp = self.folder(chosen) / _STAMP
-        return dict(json.loads(stamp.read_text())) if stamp.is_file() else {}
+        try:
+            return dict(json.loads((self.folder(chosen) / _STAMP).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def complete(self, chosen: Recipe) -> bool:
+        """Whether the finished build is whole. A crash of the machine or a clean-up of the disk can empty or remove
+        files of a finished build.
+        """
+        folder = self.folder(chosen)
+        return all(_has_content(folder / path) for path in (_STAMP, *_made_files(chosen)))
 
     def ensure(self, chosen: Recipe) -> Path:
-        """The folder of the finished build, built now if missing. Raises `BuildFailed` or `GoMissing`."""
+        """The folder of the finished build, built now if missing or damaged. Raises `BuildFailed`, `CacheUnusable` or
+        `GoMissing`.
+        """
         done = self.folder(chosen)
-        if done.is_dir():
+        if self.complete(chosen):
             return done
         for adopted in _adopted(chosen):
             self.ensure(adopted)
         with exclusive(self.cache.lock(self.key(chosen)), what=chosen.name, line=self.progress.line):
-            if not done.is_dir():
-                self._build(chosen, done)
+            if not self.complete(chosen):
+                with cache_errors(self.cache):
+                    self._build(chosen, done)
         self.meter.drop(chosen.name)  # another process may have built it
         return done
 
     def ensure_all(self, wanted: Sequence[Recipe]) -> None:
         """Build each recipe in turn; the modules of later recipes are downloaded while the first one is compiled."""
         every = [each for chosen in wanted for each in (*_adopted(chosen), chosen)]
-        missing = [each for each in every if not self.folder(each).is_dir()]
+        missing = [each for each in every if not self.complete(each)]
         if not missing:
             return
         require_go()
@@ -97,9 +110,8 @@ class Builder:
     def _build(self, chosen: Recipe, done: Path) -> None:
         require_go()
         partial = done.with_name(done.name + ".partial")
-        shutil.rmtree(
-            partial, ignore_errors=True
-        )  # left by a killed build; the lock is held, so nothing uses the folder
+        for damaged in (partial, done):  # left by a killed build, or damaged; the lock is held, so no build uses them
+            _remove(damaged)
         log = self.cache.log(done.name)
         log.parent.mkdir(parents=True, exist_ok=True)
         self.meter.begin(chosen.name, estimate=chosen.cpu_seconds)
@@ -109,7 +121,7 @@ class Builder:
             work.run()
             work.check()
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
             raise
         partial.rename(done)
         work.forget_go_cache()
@@ -117,6 +129,34 @@ class Builder:
         self.meter.use(used)
         self.meter.finish()
         self.progress.line(f"{chosen.name}: built in {elapsed:.0f} s ({used:.0f} CPU seconds)")
+
+
+def _made_files(chosen: Recipe) -> Iterator[str]:
+    """Paths below the folder of a finished build that its steps make."""
+    for step in chosen.steps:
+        match step:
+            case GoBuild():
+                yield f"bin/{step.output}"
+            case Link():
+                yield from (f"bin/{name}" for name in step.names)
+            case CopyFromCheckout():
+                yield step.to
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder with all read-only folders in it, such as copies from Go's module cache; it need not exist."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            with contextlib.suppress(OSError):
+                path.chmod(0o755)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _adopted(chosen: Recipe) -> Iterator[Recipe]:
@@ -144,6 +184,7 @@ class _Work:
     def __init__(self, chosen: Recipe, builder: Builder, partial: Path, log: Path) -> None:
         self.recipe, self.builder, self.partial, self.log = chosen, builder, partial, log
         self.source = partial / "source"
+        self.go_temporary = partial / "tmp"
         self.go_cache = builder.cache.root / "go-build" / partial.name
         self._before = _children_cpu_seconds()
 
@@ -155,6 +196,7 @@ class _Work:
         """Run all steps in a copy of the family's folder, so that the checkout stays unchanged."""
         (self.partial / "bin").mkdir(parents=True)
         self.source.mkdir()
+        self.go_temporary.mkdir()
         family = self.builder.root / self.recipe.family
         for path in family_files(family):
             target = self.source / path.relative_to(family)
@@ -163,7 +205,8 @@ class _Work:
         with self.log.open("wb") as output:
             for step in self.recipe.steps:
                 self._step(step, output)
-        shutil.rmtree(self.source)
+        _remove(self.source)
+        _remove(self.go_temporary)
 
     def check(self) -> None:
         """Read the version of every program and store them. Raises `BuildFailed` for a missing or old version."""
@@ -277,6 +320,9 @@ class _Work:
 
     def _environment(self) -> dict[str, str]:
         own = {"GOCACHE": str(self.go_cache)} if self.builder.throw_away else {}
+        own["GOTMPDIR"] = str(
+            self.go_temporary
+        )  # a killed Go leaves up to gigabytes there, which the next build removes
         return go_environment() | own | ({"CGO_ENABLED": "1"} if self.recipe.cgo else {})
 
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devnet.errors import NoCheckout
+from devnet.errors import CacheUnusable, NoCheckout
 from devnet.tools.progress import Line
 from devnet.tools.recipes import Adopt, CopyFromCheckout, Recipe, recipe
 
-__all__ = ["Cache", "exclusive", "recipe_hash", "sources"]
+__all__ = ["Cache", "cache_errors", "exclusive", "recipe_hash", "sources"]
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _SOURCES = ("go.mod", "go.sum", "*.go")
@@ -83,10 +83,23 @@ class Cache:
 
 
 @contextmanager
+def cache_errors(cache: Cache) -> Iterator[None]:
+    """Raise `CacheUnusable` for a full or read-only disk, or another error of the file system, in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise CacheUnusable(cache.root, error) from None
+
+
+@contextmanager
 def exclusive(lock: Path, *, what: str, line: Line) -> Iterator[None]:
-    """Hold a file lock; print a line before waiting for another holder. The kernel frees the lock of a dead process."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as handle:
+    """Hold a file lock; print a line before waiting for another holder. The kernel frees the lock of a dead process.
+    Raises `CacheUnusable`.
+    """
+    with cache_errors(Cache(lock.parent.parent)):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = lock.open("a")
+    with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from devnet.errors import DevnetError, ToolsMissing
 from devnet.tools.build import Builder
-from devnet.tools.cache import Cache, exclusive, sources
+from devnet.tools.cache import Cache, cache_errors, exclusive, sources
 from devnet.tools.progress import Line, Progress, once_a_minute
 from devnet.tools.recipes import PLUGIN, TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
@@ -148,7 +148,7 @@ def _find(chosen: Tool, builder: Builder) -> Found:
         return on_path
     made = recipe(chosen.recipe)
     program = builder.folder(made) / "bin" / chosen.name
-    if program.exists():
+    if program.exists() and builder.complete(made):
         return Found(chosen.name, "cache", program, builder.versions(made).get(chosen.name, ""), note)
     remedy = f"run `lessor doctor --build` (about {made.cpu_seconds or 336} CPU seconds)"
     return Found(chosen.name, "missing", note=f"{note}; {remedy}" if note else remedy)
@@ -197,8 +197,9 @@ def _installed_home(cache: Cache, *, pulumi: Path, plugin: Path, key: str, line:
     with exclusive(cache.lock(f"home-{key}"), what="the Kubernetes plugin", line=line):
         if not ready.exists():
             line("pulumi-resource-kubernetes: installing the plugin for Pulumi")
-            _install_plugin(home, pulumi, plugin)
-            ready.touch()
+            with cache_errors(cache):
+                _install_plugin(home, pulumi, plugin)
+                ready.touch()
     return home
 
 

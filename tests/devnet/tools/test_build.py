@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from devnet.children import alive
-from devnet.errors import BuildFailed, GoMissing
-from devnet.tools.recipes import CopyFromCheckout, GoBuild, Link, Recipe
+from devnet.errors import BuildFailed, CacheUnusable, GoMissing
+from devnet.tools.recipes import CopyFromCheckout, CopyFromModule, GoBuild, Link, Recipe
 from tests.devnet.tools.family import RECIPE, builder, fake_go, family, first_on_path
 from tests.world.patience import until
 from tests.world.processes import start_process
@@ -189,3 +189,59 @@ def test_a_missing_go_is_named_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(GoMissing, match="found: none"):
         builder(tmp_path)[0].ensure(RECIPE)
+
+
+@pytest.mark.parametrize("damage", ["removed", "emptied", "no versions", "broken versions"])
+def test_a_damaged_entry_of_the_cache_is_built_again(tmp_path, told, damage):
+    made, _ = builder(tmp_path)
+    done = made.ensure(RECIPE)
+    match damage:
+        case "removed":
+            (done / "bin" / "hello").unlink()
+        case "emptied":
+            (done / "bin" / "hello").write_bytes(b"")
+        case "no versions":
+            (done / "versions.json").unlink()
+        case _:
+            (done / "versions.json").write_bytes(b"")
+    assert not made.complete(RECIPE)
+    made.versions(RECIPE)
+    made.ensure_all([RECIPE])
+    assert made.complete(RECIPE)
+    assert len(builds(told)) == 2
+
+
+def test_temporary_files_of_a_killed_compiler_are_removed_by_the_next_build(tmp_path, told):
+    fake_go(tmp_path / "bin", told=told, then='echo much >"$GOTMPDIR/go-build1"; chmod 500 "$GOTMPDIR"; exec sleep 60')
+    made, _ = builder(tmp_path)
+    process = start_process([sys.executable, "-c", BUILD_IT, str(tmp_path), str(Path(__file__).parents[3])])
+    until(lambda: any(tmp_path.rglob("go-build1")))
+    process.kill()
+    process.wait()
+    fake_go(tmp_path / "bin", told=told)
+    made.ensure(RECIPE)
+    assert not any(tmp_path.rglob("go-build1"))
+    assert not any((made.folder(RECIPE)).glob("tmp"))
+
+
+@pytest.mark.parametrize("place", ["locks", "logs", "tools"])
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(tmp_path, told, place):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / place).touch()
+    made, _ = builder(tmp_path)
+    with pytest.raises(CacheUnusable, match=rf"{tmp_path}/cache, cannot be used: .*{place}.*LESSOR_CACHE"):
+        made.ensure(RECIPE)
+
+
+def test_a_full_disk_is_named_with_its_remedy(tmp_path, told):
+    made, _ = builder(tmp_path)
+    (tmp_path / "cache" / "logs").mkdir(parents=True)
+    made.cache.log(made.key(RECIPE)).symlink_to("/dev/full")
+    fake_go(tmp_path / "bin", told=told)
+    chosen = replace(RECIPE, steps=(CopyFromModule("example.com/m@v1", "*", "bin"),))
+    made.cache.log(made.key(chosen)).symlink_to("/dev/full")
+    go = tmp_path / "bin" / "go"
+    go.write_text(go.read_text().replace("env)", 'mod) echo \'{"Dir": "/"}\';;\nenv)'))
+    with pytest.raises(CacheUnusable, match=r"No space left on device.*Free some space"):
+        made.ensure(chosen)
+    assert not made.folder(chosen).with_name(made.folder(chosen).name + ".partial").exists()
