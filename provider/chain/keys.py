@@ -134,7 +134,7 @@ def _secret_text(path: Path) -> str:
     if mode & 0o077:
         raise ValueError(f"{path} has mode {mode:04o}, others may read it; run: chmod 600 {path}")
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8-sig").strip()  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text") from None
 

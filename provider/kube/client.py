@@ -1,6 +1,6 @@
 """The Kubernetes API by plain manifests: the real `Cluster` (docs/architecture.md §3).
 
-lightkube reads the kubeconfig and does TLS and authentication; requests are built here, because objects are
+`stacks.kube` reads the kubeconfig and does TLS and authentication; requests are built here, because objects are
 dictionaries everywhere in this project and typed models would only cost memory. Every request has a time limit; a watch
 lives for ever.
 """
@@ -18,11 +18,9 @@ from urllib.parse import quote
 
 import httpx2 as httpx
 import structlog
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.core.exceptions import ConfigError
 
-from provider.errors import ClusterError, Conflict, SettingsError
+from provider.errors import ClusterError, Conflict
+from provider.kube.server import ApiServer
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
 from provider.waits import GrowingPause
 
@@ -72,14 +70,16 @@ class KubeCluster:
     def __init__(
         self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60
     ) -> None:
-        config = _load(kubeconfig)
-        self.address = config.cluster.server
+        self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds)
         self._timeout = timeout_seconds
         self._watch_seconds = watch_seconds
-        self._http = _client(config, timeout_seconds)
+
+    @property
+    def address(self) -> str:
+        return self._server.address
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._server.aclose()
 
     async def version(self) -> dict[str, Any]:
         """The API server's `/version` document."""
@@ -191,9 +191,10 @@ class KubeCluster:
             **_selector(labels),
         }
         limits = httpx.Timeout(self._timeout, read=self._watch_seconds + self._timeout)
-        request = self._http.build_request("GET", _path(kind, namespace), params=params, timeout=limits)
+        http = await self._server.client()
+        request = http.build_request("GET", _path(kind, namespace), params=params, timeout=limits)
         try:
-            response = await self._http.send(request, stream=True)
+            response = await http.send(request, stream=True)
             try:
                 if response.is_error:
                     raise self._refused(response.status_code, await response.aread())
@@ -225,9 +226,10 @@ class KubeCluster:
     ) -> dict[str, Any]:
         content = None if body is None else _encoded(body)
         sent = {"Content-Type": "application/json", **(headers or {})} if content else {}
+        http = await self._server.client()
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._http.request(method, path, params=params, content=content, headers=sent)
+                response = await http.request(method, path, params=params, content=content, headers=sent)
         except TimeoutError as error:
             raise ClusterError(self.address, f"{method} {path}: no answer in {self._timeout:g} s") from error
         except httpx.HTTPError as error:
@@ -272,25 +274,6 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             begun = [other]
     if line := b"".join(begun):
         yield line
-
-
-def _load(kubeconfig: Path | None) -> SingleConfig:
-    try:
-        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get()
-    except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SettingsError(f"kubeconfig {kubeconfig or '(from the environment)'} cannot be used: {error}") from error
-    except Exception as error:  # a YAML error: PyYAML's own tree, which has no root in the standard library
-        raise SettingsError(f"kubeconfig {kubeconfig or '(from the environment)'} is not YAML: {error}") from error
-    if config is None:
-        raise SettingsError(f"kubeconfig {kubeconfig} names no current context: set current-context in it")
-    return config
-
-
-def _client(config: SingleConfig, timeout: float) -> httpx.AsyncClient:
-    try:
-        return AsyncClient(config, ConnectionParams(timeout=httpx.Timeout(timeout), trust_env=False))
-    except (AssertionError, ConfigError, OSError, ValueError) as error:
-        raise SettingsError(f"kubeconfig for {config.cluster.server} cannot be used: {error}") from error
 
 
 def _path(kind: Kind, namespace: str | None, name: str = "") -> str:

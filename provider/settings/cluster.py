@@ -31,7 +31,8 @@ class ClusterSettings(BaseModel):
     kubeconfig: Path | None = Field(
         None,
         validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG"),
-        description="Kubeconfig file of the cluster; its current context is used. `lessor run` needs it.",
+        description="Kubeconfig file of the cluster, or several as kubectl takes them; the current context is used. "
+        "It is read again when it changes. `lessor run` needs it.",
     )
     manifest_namespace: ObjectName = Field(
         "lease",

@@ -11,6 +11,7 @@ from stacks.common.errors import DataInUse, EngineError, WorkerLost
 from stacks.common.fences import close_path, forbid_dumps, open_paths
 from stacks.common.files import write_private
 from stacks.common.keyed_locks import KeyedLocks
+from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
 from stacks.common.masking import mask, mask_result
 from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
@@ -37,12 +38,14 @@ __all__ = [
     "environment",
     "exception_text",
     "forbid_dumps",
+    "kubeconfig_files",
     "mask",
     "mask_result",
     "open_paths",
     "other_pids",
     "parent",
     "plain_traceback",
+    "read_kubeconfig",
     "scratch",
     "survivors",
     "use_plain_tracebacks",

@@ -6,16 +6,13 @@ import fcntl
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from stacks.common.errors import DataInUse, EngineError
+from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
 
 __all__ = ["hold", "place_kubeconfig", "prepare_home", "prepare_key", "write_private"]
-
-_FILES_IN_CLUSTERS = ("certificate-authority",)
-_FILES_IN_USERS = ("client-certificate", "client-key", "tokenFile")
 
 
 def hold(data: Path) -> int:
@@ -60,33 +57,37 @@ def prepare_home(installed: Path, quiet: Path) -> None:
 
 
 def place_kubeconfig(source: Path, target: Path) -> None:
-    """Copy `source` to `target` with absolute file names. Nothing is written when nothing changed, and nothing is read
-    when this process has seen both as they are. Raises `EngineError` when the file cannot be read.
+    """Copy `source`, one file or a list, to `target` with absolute file names. Nothing is written when nothing changed,
+    and nothing is read when this process has seen all files as they are. Raises `EngineError` when a file cannot be
+    read.
     """
     if (seen := _seen(source, target)) is not None and _placed.get(target) == seen:
         return
-    try:
-        document = yaml.safe_load(source.read_text())
-        text = yaml.safe_dump(_absolute(document, source.resolve().parent))
-    except (OSError, yaml.YAMLError, AttributeError, TypeError, LookupError) as error:
-        raise EngineError(f"the kubeconfig {source} cannot be used: {error}") from None
+    text = yaml.safe_dump(read_kubeconfig(source))
     if not target.exists() or target.read_text() != text:
         write_private(target, text)
     _placed[target] = _seen(source, target)
 
 
-_Seen = tuple[Path, tuple[int, int, int], tuple[int, int, int]]
+_Seen = tuple[Path, tuple[tuple[int, int, int] | None, ...]]
 _placed: dict[Path, _Seen | None] = {}
 
 
 def _seen(source: Path, target: Path) -> _Seen | None:
-    """A value that differs after a change of either file; None when one does not exist."""
+    """A value that differs after a change of any file; None when one that is needed does not exist."""
+    files = kubeconfig_files(source)
+    states = tuple(_state(file) for file in (*files, target))
+    if states[-1] is None or not any(states[:-1]):
+        return None
+    return source, states
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
     try:
-        states = source.stat(), target.stat()
+        state = file.stat()
     except OSError:
         return None
-    one, other = ((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
-    return source, one, other
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def write_private(path: Path, text: str, *, durable: bool = True) -> None:
@@ -98,12 +99,3 @@ def write_private(path: Path, text: str, *, durable: bool = True) -> None:
             file.flush()
             os.fsync(file.fileno())
     fresh.replace(path)
-
-
-def _absolute(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    for key, entry, names in (("clusters", "cluster", _FILES_IN_CLUSTERS), ("users", "user", _FILES_IN_USERS)):
-        for item in document.get(key) or ():
-            for name in names:
-                if item[entry].get(name):
-                    item[entry][name] = str(folder / item[entry][name])
-    return document

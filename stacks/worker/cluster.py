@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from typing import Any
 
 import httpx2
-from lightkube import ApiError, Client
-from lightkube.config.kubeconfig import KubeConfig
-from lightkube.core.exceptions import ConfigError
-from lightkube.generic_resource import create_namespaced_resource
-from lightkube.resources.core_v1 import Namespace
 
 from stacks.common.config import EngineConfig
-from stacks.common.errors import OperationRefused
+from stacks.common.errors import EngineError, OperationRefused
+from stacks.common.kubeconfig import read_kubeconfig
+from stacks.kube import connect
 
 __all__ = ["delete_objects", "refuse_terminating", "sweep_namespace"]
 
@@ -31,7 +28,7 @@ def refuse_terminating(config: EngineConfig, namespace: str) -> None:
     killed runs 6).
     """
     found = _get(config, namespace)
-    if found is not None and found.metadata and found.metadata.deletionTimestamp:
+    if found is not None and found["metadata"].get("deletionTimestamp"):
         raise OperationRefused(f"namespace {namespace} is still terminating; it can be used again when it is gone")
 
 
@@ -41,16 +38,11 @@ def sweep_namespace(config: EngineConfig, namespace: str) -> bool:
     Only a namespace with the label of a lease by that name is deleted.
     """
     found = _get(config, namespace)
-    if found is None or not found.metadata or found.metadata.deletionTimestamp:
+    if found is None or found["metadata"].get("deletionTimestamp"):
         return False
-    if (found.metadata.labels or {}).get(LABEL) != namespace:
+    if (found["metadata"].get("labels") or {}).get(LABEL) != namespace:
         raise OperationRefused(f"namespace {namespace} is not a lease's: it lacks the label {LABEL}={namespace}")
-    try:
-        with _asking(config) as client:
-            client.delete(Namespace, namespace)
-    except ApiError as error:
-        if error.status.code != 404:
-            raise OperationRefused(f"namespace {namespace} could not be deleted: {error}") from None
+    _delete(config, f"api/v1/namespaces/{namespace}", f"namespace {namespace}")
     return True
 
 
@@ -61,15 +53,9 @@ def delete_objects(config: EngineConfig, namespace: str, made: Iterable[tuple[st
     """
     gone = []
     for version, kind, name in made:
-        group, _, short = version.rpartition("/")
-        resource = create_namespaced_resource(group, short, kind, _plural(kind))
-        try:
-            with _asking(config) as client:
-                client.delete(resource, name, namespace=namespace)
+        base = f"apis/{version}" if "/" in version else f"api/{version}"
+        if _delete(config, f"{base}/namespaces/{namespace}/{_plural(kind)}/{name}", f"{kind} {name}"):
             gone.append(f"{kind} {name}")
-        except ApiError as error:
-            if error.status.code != 404:
-                raise OperationRefused(f"{kind} {name} could not be deleted: {error}") from None
     return gone
 
 
@@ -79,43 +65,58 @@ def _plural(kind: str) -> str:
     return name[:-1] + "ies" if name.endswith("y") else name + ("es" if name.endswith("s") else "s")
 
 
-def _get(config: EngineConfig, namespace: str) -> Namespace | None:
-    try:
-        with _asking(config) as client:
-            return client.get(Namespace, namespace)
-    except ApiError as error:
-        if error.status.code == 404:
-            return None
-        raise OperationRefused(f"namespace {namespace} could not be read: {error}") from None
+def _get(config: EngineConfig, namespace: str) -> dict[str, Any] | None:
+    answer = _ask(config, "GET", f"api/v1/namespaces/{namespace}")
+    if answer.status_code == 404:
+        return None
+    if answer.is_error:
+        raise OperationRefused(f"namespace {namespace} could not be read: {_reason(answer)}")
+    found: dict[str, Any] = answer.json()
+    return found
 
 
-@contextmanager
-def _asking(config: EngineConfig) -> Iterator[Client]:
-    """A cached client. Raises `OperationRefused` when there is no answer. Reading a kubeconfig, setting up TLS and a
-    handshake cost more than the request: 0.03 CPU s an operation.
+def _delete(config: EngineConfig, path: str, what: str) -> bool:
+    """False when there is nothing to delete."""
+    answer = _ask(config, "DELETE", path)
+    if answer.is_error and answer.status_code != 404:
+        raise OperationRefused(f"{what} could not be deleted: {_reason(answer)}")
+    return not answer.is_error
+
+
+def _ask(config: EngineConfig, method: str, path: str) -> httpx2.Response:
+    """The answer to one request. Raises `OperationRefused` when there is none.
+
+    The client is cached: reading a kubeconfig, setting up TLS and a handshake cost more than the request, 0.03 CPU s an
+    operation.
     """
     try:
-        yield _client(config)
-    except ApiError as error:
-        if error.status.code != 404:
-            _forget()
-        raise
-    except (ConfigError, OSError, httpx2.HTTPError) as error:
+        answer = _client(config).request(method, path)
+    except (EngineError, OSError, httpx2.HTTPError) as error:
         _forget()
         raise OperationRefused(f"the API server of {config.kubeconfig} did not answer: {error!r}") from None
+    if answer.is_error and answer.status_code != 404:
+        _forget()
+    return answer
+
+
+def _reason(answer: httpx2.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, LookupError, TypeError):
+        return f"HTTP {answer.status_code}"
 
 
 _Key = tuple[str, str, int]
-_kept: dict[_Key, tuple[float, Client]] = {}
+_kept: dict[_Key, tuple[float, httpx2.Client]] = {}
 
 
-def _client(config: EngineConfig) -> Client:
+def _client(config: EngineConfig) -> httpx2.Client:
     key = (str(config.kubeconfig_copy), config.context, config.kubeconfig_copy.stat().st_mtime_ns)
     made_at, client = _kept.get(key, (0.0, None))
     if client is None or time.monotonic() - made_at > KEPT_S:
         _forget()
-        chosen = KubeConfig.from_file(config.kubeconfig_copy).get(config.context or None)
-        client = Client(chosen, timeout=httpx2.Timeout(SECONDS))
+        connection = connect(read_kubeconfig(config.kubeconfig_copy), config.context)
+        client = httpx2.Client(**connection.arguments(), timeout=httpx2.Timeout(SECONDS))
         _kept[key] = (time.monotonic(), client)
     return client
 

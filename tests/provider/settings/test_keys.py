@@ -31,6 +31,8 @@ def test_the_key_comes_from_a_private_file(tmp_path: Path) -> None:
     by_words = load_key(Settings(mnemonic_file=secret(tmp_path / "words", WORDS + "\n"), key_index=2))
     raw = secret(tmp_path / "raw", by_words.private_bytes.hex())
     assert load_key(Settings(private_key_file=raw)).address == by_words.address
+    begun_by_an_editor = secret(tmp_path / "marked", f"\ufeff{WORDS}\r\n")
+    assert load_key(Settings(mnemonic_file=begun_by_an_editor, key_index=2)).address == by_words.address
     assert by_words.private_bytes.hex() not in repr(by_words)
     assert len(by_words.public_bytes) == 33
 
