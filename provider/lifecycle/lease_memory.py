@@ -6,7 +6,7 @@ Forgetting a lease is `del memories[lease]`. A restart forgets everything but th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -18,12 +18,17 @@ from provider.lifecycle.ending.brake import Clearance
 from provider.lifecycle.manifest_wait import ManifestWait
 from provider.lifecycle.openings import Opening
 from provider.lifecycle.state import LeaseStatus, Outcome, Phase
+from provider.waits import GrowingPause
 
-__all__ = ["Instability", "LeaseMemory", "Memories", "SlowEnd", "Statuses"]
+__all__ = ["Instability", "LeaseMemory", "Memories", "SlowEnd", "Statuses", "Steadiness"]
 
 _LONGEST_GAP_S = 60.0
 """No more than this counts between two checks: what happened while nobody checked is not known."""
 _SLOW_END_S = 600.0
+_FORGET_FALLS_S = 600.0
+_LOOP = 2
+"""So many ends in a row are a loop: one may be an accident."""
+_STEADY = GrowingPause(first=30.0, longest=_FORGET_FALLS_S)
 _log = structlog.get_logger(__name__)
 
 
@@ -69,6 +74,41 @@ class Instability:
 
 
 @dataclass(slots=True)
+class Steadiness:
+    """Calls a lease that crashes again and again degraded until it has stayed ready for a time: without that its state
+    changes twice at each restart.
+
+    `falls`: how often the application went from ready to not ready, until it has stayed ready for ten minutes (then the
+    kubelet forgets its restarts too) or another version is applied. `ready_since` is monotonic.
+    """
+
+    falls: int = 0
+    down: bool = False
+    ready_since: float | None = None
+
+    def saw(self, outcome: Outcome, *, now: float) -> Outcome:
+        """The outcome to show for a check's outcome."""
+        if outcome.phase is Phase.APPLYING:
+            self.falls, self.down, self.ready_since = 0, False, None
+        if outcome.phase is Phase.DEGRADED and outcome.of_the_tenant:
+            self.falls += not self.down
+            self.down, self.ready_since = True, None
+        if outcome.phase is not Phase.RUNNING or not self.falls:
+            return outcome
+        self.down, self.ready_since = False, now if self.ready_since is None else self.ready_since
+        ready_s = now - self.ready_since
+        if ready_s >= _FORGET_FALLS_S:
+            self.falls = 0
+        if self.falls < _LOOP or ready_s >= (steady_s := _STEADY.after(self.falls - 1)):
+            return outcome
+        text = (
+            f"the application has ended {self.falls} times; it is ready again, and called running after {steady_s:g} s"
+        )
+        reason = "; ".join(filter(None, (text, outcome.reason)))
+        return replace(outcome, phase=Phase.DEGRADED, reason=reason, again_in=steady_s - ready_s)
+
+
+@dataclass(slots=True)
 class SlowEnd:
     """Logs once that a lease has been closing for ten minutes, and what it waits for: its capacity cannot be sold
     again, and nobody notices (field problem H3).
@@ -108,6 +148,7 @@ class LeaseMemory:
     opening: Opening = field(default_factory=Opening)
     drift: Drift = field(default_factory=Drift)
     slow_end: SlowEnd = field(default_factory=SlowEnd)
+    steadiness: Steadiness = field(default_factory=Steadiness)
 
     @property
     def phase(self) -> Phase:

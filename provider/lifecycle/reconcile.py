@@ -184,8 +184,12 @@ class Reconciler:
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
             return await self._wait(lease, memory, outcome)
         memory.manifest_wait.end()
-        instability = memory.instability
-        seconds = instability.saw(unstable=outcome.of_the_tenant, now=self._clock.monotonic())
+        instability, now = memory.instability, self._clock.monotonic()
+        shown = memory.steadiness.saw(outcome, now=now)
+        if shown is not outcome:  # ready, between two ends of a crash loop: no time counts, and none is forgotten
+            instability.saw_nothing(now=now)
+            return shown
+        seconds = instability.saw(unstable=outcome.of_the_tenant, now=now)
         if instability.over:
             outcome = replace(outcome, reason=f"{outcome.reason}; the application has not run for {seconds:.0f} s")
             return await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.UNSTABLE)

@@ -18,6 +18,7 @@ class Trouble(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     NODE = "node lost"
     EVICTED = "evicted"
+    REJECTED = "ended by its node"
     TERMINATING = "terminating"
     CREATING = "being created"
     IMAGE = "image cannot be pulled"
@@ -34,6 +35,7 @@ _LOST = frozenset({"Unknown", "ContainerStatusUnknown"})
 """How containerd and the kubelet call the end of a container that neither of them has seen."""
 _OF_THE_TENANT = frozenset({Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT, Trouble.NOT_READY})
 _BROKEN = frozenset({Trouble.IMAGE, Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT})
+_OVER = frozenset({Trouble.EVICTED, Trouble.REJECTED})
 _OF_A_NODE = ("no space left on device", "read-only file system", "input/output error", "code = unavailable")
 _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "connection reset", "unreachable")
 
@@ -42,7 +44,7 @@ _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "
 class PodTrouble:
     """`text` is one line and names the pod; it may quote the image's name and the registry's answer. `revision`: which
     of its StatefulSet's templates the pod was made from, empty for other pods. `uid` tells the pod from those that had
-    its name before.
+    its name before. `node`: where it was placed, empty before that.
     """
 
     pod: str
@@ -50,6 +52,12 @@ class PodTrouble:
     text: str
     revision: str = ""
     uid: str = ""
+    node: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether the pod has ended for good. Its controller makes another one, and this one may stay beside it."""
+        return self.kind in _OVER
 
     @property
     def broken(self) -> bool:
@@ -76,7 +84,8 @@ def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
     kind, detail = found
     text = " ".join(f"pod {name} {kind}{': ' if detail else ''}{detail}".split())
     revision = str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
-    return PodTrouble(name, kind, shortened(text), revision, uid=str(pod["metadata"].get("uid", "")))
+    uid, node = str(pod["metadata"].get("uid", "")), str((pod.get("spec") or {}).get("nodeName") or "")
+    return PodTrouble(name, kind, shortened(text), revision, uid=uid, node=node)
 
 
 def shortened(text: str) -> str:
@@ -99,6 +108,8 @@ def _of_pod(
         return Trouble.NODE, f"node {pod['spec'].get('nodeName', '')} does not report"
     if status.get("reason") == "Evicted":
         return Trouble.EVICTED, str(status.get("message", ""))
+    if status.get("phase") == "Failed":
+        return Trouble.REJECTED, ": ".join(filter(None, (str(status.get(key) or "") for key in ("reason", "message"))))
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return Trouble.UNSCHEDULABLE, _of_scheduler(str(scheduled.get("message", "")))

@@ -14,7 +14,7 @@ from lease.spec import LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
 from provider.lifecycle.health.pods import PodTrouble, Trouble, first, pod_trouble, shortened
 from provider.protocols import Cluster
-from provider.protocols.cluster import DEPLOYMENT, POD, STATEFUL_SET, Kind
+from provider.protocols.cluster import DEPLOYMENT, NODE, POD, STATEFUL_SET, Kind
 
 __all__ = ["EVENT", "Health", "check_health"]
 
@@ -28,7 +28,8 @@ class Health:
     """`missing`: workloads of the spec that do not exist. `waiting`: a text for each service whose pods are still those
     of an older version; `unready`: one for each other with too few ready replicas. `of_the_tenant`: the
     applications alone are the cause, and their pods were seen. `stuck`: pods for which a StatefulSet waits in vain, see
-    `_stuck`. `creating`: some pod is being created; only events say what prevents that, and no watch follows events.
+    `_stuck`. `creating`: some pod is being created or is still to be made; only events say what prevents that, and no
+    watch follows events.
     """
 
     missing: tuple[str, ...] = ()
@@ -50,6 +51,21 @@ class _Short:
     rolling: bool
 
 
+@dataclass(slots=True)
+class _Pods:
+    """The pods of one service. `unmade`: how many its controller has not made. `warning`: why not, as far as an event
+    says it.
+    """
+
+    troubles: list[PodTrouble]
+    unmade: int
+    warning: str = ""
+
+    @property
+    def unexplained(self) -> bool:
+        return self.unmade > 0 or any(trouble.kind in _UNEXPLAINED for trouble in self.troubles)
+
+
 async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
     """Compare workloads with the spec: Deployments by availableReplicas, StatefulSets by readyReplicas.
 
@@ -62,15 +78,15 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
     shorts = [short for short in found if short is not None]
     if not shorts:
         return Health(missing)
-    troubles = await _troubles(cluster, spec, shorts)
-    texts = [(short.rolling, _text(short, troubles[short.service.name])) for short in shorts]
+    seen = await _pods(cluster, spec, shorts)
+    texts = [(short.rolling, _text(short, seen[short.service.name])) for short in shorts]
     return Health(
         missing,
         tuple(text for rolling, text in texts if rolling),
         tuple(text for rolling, text in texts if not rolling),
-        all(_of_the_tenant(troubles[short.service.name]) for short in shorts),
-        tuple(pod for short in shorts for pod in _stuck(short, troubles[short.service.name])),
-        any(trouble.kind in _UNEXPLAINED for found in troubles.values() for trouble in found),
+        all(_of_the_tenant(pods.troubles) for pods in seen.values()),
+        tuple(pod for short in shorts for pod in _stuck(short, seen[short.service.name].troubles)),
+        any(pods.unexplained for pods in seen.values()),
     )
 
 
@@ -110,18 +126,18 @@ def _short(service: ServiceSpec, workload: Mapping[str, Any]) -> _Short | None:
     return _Short(service, workload, ready, updated, rolling)
 
 
-def _text(short: _Short, troubles: Sequence[PodTrouble]) -> str:
+def _text(short: _Short, pods: _Pods) -> str:
     count, name = short.service.count, short.service.name
     if short.rolling:
         head = f"service {name}: {short.updated} of {count} pods updated"
     else:
         head = f"service {name}: {short.ready} of {count} ready"
-    why = first(troubles) or _of_workload(short.workload)
+    why = first(pods.troubles) or _of_workload(short.workload) or pods.warning
     return f"{head}; {why}" if why else head
 
 
 def _of_workload(workload: Mapping[str, Any]) -> str:
-    """The controller's message when it cannot make the pods: a quota or a webhook refuses them."""
+    """A Deployment's message when its pods cannot be made: a quota, a webhook or pod security refuses them."""
     conditions = (workload.get("status") or {}).get("conditions") or ()
     messages = (
         c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"
@@ -133,22 +149,71 @@ def _of_the_tenant(troubles: Sequence[PodTrouble]) -> bool:
     return bool(troubles) and all(trouble.of_the_tenant for trouble in troubles)
 
 
-async def _troubles(cluster: Cluster, spec: LeaseSpec, shorts: Iterable[_Short]) -> Mapping[str, list[PodTrouble]]:
-    """The troubles of each short service by its name. The events of a pod explain what its status does not."""
+async def _pods(cluster: Cluster, spec: LeaseSpec, shorts: Sequence[_Short]) -> Mapping[str, _Pods]:
+    """The pods of each short service by its name, with what nodes and events add to their own states."""
     found: dict[str, list[PodTrouble]] = {short.service.name: [] for short in shorts}
+    living = dict.fromkeys(found, 0)
     for pod in await cluster.list(POD, namespace=spec.namespace, labels=MANAGED):
         service = (pod["metadata"].get("labels") or {}).get(MANIFEST_SERVICE, "")
-        trouble = pod_trouble(pod)
-        if service in found and trouble is not None:
-            found[service].append(trouble)
-    if any(trouble.kind in _UNEXPLAINED for troubles in found.values() for trouble in troubles):
+        if service in found:
+            trouble = pod_trouble(pod)
+            living[service] += trouble is None or not trouble.over
+            found[service] += [] if trouble is None else [trouble]
+    silent = await _silent_nodes(cluster, {trouble.node for troubles in found.values() for trouble in troubles} - {""})
+    seen = {}
+    for short in shorts:
+        service = short.service
+        troubles = [_of_its_node(trouble, silent, service) for trouble in _present(found[service.name])]
+        seen[service.name] = _Pods(troubles, service.count - living[service.name])
+    if any(pods.unexplained for pods in seen.values()):
         warnings = _warnings(await cluster.list(EVENT, namespace=spec.namespace))
-        return {name: [_explained(trouble, warnings) for trouble in troubles] for name, troubles in found.items()}
+        for short in shorts:
+            _explain(seen[short.service.name], short, warnings)
+    return seen
+
+
+def _present(troubles: Sequence[PodTrouble]) -> Sequence[PodTrouble]:
+    """Without pods that have ended for good, unless there are no others: such a pod may stay beside its successor for
+    ever.
+    """
+    return [trouble for trouble in troubles if not trouble.over] or troubles
+
+
+async def _silent_nodes(cluster: Cluster, names: Iterable[str]) -> Mapping[str, str]:
+    """Node → what is wrong with it. When a node goes silent, its pods keep the state that it reported last."""
+    found = {}
+    for name in sorted(names):
+        node = await cluster.get(NODE, name)
+        conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+        ready = next((item for item in conditions if item.get("type") == "Ready"), {})
+        if node is None:
+            found[name] = f"node {name} is gone"
+        elif ready.get("status") == "Unknown":
+            since = ready.get("lastTransitionTime")
+            found[name] = f"node {name} does not report{f' since {since}' if since else ''}"
+        elif ready.get("status") != "True":
+            found[name] = " ".join(f"node {name} is not ready: {ready.get('message') or ''}".split()).rstrip(": ")
     return found
 
 
+def _of_its_node(trouble: PodTrouble, silent: Mapping[str, str], service: ServiceSpec) -> PodTrouble:
+    """The trouble of a pod on a silent node is the node's."""
+    if trouble.node not in silent:
+        return trouble
+    wait = "; its volume is there, and the pod starts when the node returns or is deleted" if service.persistent else ""
+    text = shortened(f"pod {trouble.pod} {Trouble.NODE}: {silent[trouble.node]}{wait}")
+    return replace(trouble, kind=Trouble.NODE, text=text)
+
+
+def _explain(pods: _Pods, short: _Short, warnings: Mapping[str, str]) -> None:
+    pods.troubles = [_explained(trouble, warnings) for trouble in pods.troubles]
+    if pods.unmade > 0:
+        pods.warning = shortened(" ".join(warnings.get(str(short.workload["metadata"].get("uid")), "").split()))
+
+
 def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The last warning about each pod, by the pod's uid: a StatefulSet's pods have the names of their predecessors.
+    """The last warning about each pod and each StatefulSet, by its uid: a StatefulSet's pods have the names of their
+    predecessors. A StatefulSet says in events alone that its pods cannot be made.
 
     Warnings of the scheduler are left out. A pod that waits for a node says so in its conditions, and the warning stays
     when the pod has got its node.
@@ -156,9 +221,9 @@ def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     warnings = (event for event in events if event.get("type") == "Warning" and event.get("reason") != _UNSCHEDULED)
     about = ((event.get("involvedObject") or {}, event) for event in sorted(warnings, key=_seen_at))
     return {
-        str(pod["uid"]): f"{event.get('reason', '')}: {event.get('message', '')}"
-        for pod, event in about
-        if pod.get("kind") == POD.kind and pod.get("uid")
+        str(obj["uid"]): f"{event.get('reason', '')}: {event.get('message', '')}"
+        for obj, event in about
+        if obj.get("kind") in (POD.kind, STATEFUL_SET.kind) and obj.get("uid")
     }
 
 

@@ -12,7 +12,7 @@ from provider.lifecycle.health.pods import Trouble, pod_trouble
 from provider.lifecycle.health.workloads import check_health
 from provider.lifecycle.state import LeaseStatus, Phase, tenant_text
 from provider.lifecycle.watches import Watcher
-from provider.protocols.cluster import POD, WatchEvent
+from provider.protocols.cluster import DEPLOYMENT, POD, WatchEvent
 from tests.provider.lifecycle.world import World, a_group, a_lease
 
 pytestmark = pytest.mark.virtual_time
@@ -89,6 +89,24 @@ TROUBLES = [
     (waiting("ContainerCreating"), Trouble.CREATING, "pod web-1 being created", False),
     (container(running={}), Trouble.NOT_READY, "pod web-1 not ready", True),
     ({"phase": "Failed", "reason": "Evicted", "message": "disk pressure"}, Trouble.EVICTED, "disk pressure", False),
+    (
+        {"phase": "Failed", "reason": "NodeAffinity", "message": "Predicate NodeAffinity failed"},
+        Trouble.REJECTED,
+        "pod web-1 ended by its node: NodeAffinity: Predicate NodeAffinity failed",
+        False,
+    ),
+    (
+        {
+            **container(terminated={"exitCode": 137}),
+            "phase": "Failed",
+            "reason": "Terminated",
+            "message": "node shutdown",
+        },
+        Trouble.REJECTED,
+        "pod web-1 ended by its node: Terminated: node shutdown",
+        False,
+    ),
+    ({**container(terminated={"exitCode": 1}), "phase": "Failed"}, Trouble.REJECTED, "ended by its node", False),
     ({"phase": "Unknown", "reason": "NodeLost", "message": "node n1"}, Trouble.NODE, "node n1", False),
     ({}, Trouble.CREATING, "being created", False),
 ]
@@ -165,6 +183,164 @@ async def test_an_update_says_what_it_waits_for() -> None:
     told = "service web: 0 of 1 pods updated; pod web-1 unschedulable: 0/1 nodes are available: 1 Insufficient"
     assert outcome.phase is Phase.APPLYING and outcome.reason.startswith(told)
     assert tenant_text(world.reconciler.statuses[L]) == f"update under way: {outcome.reason}"
+
+
+REJECTED = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+CRASHING = waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}})
+
+
+@pytest.mark.parametrize("ended", [REJECTED, {"phase": "Failed", "reason": "Terminated"}, {"phase": "Failed"}])
+async def test_a_pod_that_its_node_has_ended_does_not_count_beside_its_successor(ended: dict[str, Any]) -> None:
+    """After a reboot or a shutdown in order such pods stay; the successor alone says how the application is."""
+    world = await running_with(a_pod(ended, name="web-0"), a_pod(CRASHING), workload={"observedGeneration": 1})
+    outcome = await world.check(L)
+    assert outcome.of_the_tenant
+    assert outcome.reason == "service web: 0 of 1 ready; pod web-1 crash loop: exit code 3, restarted 4 times"
+
+
+async def test_a_pod_that_its_node_has_ended_explains_while_it_is_the_only_one() -> None:
+    world = await running_with(a_pod(REJECTED), workload={"observedGeneration": 1})
+    outcome = await world.check(L)
+    assert not outcome.of_the_tenant and "pod web-1 ended by its node: OutOfcpu: Node didn't" in outcome.reason
+    assert outcome.again_in == 10.0, "its successor is still to be made, and no watch tells why it is not"
+
+
+def a_node(name: str, ready: str, **condition: str) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready, **condition}]
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": conditions}}
+
+
+NODES = [
+    (a_node("n1", "Unknown", lastTransitionTime="2026-01-01T00:00:00Z"), "does not report since 2026-01-01T00:00:00Z"),
+    (a_node("n1", "False", message="container runtime is down"), "is not ready: container runtime is down"),
+    (a_node("n2", "True"), "is gone"),
+]
+
+
+@pytest.mark.parametrize(("node", "text"), NODES)
+@pytest.mark.parametrize("status", [CRASHING, container(running={}), container(terminated={"exitCode": 1})])
+async def test_a_pod_on_a_dead_node_is_the_nodes_trouble_whatever_the_pod_reported_last(
+    node: dict[str, Any], text: str, status: dict[str, Any]
+) -> None:
+    """The pod keeps its last state; without the node's, a tenant would lose the lease for the node's failure."""
+    world = await running_with(a_pod(status) | {"spec": {"nodeName": "n1"}}, workload={"observedGeneration": 1})
+    world.cluster.put(node)
+    outcome = await world.check(L)
+    assert outcome.phase is Phase.DEGRADED and not outcome.of_the_tenant
+    assert outcome.reason == f"service web: 0 of 1 ready; pod web-1 node lost: node n1 {text}"
+
+
+async def test_a_pod_on_a_healthy_node_is_the_applications_trouble() -> None:
+    world = await running_with(a_pod(CRASHING) | {"spec": {"nodeName": "n1"}}, workload={"observedGeneration": 1})
+    world.cluster.put(a_node("n1", "True"))
+    assert (await world.check(L)).of_the_tenant
+
+
+async def test_while_its_node_is_silent_no_time_counts_against_a_lease() -> None:
+    world = World(unstable_after_s=90)
+    await world.run(L, a_group())
+    world.cluster.put(a_pod(CRASHING) | {"spec": {"nodeName": "n1"}})
+    world.cluster.put(a_node("n1", "Unknown"))
+    live = world.cluster.find(DEPLOYMENT, "web", namespace_name(L))
+    assert live is not None
+    world.cluster.make_ready(live, 0)
+    for _ in range(20):
+        await world.check(L)
+        await world.elapse(30)
+    assert world.chain.sent == []
+
+
+async def test_a_lease_with_a_volume_on_a_dead_node_says_what_it_waits_for() -> None:
+    world = World()
+    spec = await world.run(L, a_group(volume_bytes=10**9))
+    leaving = a_pod(container(running={}), name="web-0", deletionTimestamp="2026-01-01T00:05:00Z")
+    world.cluster.put(leaving | {"spec": {"nodeName": "n1"}})
+    world.cluster.put(a_node("n1", "Unknown"))
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None
+    world.cluster.make_ready(live, 0)
+    assert (await world.check(L)).reason == (
+        "service web: 0 of 1 ready; pod web-0 node lost: node n1 does not report; its volume is there, and the pod "
+        "starts when the node returns or is deleted"
+    )
+
+
+async def test_pods_that_a_stateful_set_cannot_make_are_explained_by_its_own_event() -> None:
+    """A webhook, pod security or a quota refuses them: no pod and no condition says so."""
+    world = World()
+    spec = await world.run(L, a_group(volume_bytes=10**9))
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None
+    world.cluster.make_ready(live, 0)
+    message = 'create Pod web-0 in StatefulSet web failed error: pods "web-0" is forbidden: violates PodSecurity'
+    event = a_warning("e0", message, reason="FailedCreate", uid=live["metadata"]["uid"])
+    event["involvedObject"]["kind"] = "StatefulSet"
+    older = a_warning("e1", "of an older one", reason="FailedCreate", uid="u0")
+    for each in (event, older):
+        world.cluster.put(each)
+    outcome = await world.check(L)
+    assert outcome.reason == f"service web: 0 of 1 ready; FailedCreate: {message}"
+    assert not outcome.of_the_tenant and outcome.again_in == 10.0
+
+
+async def crash(world: World, *, up_s: float, down_s: float) -> list[Phase]:
+    """One round of a crash loop: ready for a time, then not. Returns the phases that are shown."""
+    live = world.cluster.find(DEPLOYMENT, "web", namespace_name(L))
+    assert live is not None
+    world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
+    world.cluster.make_ready(live)
+    up = (await world.check(L)).phase
+    await world.elapse(up_s)
+    world.cluster.put(a_pod(CRASHING))
+    world.cluster.make_ready(live, 0)
+    down = (await world.check(L)).phase
+    await world.elapse(down_s)
+    return [up, down]
+
+
+async def test_a_crash_loop_does_not_change_the_state_at_each_restart() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.cluster.put(a_pod(CRASHING))
+    phases = [phase for _ in range(6) for phase in await crash(world, up_s=20, down_s=40)]
+    assert phases == [Phase.RUNNING, Phase.DEGRADED, Phase.RUNNING] + [Phase.DEGRADED] * 9
+    live = world.cluster.find(DEPLOYMENT, "web", namespace_name(L))
+    assert live is not None
+    world.cluster.make_ready(live)
+    world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
+    outcome = await world.check(L)
+    told = "the application has ended 6 times; it is ready again, and called running after 480 s"
+    assert outcome.phase is Phase.DEGRADED and outcome.reason == told and outcome.again_in == 480
+    await world.elapse(480)
+    assert (await world.check(L)).phase is Phase.RUNNING
+    await world.elapse(600)
+    await world.check(L)
+    assert await crash(world, up_s=20, down_s=40) == [Phase.RUNNING, Phase.DEGRADED]
+    assert (await crash(world, up_s=20, down_s=40))[0] is Phase.RUNNING, "its past is forgotten after ten minutes"
+
+
+async def test_another_version_is_not_judged_by_the_crashes_of_the_one_before() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.cluster.put(a_pod(CRASHING))
+    for _ in range(4):
+        await crash(world, up_s=20, down_s=40)
+    world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
+    await world.send(L, a_group("nginx:2"))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_the_time_of_a_crash_loop_is_kept_between_its_ends_and_only_its_ends_count() -> None:
+    world = World(unstable_after_s=100)
+    await world.run(L, a_group())
+    world.cluster.put(a_pod(CRASHING))
+    rounds = 0
+    while not world.chain.sent and rounds < 20:
+        await crash(world, up_s=30, down_s=0)
+        await world.elapse(40)
+        await world.check(L)
+        rounds += 1
+    assert 3 <= rounds <= 6, "100 s of not running, 40 s of each round, of which the first two are forgotten"
 
 
 def a_warning(name: str, message: str, *, uid: str = "u1", reason: str = "FailedMount", **times: Any) -> dict[str, Any]:
