@@ -4,7 +4,7 @@ becomes free capacity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from provider.inventory.capacity import Capacity, Card
@@ -84,16 +84,16 @@ def scheduled_pod(obj: Mapping[str, Any]) -> ScheduledPod | None:
     spec = obj.get("spec") or {}
     if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return None
-    vendor, units = _gpu_use(spec)
+    vendor, units = _gpu_use(obj)
     meta = obj["metadata"]
     return ScheduledPod(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         node=spec["nodeName"],
         requests=Capacity(
-            cpu_milli=_pod_amount(spec, "cpu", scale=1000),
-            memory_bytes=_pod_amount(spec, "memory"),
-            ephemeral_bytes=_pod_amount(spec, "ephemeral-storage"),
+            cpu_milli=_pod_amount(obj, "cpu", scale=1000),
+            memory_bytes=_pod_amount(obj, "memory"),
+            ephemeral_bytes=_pod_amount(obj, "ephemeral-storage"),
             pods=1,
         ),
         gpu_vendor=vendor,
@@ -102,9 +102,9 @@ def scheduled_pod(obj: Mapping[str, Any]) -> ScheduledPod | None:
     )
 
 
-def _gpu_use(spec: Mapping[str, Any]) -> tuple[str, int]:
+def _gpu_use(obj: Mapping[str, Any]) -> tuple[str, int]:
     for vendor, name in _GPU_RESOURCES.items():
-        units = _pod_amount(spec, name)
+        units = _pod_amount(obj, name)
         if units:
             return vendor, units
     return "", 0
@@ -124,21 +124,46 @@ def _affinity_model(spec: Mapping[str, Any], vendor: str) -> str:
     return ""
 
 
-def _pod_amount(spec: Mapping[str, Any], name: str, *, scale: int = 1) -> int:
-    """The scheduler's sum: containers and sidecars together, or the largest init container, plus the pod's overhead."""
-    running = _sum(spec.get("containers") or [], name, scale=scale)
+def _pod_amount(obj: Mapping[str, Any], name: str, *, scale: int = 1) -> int:
+    """The scheduler's sum: containers and sidecars together, or the largest init container, or what the pod asks for as
+    a whole; plus the pod's overhead.
+    """
+    spec, status = obj["spec"], obj.get("status") or {}
+    seen = _Resized(status)
+    running = sum(seen.amount(item, name, scale=scale) for item in spec.get("containers") or [])
     inits = spec.get("initContainers") or []
     sidecars = [item for item in inits if item.get("restartPolicy") == "Always"]
-    beside = _sum(sidecars, name, scale=scale)
-    first = max((_container(item, name, scale=scale) for item in inits if item not in sidecars), default=0)
-    return max(running, first) + beside + _amount(spec.get("overhead") or {}, name, scale=scale)
+    beside = sum(seen.amount(item, name, scale=scale) for item in sidecars)
+    first = max((seen.amount(item, name, scale=scale) for item in inits if item not in sidecars), default=0)
+    whole = seen.larger(_requested(spec, name, scale=scale), status, name, scale=scale)
+    return max(running + beside, first + beside, whole) + _amount(spec.get("overhead") or {}, name, scale=scale)
 
 
-def _sum(containers: Iterable[Mapping[str, Any]], name: str, *, scale: int) -> int:
-    return sum(_container(item, name, scale=scale) for item in containers)
+class _Resized:
+    """What a pod's status says of resizes. While a resize is not done the larger amount counts, as the scheduler counts
+    it: the node has not given back the old amount, or has promised the new one. A resize that the node has refused as
+    infeasible does not count.
+    """
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        self._statuses = {item.get("name"): item for item in listed}
+        conditions = status.get("conditions") or ()
+        refused = (c.get("reason") == "Infeasible" for c in conditions if c.get("type") == "PodResizePending")
+        self._refused = any(refused)
+
+    def amount(self, container: Mapping[str, Any], name: str, *, scale: int) -> int:
+        status = self._statuses.get(container.get("name")) or {}
+        return self.larger(_requested(container, name, scale=scale), status, name, scale=scale)
+
+    def larger(self, asked: int, status: Mapping[str, Any], name: str, *, scale: int) -> int:
+        """`asked`, or more when the status of the container (or of the pod as a whole) says more."""
+        given = (status.get("resources") or {}).get("requests") or {}, status.get("allocatedResources") or {}
+        amounts = [_amount(item, name, scale=scale) for item in given if name in item]
+        return max(amounts) if amounts and self._refused else max(asked, *amounts, 0)
 
 
-def _container(item: Mapping[str, Any], name: str, *, scale: int) -> int:
+def _requested(item: Mapping[str, Any], name: str, *, scale: int) -> int:
     """A request that is not given is the limit, as the API server defaults it."""
     resources = item.get("resources") or {}
     requests = resources.get("requests") or {}

@@ -113,6 +113,11 @@ POD: dict[str, Any] = {
         ({"containers": [{"resources": {"limits": {"cpu": "3"}}}]}, 3000),
         ({"containers": [container("0.0001")]}, 1),
         ({"containers": [{}]}, 0),
+        ({"resources": {"requests": {"cpu": "4"}}}, 4000),
+        ({"resources": {"limits": {"cpu": "4"}}}, 4000),
+        ({"resources": {"requests": {"cpu": "1"}}}, 1500),
+        ({"resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}}, 4250),
+        ({"resources": {"requests": {"memory": "9Gi"}}}, 1500),
     ],
 )
 def test_a_pod_takes_what_the_scheduler_counts(spec: dict[str, Any], cpu: int) -> None:
@@ -120,6 +125,40 @@ def test_a_pod_takes_what_the_scheduler_counts(spec: dict[str, Any], cpu: int) -
     assert found is not None
     assert found.requests.cpu_milli == cpu
     assert found.requests.pods == 1
+
+
+INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        ({}, 1500),
+        ({"allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "3"}}}, 3500),
+        ({"allocatedResources": {"cpu": "2"}}, 2500),
+        ({"allocatedResources": {"cpu": "500m"}, "resources": {"requests": {"cpu": "500m"}}}, 1500),
+        ({"allocatedResources": {"memory": "8Gi"}}, 1500),
+    ],
+)
+def test_while_a_resize_is_not_done_the_larger_amount_is_used(status: dict[str, Any], cpu: int) -> None:
+    """To less, the node has not given back the old amount; to more, it has promised the new one."""
+    pod = copy.deepcopy(POD)
+    pod["spec"]["containers"][0]["name"] = "web"
+    pod["status"]["containerStatuses"] = [{"name": "web", **status}]
+    found = reading.scheduled_pod(pod)
+    assert found is not None and found.requests.cpu_milli == cpu
+
+
+def test_a_resize_that_the_node_refuses_is_not_counted_and_one_of_the_whole_pod_is() -> None:
+    pod = copy.deepcopy(POD)
+    pod["spec"]["containers"][0] |= {"name": "web", "resources": {"requests": {"cpu": "64"}}}
+    pod["status"]["containerStatuses"] = [{"name": "web", "allocatedResources": {"cpu": "1"}}]
+    pod["status"]["conditions"] = [INFEASIBLE]
+    found = reading.scheduled_pod(pod)
+    assert found is not None and found.requests.cpu_milli == 1500
+    pod["status"] |= {"conditions": [], "resources": {"requests": {"cpu": "80"}}}
+    found = reading.scheduled_pod(pod)
+    assert found is not None and found.requests.cpu_milli == 80_000
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,8 @@ async def crash(world: World, *, up_s: float, down_s: float) -> list[Phase]:
     """One round of a crash loop: ready for a time, then not. Returns the phases that are shown."""
     live = world.cluster.find(DEPLOYMENT, "web", namespace_name(L))
     assert live is not None
-    world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
+    if world.cluster.find(POD, "web-1", namespace_name(L)):
+        world.cluster.remove(("v1", "Pod", namespace_name(L), "web-1"))
     world.cluster.make_ready(live)
     up = (await world.check(L)).phase
     await world.elapse(up_s)
