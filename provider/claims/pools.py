@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
@@ -11,7 +12,7 @@ from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
-__all__ = ["list_pools", "remove_unused_pools"]
+__all__ = ["is_lease_pool", "list_pools", "remove_unused_pools"]
 
 _ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
 _POOL = "metallb.io/address-pool"
@@ -37,7 +38,9 @@ async def remove_unused_pools(cluster: Cluster, *, claims_namespace: str, metall
     """
     removed: list[str] = []
     for kind in (L2_ADVERTISEMENT, IP_ADDRESS_POOL):
-        managed = [obj for obj in await list_pools(cluster, namespace=metallb_namespace, kind=kind) if _is_managed(obj)]
+        managed = [
+            obj for obj in await list_pools(cluster, namespace=metallb_namespace, kind=kind) if is_lease_pool(obj)
+        ]
         removed += [
             obj["metadata"]["name"]
             for obj in await _unused(cluster, managed, claims_namespace)
@@ -64,7 +67,8 @@ def _pool_of(claim: dict[str, Any]) -> str:
     return pool_name(str(key)) if key else ""
 
 
-def _is_managed(obj: dict[str, Any]) -> bool:
+def is_lease_pool(obj: Mapping[str, Any]) -> bool:
+    """Whether a provider has made the pool, or the advertisement, for a sharing key."""
     meta = obj["metadata"]
     return bool(meta["name"] == f"ip-{(meta.get('labels') or {}).get(SHARING_KEY_HASH)}")
 

@@ -53,7 +53,7 @@ class Headroom:
         if self._snapshot is None:
             pools = {name: size for name, size in self._pools.items() if name in self._inventory.pool_bytes}
             free = (max(0, self._addresses), max(0, self._node_ports))
-            self._snapshot = Snapshot(tuple(self._nodes.values()), pools, *free)
+            self._snapshot = Snapshot(tuple(self._nodes.values()), pools, *free, pooled=self._inventory.pooled)
         return self._snapshot
 
 

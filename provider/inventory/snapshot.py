@@ -63,6 +63,10 @@ class Inventory:
     node_port_count: int = NODE_PORTS
     node_ports: Mapping[str, int] = field(default_factory=dict)
     """Namespace → the node ports that its Services have."""
+    pooled: Mapping[str, int] = field(default_factory=dict)
+    """Pool of MetalLB → how many addresses of the operator's ranges it holds. They cannot be leased and are not in
+    `address_count`. Pools of leases are left out.
+    """
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Snapshot:
     pools: Mapping[str, int] = field(default_factory=dict)
     free_addresses: int = 0
     free_node_ports: int = NODE_PORTS
+    pooled: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Index:

@@ -19,9 +19,11 @@ from provider.bus import INVENTORY_CHANGED
 from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.errors import ClusterError
 from provider.inventory import reading
+from provider.inventory.address_pools import AddressPool, address_pool, pooled_addresses
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
 from provider.protocols import Bus, Clock, Cluster
 from provider.protocols.cluster import (
+    IP_ADDRESS_POOL,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -51,6 +53,8 @@ class _Source:
     namespace: str | None = None
     known: dict[tuple[str, str], object] = field(default_factory=dict)
     listed: asyncio.Event = field(default_factory=asyncio.Event)
+    absent: bool = False
+    """The API server does not know the kind."""
 
 
 def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
@@ -73,6 +77,7 @@ class InventoryWatcher:
         self._kept = _Source(PERSISTENT_VOLUME, reading.kept_volume)
         self._services = _Source(SERVICE, reading.node_ports)
         self._addresses = _Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
+        self._address_pools = _Source(IP_ADDRESS_POOL, address_pool, namespace=settings.metallb_namespace)
 
     @property
     def inventory(self) -> Inventory:
@@ -96,7 +101,8 @@ class InventoryWatcher:
             group.create_task(self._announce(), name="inventory announcements")
 
     def _sources(self) -> tuple[_Source, ...]:
-        return (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
+        always = (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
+        return (*always, self._address_pools) if self._settings.ip_ranges else always
 
     async def _keep(self, source: _Source) -> None:
         while True:
@@ -112,13 +118,16 @@ class InventoryWatcher:
     async def _failed(self, source: _Source, error: ClusterError) -> None:
         """A kind that the server does not know (its CRD is missing) counts as listed, without objects."""
         if error.status == 404:
+            source.known, source.absent = {}, True
             source.listed.set()
+            self._touch()
         _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
         await self._clock.sleep(_RETRY_S)
 
     async def _list(self, source: _Source) -> list[dict[str, Any]]:
         objects = await self._cluster.list(source.kind, namespace=source.namespace)
         source.known = {_key(obj): trimmed for obj in objects if (trimmed := self._trim(source, obj)) is not None}
+        source.absent = False
         source.listed.set()
         self._touch()
         return objects
@@ -155,17 +164,30 @@ class InventoryWatcher:
             self._bus.publish(INVENTORY_CHANGED, None)
 
     def _compose(self) -> Inventory:
-        ranges = self._settings.ip_ranges
+        taken = _taken(_all(self._addresses, AddressClaim), self._settings)
+        count, pooled = self._leasable(taken)
         return Inventory(
             nodes=tuple(sorted(_all(self._nodes, Node), key=lambda node: node.name)),
             pods=tuple(_all(self._pods, ScheduledPod)),
             claims=(*_all(self._volumes, VolumeClaim), *_all(self._kept, VolumeClaim)),
             pool_bytes=dict(self._settings.storage_classes),
-            address_count=sum(one.size for one in ranges),
-            addresses=_taken(_all(self._addresses, AddressClaim), self._settings),
+            address_count=count,
+            addresses=taken,
+            pooled=pooled,
             node_port_count=_width(self._settings.node_port_range),
             node_ports=_by_namespace(self._services.known),
         )
+
+    def _leasable(self, claimed: Iterable[str]) -> tuple[int, dict[str, int]]:
+        """How many addresses can be leased at all, and what other pools hold of them; none without MetalLB."""
+        ranges = self._settings.ip_ranges
+        if self._address_pools.absent:
+            return 0, {}
+        held = pooled_addresses(_all(self._address_pools, AddressPool), ranges=ranges, claimed=claimed)
+        pooled = {pool.name: count for pool, count in sorted(held.items(), key=lambda item: item[0].name)}
+        own = {pool.name for pool in held if pool.of_lease}
+        count = sum(one.size for one in ranges) - sum(pooled.values())
+        return count, {name: held for name, held in pooled.items() if name not in own}
 
 
 def _all(source: _Source, kind: type[_T]) -> Iterable[_T]:

@@ -93,6 +93,8 @@ class Book:
     pricing_outage: PricingOutage = field(default_factory=PricingOutage)
     overused: Mapping[str, str] = field(default_factory=dict)
     """Nodes whose pods request more than the node has, as last logged."""
+    pooled: Mapping[str, int] = field(default_factory=dict)
+    """MetalLB's pools over addresses that may be leased, as last logged."""
 
     def lost(self) -> set[OrderId]:
         """Orders given up whose bid still holds a deposit: the bid is being closed, or could not be (chain.md

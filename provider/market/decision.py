@@ -104,7 +104,8 @@ def _reasons(checks: list[Check]) -> tuple[str, ...]:
 def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:
     wanted = leased_ips(spec)
     if wanted > snapshot.free_addresses:
-        yield f"the order asks for {wanted} leased IPs, {snapshot.free_addresses} are free (LESSOR_IP_RANGES)"
+        pools = "".join(f"; MetalLB's pool {name} holds {held} of them" for name, held in snapshot.pooled.items())
+        yield f"the order asks for {wanted} leased IPs, {snapshot.free_addresses} are free (LESSOR_IP_RANGES{pools})"
 
 
 def _node_port_reasons(spec: GroupSpec, snapshot: Snapshot, *, most: int) -> Iterator[str]:

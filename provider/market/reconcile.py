@@ -13,6 +13,7 @@ import structlog
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
+from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.overuse import log_overused
 from provider.market.bid_end import end_bid, forget
 from provider.market.bidding import consider_all
@@ -37,7 +38,9 @@ async def full_pass(market: Market) -> bool:
     """Adopt own leases and bids, release the reservations of those that ended, then handle every open order. Returns
     False when the node is catching up. Raises `ChainError`.
     """
-    market.book.overused = log_overused(market.inventory(), market.book.overused)
+    book, inventory = market.book, market.inventory()
+    book.overused = log_overused(inventory, book.overused)
+    book.pooled = log_pooled_addresses(inventory.pooled, book.pooled)
     if not await adopt(market):
         return False
     await consider_open_orders(market)

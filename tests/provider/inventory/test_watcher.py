@@ -8,11 +8,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from components.labels import SHARING_KEY_HASH
 from lease.ids import LeaseId, namespace_name
 from provider.bus import INVENTORY_CHANGED
 from provider.claims.leased_ips import AddressClaim, leased_ip_object
 from provider.errors import ClusterError
+from provider.inventory.address_pools import log_pooled_addresses
+from provider.inventory.ledger import free_snapshot
+from provider.inventory.snapshot import Inventory
 from provider.inventory.watcher import InventoryWatcher
 from provider.protocols.cluster import NODE
 from provider.settings import Settings
@@ -121,6 +126,85 @@ async def test_node_ports_of_every_service_of_the_cluster_count() -> None:
         await watcher.ready()
         assert watcher.inventory.node_port_count == 100
         assert watcher.inventory.node_ports == {"a": 3}
+
+
+def pool(name: str, *addresses: str, key: str = "") -> dict[str, Any]:
+    labels = {SHARING_KEY_HASH: key} if key else {}
+    metadata = {"name": name, "namespace": "metallb-system", "labels": labels}
+    return {
+        "apiVersion": "metallb.io/v1beta1",
+        "kind": "IPAddressPool",
+        "metadata": metadata,
+        "spec": {"addresses": list(addresses)},
+    }
+
+
+RANGES = tuple(parse_address_range(text) for text in ("203.0.113.0-203.0.113.9", "2001:db8::-2001:db8::ffff"))
+
+
+@pytest.mark.parametrize(
+    ("pools", "count", "pooled"),
+    [
+        ([], 10 + 2**16, {}),
+        ([pool("own", "203.0.113.4-203.0.113.200")], 4 + 2**16, {"own": 6}),
+        ([pool("a", "203.0.113.0-203.0.113.3"), pool("b", "2001:db8::/64")], 7, {"a": 3, "b": 2**16}),
+        ([pool("elsewhere", "198.51.100.0/24")], 10 + 2**16, {}),
+        ([pool("ip-abc", "203.0.113.1-203.0.113.1", key="abc")], 10 + 2**16, {}),
+        ([pool("ip-def", "203.0.113.2-203.0.113.2", key="def")], 9 + 2**16, {}),
+        ([pool("odd", "nonsense")], 10 + 2**16, {}),
+    ],
+    ids=[
+        "none",
+        "half",
+        "both families, beside a claim",
+        "elsewhere",
+        "our claim's",
+        "another provider's",
+        "unreadable",
+    ],
+)
+async def test_addresses_in_a_pool_of_metallb_cannot_be_leased(
+    pools: list[dict[str, Any]], count: int, pooled: dict[str, int]
+) -> None:
+    """MetalLB refuses a second pool with the same address, so that the lease would never get it."""
+    cluster = FakeCluster()
+    claim = AddressClaim(LEASE, "web", 80, 80, "TCP", "key").at("203.0.113.1")
+    cluster.put({**leased_ip_object(claim, namespace="lease"), "status": {"address": "203.0.113.1"}})
+    async with watching(cluster, ip_ranges=RANGES) as (watcher, _, clock):
+        await watcher.ready()
+        for each in pools:
+            cluster.put(each)
+        await clock.advance(1)
+        assert watcher.inventory.address_count == count
+        assert watcher.inventory.pooled == pooled
+        assert len(watcher.inventory.addresses) == 1
+
+
+async def test_without_metallb_no_address_can_be_leased() -> None:
+    cluster = FakeCluster()
+
+    def unknown(operation: str, kind: str, name: str) -> None:
+        if kind == "IPAddressPool":
+            raise ClusterError("https://fake", "the server could not find the requested resource", status=404)
+
+    cluster.before = unknown
+    async with watching(cluster, ip_ranges=RANGES) as (watcher, _, clock):
+        await watcher.ready()
+        assert watcher.inventory.address_count == 0
+        cluster.before = lambda operation, kind, name: None
+        await clock.advance(6)
+        assert watcher.inventory.address_count == 10 + 2**16
+
+
+async def test_a_pool_over_our_addresses_is_logged_once_and_stands_in_the_decision() -> None:
+    inventory = Inventory(address_count=0, pooled={"own": 10})
+    with capture_logs() as logs:
+        logged = log_pooled_addresses(inventory.pooled, {})
+        logged = log_pooled_addresses(inventory.pooled, logged)
+    assert [(entry["event"], entry["pool"], entry["addresses"]) for entry in logs] == [
+        ("inventory.addresses_pooled", "own", 10)
+    ]
+    assert free_snapshot(inventory, (), provider="p").pooled == {"own": 10}
 
 
 async def test_a_malformed_object_hides_no_other() -> None:
