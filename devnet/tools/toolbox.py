@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -179,10 +180,21 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
     home = None
     if _PLUGIN in programs and "pulumi" in programs:
         key = builder.key(recipe(tool(_PLUGIN).recipe))
+        pulumi = programs["pulumi"]
         home = _installed_home(
-            builder.cache, pulumi=programs["pulumi"], plugin=programs[_PLUGIN], key=key, line=builder.progress.line
+            builder.cache, pulumi=pulumi, plugin=programs[_PLUGIN], key=key, line=builder.progress.line
         )
+        _note_engine(builder.cache, pulumi=pulumi, home=home)
     return Toolbox(programs, home, tuple(cached))
+
+
+def _note_engine(cache: Cache, *, pulumi: Path, home: Path) -> None:
+    """Write where Pulumi and its plugin are, for `lessor run` in an environment that names none."""
+    note, text = cache.root / "engine.json", json.dumps({"pulumi": str(pulumi), "pulumi_home": str(home)})
+    if not note.exists() or note.read_text() != text:
+        fresh = note.with_suffix(f".{os.getpid()}")
+        fresh.write_text(text)
+        fresh.replace(note)
 
 
 def _installed_home(cache: Cache, *, pulumi: Path, plugin: Path, key: str, line: Line) -> Path:

@@ -4,6 +4,8 @@ runs and are closed after all of them, in reverse order.
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,7 +26,7 @@ from provider.settings import Settings
 from provider.store import Database, open_database
 from provider.store.ring import open_ring
 from provider.store.transactions import StoredJournal
-from stacks.engine import EngineConfig, PulumiEngine
+from stacks.engine import EngineConfig, EngineError, PulumiEngine, require_plugin
 
 __all__ = ["Backends", "engine_config", "open_backends"]
 
@@ -65,9 +67,9 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
-    engine = PulumiEngine(
-        engine_config(settings), shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin
-    )
+    config = engine_config(settings)
+    require_plugin(config.home)
+    engine = PulumiEngine(config, shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin)
     stack.push_async_callback(engine.close)
     await engine.start()
     show_load(lambda: engine.load)
@@ -86,16 +88,14 @@ async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, sett
 
 def engine_config(settings: Settings) -> EngineConfig:
     """The engine's part of the settings. Raises `SettingsError` when Pulumi or the kubeconfig is missing."""
-    pulumi = shutil.which("pulumi")
-    if pulumi is None:
-        raise SettingsError("the program pulumi is not on PATH; `lessor doctor` says how to get it")
+    pulumi, pulumi_home = _pulumi(settings)
     if settings.kubeconfig is None:
         raise SettingsError("KUBECONFIG is not set: the stacks need a kubeconfig file")
     return EngineConfig(
         data=settings.home / "engine",
         kubeconfig=settings.kubeconfig,
-        pulumi=Path(pulumi).absolute(),
-        pulumi_home=settings.pulumi_home,
+        pulumi=pulumi,
+        pulumi_home=pulumi_home,
         workers=settings.stack_workers,
         engine=settings.engine,
         secrets=settings.stack_secrets,
@@ -106,3 +106,32 @@ def engine_config(settings: Settings) -> EngineConfig:
         skip_checkpoints=settings.skip_checkpoints,
         open_updates=settings.open_updates,
     )
+
+
+def _pulumi(settings: Settings) -> tuple[Path, Path | None]:
+    """Pulumi and its PULUMI_HOME (None: `~/.pulumi`): from PATH and the settings, else what `make tools` has built."""
+    found, built = shutil.which("pulumi"), _built_engine()
+    pulumi = Path(found).absolute() if found else built.get("pulumi")
+    if pulumi is None:
+        raise SettingsError(
+            "there is no Pulumi: `pulumi` is not on PATH, and `make tools` has not built it here (`lessor doctor` "
+            "shows what is missing and how to get it)"
+        )
+    if settings.pulumi_home is not None:
+        return pulumi, settings.pulumi_home
+    try:
+        require_plugin(Path.home() / ".pulumi")
+    except EngineError:
+        return pulumi, built.get("pulumi_home")
+    return pulumi, None
+
+
+def _built_engine() -> dict[str, Path]:
+    """What `make tools` and `lessor doctor --build` have noted in the cache of built tools; empty without them."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(os.environ.get("LESSOR_CACHE") or Path(base) / "lessor").expanduser()
+    try:
+        noted = {name: Path(path) for name, path in json.loads((cache / "engine.json").read_text()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+    return noted if all(path.exists() for path in noted.values()) else {}

@@ -9,5 +9,6 @@ from __future__ import annotations
 from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
 from stacks.engine.engine import PulumiEngine
 from stacks.engine.pool import Load
+from stacks.engine.shared_plugin import require_plugin
 
-__all__ = ["DataInUse", "EngineConfig", "EngineError", "Load", "PulumiEngine", "WorkerLost"]
+__all__ = ["DataInUse", "EngineConfig", "EngineError", "Load", "PulumiEngine", "WorkerLost", "require_plugin"]

@@ -6,15 +6,31 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 
 from stacks.broker import Broker, BrokerError, BrokerSettings, installed_plugin
 from stacks.common.config import EngineConfig
+from stacks.common.errors import EngineError
 from stacks.common.processes import DATA_MARK
 
-__all__ = ["SharedPlugin"]
+__all__ = ["SharedPlugin", "require_plugin"]
 
 AGAIN_S = 60.0
 """Seconds without another try after a broker did not start, so that not every operation waits for it."""
+
+
+def require_plugin(home: Path) -> None:
+    """Raise `EngineError` with the remedy when the Kubernetes plugin is not installed in `home`, a PULUMI_HOME. The SDK
+    takes the plugin of its own version only, and the engine lets Pulumi download none.
+    """
+    wanted = version("pulumi-kubernetes")
+    try:
+        installed_plugin(home, wanted)
+    except BrokerError:
+        raise EngineError(
+            f"Pulumi's Kubernetes plugin {wanted} is not in {home / 'plugins'}, so that no lease could be served: run "
+            f"`make tools` in the checkout, or `PULUMI_HOME={home} pulumi plugin install resource kubernetes {wanted}`"
+        ) from None
 
 
 class SharedPlugin:
