@@ -185,7 +185,7 @@ async def _silent_nodes(cluster: Cluster, names: Iterable[str]) -> Mapping[str, 
     for name in sorted(names):
         node = await cluster.get(NODE, name)
         conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-        ready = next((item for item in conditions if item.get("type") == "Ready"), {})
+        ready: Mapping[str, Any] = next((item for item in conditions if item.get("type") == "Ready"), {})
         if node is None:
             found[name] = f"node {name} is gone"
         elif ready.get("status") == "Unknown":
