@@ -73,7 +73,9 @@ _DEVNET = GroupEntry(
 
 COMMANDS: Table = {
     "doctor": CommandEntry(
-        "provider.cli.doctor:doctor", "Show every tool, where it was found, and how to get a missing one."
+        "devnet.cli.doctor:doctor",
+        "Show every tool, where it was found, and how to get a missing one.",
+        before="provider.cli.doctor:home_is_open",
     ),
     "demo": CommandEntry(
         "devnet.cli.demo:demo",

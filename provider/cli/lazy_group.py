@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -22,11 +23,15 @@ __all__ = ["CommandEntry", "GroupEntry", "LazyGroup", "Table", "lazy_commands", 
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """`target` is "module:function"; `help` is the first line of the function's docstring."""
+    """`target` is "module:function"; `help` is the first line of the function's docstring.
+
+    `before` is a check, "module:function" too, that runs first. When it returns true, the command's exit code is 1.
+    """
 
     target: str
     help: str
     hidden: bool = False
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,31 @@ def _group(name: str, entry: GroupEntry) -> LazyGroup:
 
 def loaded(name: str, entry: CommandEntry) -> Any:
     """The command itself, its module imported."""
-    module, _, function = entry.target.partition(":")
+    function = _named(entry.target)
+    if entry.before:
+        function = _checked_first(_named(entry.before), function)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.command(name, hidden=entry.hidden)(getattr(import_module(module), function))
+    app.command(name, hidden=entry.hidden)(function)
     command = get_command(app)
     command.help = unwrapped(command.help or "")
     return command
+
+
+def _named(target: str) -> Callable[..., Any]:
+    module, _, function = target.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+def _checked_first(check: Callable[[], bool], command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def both(*arguments: Any, **options: Any) -> None:
+        failed = check()
+        command(*arguments, **options)
+        if failed:
+            raise typer.Exit(1)
+
+    return both
 
 
 def unwrapped(text: str) -> str:
