@@ -10,6 +10,8 @@ from decimal import Decimal
 
 import akash  # noqa: F401
 import grpc.aio
+from akash.cert.v1.query_pb2 import QueryCertificatesRequest
+from akash.cert.v1.query_pb2_grpc import QueryStub as CertificateQuery
 from akash.deployment.v1.types_pb2 import DeploymentID
 from akash.deployment.v1beta4.query_pb2 import QueryDeploymentRequest
 from akash.deployment.v1beta4.query_pb2_grpc import QueryStub as DeploymentQuery
@@ -104,7 +106,13 @@ class Tenant:
     async def gateway(self, provider: str) -> ProviderGateway:
         """The gateway at the address in the provider's on-chain record."""
         answer = await ProviderQuery(self._channel).Provider(QueryProviderRequest(owner=provider), timeout=10)
-        return ProviderGateway(answer.provider.host_uri, provider=provider, account=self.account)
+
+        async def published(serial: int) -> bool:
+            request = QueryCertificatesRequest()
+            request.filter.owner, request.filter.serial, request.filter.state = provider, str(serial), "valid"
+            return bool((await CertificateQuery(self._channel).Certificates(request, timeout=10)).certificates)
+
+        return ProviderGateway(answer.provider.host_uri, provider=provider, account=self.account, published=published)
 
     async def send_manifest(self, lease: LeaseId, sdl: Sdl, *, seconds: float = 30) -> GatewayAnswer:
         """PUT the manifest. Repeat it while the provider has not seen the lease (404 `no lease for deployment`)."""

@@ -23,6 +23,7 @@ from provider.protocols.chain import (
     Bid,
     BidState,
     Block,
+    CertificateState,
     Deployment,
     Escrow,
     Head,
@@ -181,6 +182,9 @@ class CometChain:
 
     async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
         return await money_queries.balances(self._rpc, address, denoms=denoms)
+
+    async def certificate_state(self, owner: str, serial: int) -> CertificateState:
+        return await queries.certificate_state(self._rpc, owner, serial)
 
     async def account_public_key(self, address: str) -> bytes | None:
         found = await queries.account(self._rpc, address)

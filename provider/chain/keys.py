@@ -40,6 +40,17 @@ class SigningKey:
         return bytes(self.private.private_key_bytes)
 
     @property
+    def certificate_passwords(self) -> tuple[bytes, bytes]:
+        """The passwords of the account certificate's key (gateway.md §2.1): the signature of the address as text, and
+        that of its 20 bytes, with which older Go providers wrote it.
+        """
+        raw = bytes(Address(self.address))
+        return self._signed(self.address.encode()), self._signed(raw)
+
+    def _signed(self, message: bytes) -> bytes:
+        return bytes(self.private.sign(message, deterministic=True))
+
+    @property
     def public_bytes(self) -> bytes:
         """33-byte compressed public key."""
         return bytes(self.private.public_key.public_key_bytes)

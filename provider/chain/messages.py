@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from akash.base.deposit.v1 import types_pb2 as deposit_pb
+from akash.cert.v1 import msg_pb2 as cert_msg
 from akash.market.v1 import types_pb2 as market_v1_pb
 from akash.market.v1beta5 import msg_pb2 as market_msg
 from akash.market.v1beta5 import types_pb2 as market_pb
@@ -26,6 +27,7 @@ __all__ = [
     "CloseReason",
     "close_bid",
     "create_bid",
+    "create_certificate",
     "create_provider",
     "start_reclaim",
     "update_provider",
@@ -81,6 +83,12 @@ def withdraw_lease(lease: LeaseId) -> Message:
 def start_reclaim(lease: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFIED) -> Message:
     """Announce the end of a lease that has a reclamation window; once per lease, before `close_bid` (chain.md §4.2)."""
     message: Message = market_msg.MsgLeaseStartReclaim(id=lease_id_to_pb(lease), reason=_REASONS.Name(int(reason)))
+    return message
+
+
+def create_certificate(owner: str, *, certificate: str, public_key: str) -> Message:
+    """Publish an account certificate; both texts are PEM, as chain.md §4.4 demands them."""
+    message: Message = cert_msg.MsgCreateCertificate(owner=owner, cert=certificate.encode(), pubkey=public_key.encode())
     return message
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from akash.audit.v1 import query_pb2 as audit_query
+from akash.cert.v1 import query_pb2 as cert_query
 from akash.deployment.v1beta4 import query_pb2 as deployment_query
 from akash.market.v1 import query_pb2 as lease_query
 from akash.market.v1beta5 import query_pb2 as market_query
@@ -29,6 +30,7 @@ from provider.protocols.chain import (
     Account,
     Bid,
     BidState,
+    CertificateState,
     Deployment,
     DeploymentState,
     Lease,
@@ -40,7 +42,8 @@ from provider.protocols.chain import (
 )  # fmt: skip
 
 __all__ = [
-    "account", "ask", "audited_attributes", "bid", "bidders", "bids", "convert", "deployment", "group", "lease",
+    "account", "ask", "audited_attributes", "bid", "bidders", "bids", "certificate_state",
+    "convert", "deployment", "group", "lease",
     "lease_from_pb", "leases", "market_params", "open_orders", "order", "pages", "provider",
 ]  # fmt: skip
 
@@ -198,6 +201,15 @@ async def audited_attributes(rpc: QueryClient, *, owner: str, auditor: str) -> t
         if reply is None
         else tuple(item for one in reply.providers for item in codec.attributes_from_pb(one.attributes))
     )
+
+
+async def certificate_state(rpc: QueryClient, owner: str, serial: int) -> CertificateState:
+    """The state of the account certificate of `owner` with this serial."""
+    request = cert_query.QueryCertificatesRequest()
+    request.filter.owner, request.filter.serial = owner, str(serial)
+    reply, _ = await ask(rpc, "/akash.cert.v1.Query/Certificates", request, cert_query.QueryCertificatesResponse)
+    found = [item.certificate.state for item in reply.certificates if item.serial == str(serial)] if reply else []
+    return convert(rpc, CertificateState, found[0]) if found else CertificateState.ABSENT
 
 
 async def market_params(rpc: QueryClient) -> MarketParams:

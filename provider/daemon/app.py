@@ -10,6 +10,7 @@ import asyncio
 
 import structlog
 
+from provider.daemon.account_certificate import publish_certificate, set_revoked_aside
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.lease_specs import cluster_facts
@@ -62,7 +63,12 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         start(parts.funds.run(), name="funds")
         start(serve_control(parts.leases, control_path(home)), name="control")
         start(serve_status(parts.status, status_socket(home)), name="status")
+        await set_revoked_aside(backends)
         await parts.gateway.start()
+        certificate = parts.gateway.certificate
+        start(
+            publish_certificate(backends.chain, certificate, owner=backends.address, clock=backends.clock), name="cert"
+        )
         start(_stop_at_end(parts.gateway), name="gateway")
         start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
         start(_serve_grpc(backends, parts), name="grpc gateway")
@@ -92,7 +98,7 @@ async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
     await serve_grpc(
         screening,
         backends.settings,
-        certificate=parts.gateway.certificate.path,
+        certificate=parts.gateway.certificate,
         cluster=backends.cluster,
         clock=backends.clock,
     )

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from provider.bus import MemoryBus
@@ -34,7 +34,8 @@ __all__ = ["Backends", "engine_config", "open_backends"]
 @dataclass(frozen=True, slots=True)
 class Backends:
     """Everything that the parts of the provider share. `address`: the provider's account. `public_chain` answers the
-    queries that anybody may cause; bids and leases do not wait for them.
+    queries that anybody may cause; bids and leases do not wait for them. `certificate_passwords`: see
+    `SigningKey.certificate_passwords`.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class Backends:
     public_chain: CometChain
     cluster: KubeCluster
     engine: RecordedEngine
+    certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @asynccontextmanager
@@ -63,7 +65,18 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
         journal = StoredJournal(database)
         chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
         public = await stack.enter_async_context(CometChain(settings, clock=clock))
-        yield Backends(settings, key.address, clock, MemoryBus(), database, chain, public, cluster, recorded)
+        yield Backends(
+            settings,
+            key.address,
+            clock,
+            MemoryBus(),
+            database,
+            chain,
+            public,
+            cluster,
+            recorded,
+            key.certificate_passwords,
+        )
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:

@@ -177,7 +177,7 @@ def _gateway(
         return any(held) or any(order.owner == address for order in ledger.orders())
 
     return Gateway(
-        gateway_config(backends.settings, backends.address),
+        gateway_config(backends.settings, backends.address, passwords=backends.certificate_passwords),
         chain=backends.chain,
         cluster=backends.cluster,
         bus=backends.bus,

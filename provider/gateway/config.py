@@ -31,7 +31,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """`provider`: the provider's bech32 address. `data_dir`: the folder of the account certificate.
+    """`provider`: the provider's bech32 address. `data_dir`: the folder of the account certificate. The key of the
+    certificate is written with the first of `certificate_passwords` and read with any of them.
 
     `hostnames.blocked`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
     `static_hosts` every HTTP expose gets a hostname of the provider; without it the tenant must name one.
@@ -49,9 +50,10 @@ class GatewayConfig:
     reclamation_window_ns: int = 0
     limits: Limits = Limits()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
 
-def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
+def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes, ...] = ()) -> GatewayConfig:
     """The gateway's part of the settings, for the provider with this address."""
     host, _, port = settings.gateway_listen.rpartition(":")
     return GatewayConfig(
@@ -66,4 +68,5 @@ def gateway_config(settings: Settings, provider: str) -> GatewayConfig:
         leased_ips=bool(settings.ip_ranges),
         reclamation_window_ns=int(settings.reclamation_window) * 10**9,
         connections=ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_address),
+        certificate_passwords=passwords,
     )

@@ -105,11 +105,15 @@ class Gateway:
         """Listen. Raises `SettingsError` for a damaged certificate file and for an address that is not available."""
         config = self._config
         self._certificate = ensure_certificate(
-            config.provider, config.data_dir, now=self._clock.now(), hostname=config.public_hostname
+            config.provider,
+            config.data_dir,
+            now=self._clock.now(),
+            hostname=config.public_hostname,
+            passwords=config.certificate_passwords,
         )
         dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
         server = self._server = HttpServer(dispatcher, config.limits)
-        context = server_context(self._certificate.path)
+        context = server_context(self._certificate)
         listener = TlsListener(lambda _: server(), context, admission=self.admission, turns=Turns())
         try:
             await listener.start(config.host, config.port)

@@ -2,6 +2,9 @@
 
 The certificate is made at the first start: P-256, self-signed, CN = provider address. Unlike the Go provider's it has
 digitalSignature too, so that BoringSSL clients (Python's grpcio) can connect. Tenants pin it.
+
+The file is the Go provider's own: the key is encrypted with a password that only the account's key can make, so either
+provider takes over the other's file, and the stock `cert publish` takes it too.
 """
 
 from __future__ import annotations
@@ -10,71 +13,102 @@ import os
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from provider.errors import SettingsError
 
-__all__ = ["AccountCertificate", "ensure_certificate", "server_context"]
+__all__ = ["AccountCertificate", "ensure_certificate", "kept_certificate", "server_context"]
 
 _MARK = x509.ObjectIdentifier("2.23.133.2.6")
+_END = b"-----END CERTIFICATE-----"
 _LIFETIME = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountCertificate:
-    """A file with the certificate first and its private key second (PEM), mode 0600."""
+    """A file with the certificate first and its private key second (PEM), mode 0600. `password` of the key, empty when
+    the key is not encrypted.
+    """
 
     path: Path
     certificate: x509.Certificate
+    password: bytes = field(default=b"", repr=False)
 
     @property
     def pem(self) -> str:
         """The certificate that a tenant pins, without the key."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
+    @property
+    def public_key_pem(self) -> str:
+        """The public key as the chain wants it: PKIX bytes under the label EC PUBLIC KEY (chain.md §4.4)."""
+        pem = self.certificate.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        return pem.replace(" PUBLIC KEY-----", " EC PUBLIC KEY-----")
 
-def ensure_certificate(provider: str, data_dir: Path, *, now: float, hostname: str = "") -> AccountCertificate:
+
+def ensure_certificate(
+    provider: str, data_dir: Path, *, now: float, hostname: str = "", passwords: Sequence[bytes] = ()
+) -> AccountCertificate:
     """The certificate in `data_dir`; a new one when there is none or it has expired at `now` (Unix seconds).
 
-    Raises `SettingsError` for a file that holds anything else: it is never overwritten.
+    `passwords`: the key is written with the first and read with any of them; a file whose key is not encrypted is
+    written anew, with the same certificate. Raises `SettingsError` for a file that holds anything else: it is never
+    overwritten.
     """
-    path = data_dir / f"{provider}.pem"
+    path, password = data_dir / f"{provider}.pem", passwords[0] if passwords else b""
     moment = datetime.fromtimestamp(now, UTC)
-    kept = _load(path, provider)
-    if kept is not None and kept.certificate.not_valid_after_utc > moment:
-        return kept
+    kept = _load(path, provider, passwords)
+    if kept is not None and kept[0].not_valid_after_utc > moment:
+        certificate, key, used = kept
+        if used != password:
+            _write(path, certificate, key, password)
+        return AccountCertificate(path, certificate, password)
     key = generate_private_key(SECP256R1())
     certificate = _make(key, provider, moment, hostname)
-    _write(path, certificate, key)
-    return AccountCertificate(path, certificate)
+    _write(path, certificate, key, password)
+    return AccountCertificate(path, certificate, password)
 
 
-def server_context(path: Path, *, protocols: Sequence[str] = ()) -> ssl.SSLContext:
-    """A context with TLS 1.3 only, for the certificate and key in the file `path`. `protocols`: for ALPN. REST has
-    none, as recorded: a client that offers ALPN connects and uses HTTP/1.1.
+def kept_certificate(provider: str, data_dir: Path, *, passwords: Sequence[bytes]) -> AccountCertificate | None:
+    """The certificate in `data_dir`, also when it has expired; None when there is none. Raises `SettingsError`."""
+    path = data_dir / f"{provider}.pem"
+    found = _load(path, provider, passwords)
+    return None if found is None else AccountCertificate(path, found[0], found[2])
+
+
+def server_context(account: AccountCertificate, *, protocols: Sequence[str] = ()) -> ssl.SSLContext:
+    """A context with TLS 1.3 only, for this certificate and its key. `protocols`: for ALPN. REST has none, as recorded:
+    a client that offers ALPN connects and uses HTTP/1.1.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(path)
+    context.load_cert_chain(account.path, password=account.password or None)
     if protocols:
         context.set_alpn_protocols(protocols)
     return context
 
 
-def _load(path: Path, provider: str) -> AccountCertificate | None:
+_Loaded: TypeAlias = "tuple[x509.Certificate, EllipticCurvePrivateKey, bytes]"
+"""The certificate, its key, and the password that opened the key."""
+
+
+def _load(path: Path, provider: str, passwords: Sequence[bytes]) -> _Loaded | None:
     try:
         pem = path.read_bytes()
     except FileNotFoundError:
@@ -83,7 +117,7 @@ def _load(path: Path, provider: str) -> AccountCertificate | None:
         raise SettingsError(f"account certificate {path} cannot be read: {error.strerror}") from error
     try:
         certificate = x509.load_pem_x509_certificate(pem)
-        key = load_pem_private_key(pem[pem.index(b"-----END CERTIFICATE-----") :], password=None)
+        key, used = _read_key(pem[pem.index(_END) + len(_END) :], passwords)
         matches = certificate.public_key() == key.public_key() and _common_name(certificate) == provider
     except (ValueError, TypeError) as error:
         raise SettingsError(
@@ -93,7 +127,23 @@ def _load(path: Path, provider: str) -> AccountCertificate | None:
         raise SettingsError(
             f"account certificate {path} is not for {provider}, or its key does not match; move it away"
         )
-    return AccountCertificate(path, certificate)
+    return certificate, key, used
+
+
+def _read_key(pem: bytes, passwords: Sequence[bytes]) -> tuple[EllipticCurvePrivateKey, bytes]:
+    """The key and the password that opened it, empty for a key that is not encrypted. Raises ValueError."""
+    encrypted = b"ENCRYPTED" in pem
+    problem: Exception = ValueError("its key is encrypted with the password of another account")
+    for password in passwords if encrypted else (b"",):
+        try:
+            key = load_pem_private_key(pem, password=password or None)
+        except (ValueError, TypeError) as error:
+            problem = problem if encrypted else error
+            continue
+        if not isinstance(key, EllipticCurvePrivateKey):
+            raise ValueError("its key is not an ECDSA key")
+        return key, password
+    raise ValueError(str(problem))
 
 
 def _common_name(certificate: x509.Certificate) -> str:
@@ -134,11 +184,12 @@ def _key_usage() -> x509.KeyUsage:
     )
 
 
-def _write(path: Path, certificate: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
+def _write(path: Path, certificate: x509.Certificate, key: EllipticCurvePrivateKey, password: bytes) -> None:
     """Write the file completely or not at all; other users can never read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = certificate.public_bytes(Encoding.PEM)
-    content += key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    content += key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

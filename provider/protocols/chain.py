@@ -23,6 +23,7 @@ __all__ = [
     "Bid",
     "BidState",
     "Block",
+    "CertificateState",
     "Chain",
     "Deployment",
     "DeploymentState",
@@ -75,6 +76,12 @@ class LeaseState(IntEnum):
 class DeploymentState(IntEnum):
     ACTIVE = 1
     CLOSED = 2
+
+
+class CertificateState(IntEnum):
+    ABSENT = 0
+    VALID = 1
+    REVOKED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +305,10 @@ class Chain(Protocol):
         ...
 
     async def market_params(self) -> MarketParams: ...
+
+    async def certificate_state(self, owner: str, serial: int) -> CertificateState:
+        """The state of the account certificate of `owner` with this serial (chain.md §4.4)."""
+        ...
 
     async def account_public_key(self, address: str) -> bytes | None:
         """The 33-byte compressed secp256k1 key of the account, None when it never signed."""

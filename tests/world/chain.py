@@ -23,6 +23,7 @@ from provider.protocols.chain import (
     Bid,
     BidState,
     Block,
+    CertificateState,
     Deployment,
     Escrow,
     EscrowState,
@@ -84,6 +85,7 @@ class FakeChain:
         self.deployments: dict[DeploymentId, Deployment] = {}
         self.providers: dict[str, ProviderRecord] = {}
         self.audits: dict[tuple[str, str], tuple[Attribute, ...]] = {}
+        self.certificates: dict[tuple[str, int], CertificateState] = {}
         self.public_keys: dict[str, bytes] = {}
         self.payments: dict[LeaseId, Payment] = {}
         self.accounts: dict[DeploymentId, Escrow] = {}
@@ -222,6 +224,10 @@ class FakeChain:
     async def market_params(self) -> MarketParams:
         await self._called("market_params")
         return self.params
+
+    async def certificate_state(self, owner: str, serial: int) -> CertificateState:
+        await self._called("certificate_state")
+        return self.certificates.get((owner, serial), CertificateState.ABSENT)
 
     async def account_public_key(self, address: str) -> bytes | None:
         await self._called("account_public_key")

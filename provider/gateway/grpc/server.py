@@ -25,7 +25,7 @@ from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.relay import GrpcRelay, relayed_peer
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
-from provider.gateway.tls import server_context
+from provider.gateway.tls import AccountCertificate, server_context
 from provider.gateway.turns import Turns
 from provider.market.explanation import Explanation
 from provider.market.screening import Screening
@@ -59,7 +59,7 @@ _DRAIN_S = 5.0
 
 
 async def serve_grpc(
-    screening: Screening, settings: Settings, *, certificate: Path, cluster: Cluster, clock: Clock
+    screening: Screening, settings: Settings, *, certificate: AccountCertificate, cluster: Cluster, clock: Clock
 ) -> None:
     """Listen until cancelled."""
 
@@ -112,7 +112,7 @@ def _serialized(message: Any) -> bytes:
 
 
 class GrpcServer:
-    """`certificate`: the PEM file with the account certificate and its key. TLS 1.3 only, as REST."""
+    """`certificate`: the account certificate. TLS 1.3 only, as REST."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class GrpcServer:
         *,
         host: str,
         port: int,
-        certificate: Path,
+        certificate: AccountCertificate,
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._host, self._asked_port = host, port

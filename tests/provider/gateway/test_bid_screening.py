@@ -73,7 +73,7 @@ async def stub(world: World, tmp_path: Path):
         return (await screening.screen(spec))[1]
 
     account = ensure_certificate(US, tmp_path, now=time.time(), hostname="localhost")
-    server = GrpcServer(provider_methods(BidScreening(screen)), host="127.0.0.1", port=0, certificate=account.path)
+    server = GrpcServer(provider_methods(BidScreening(screen)), host="127.0.0.1", port=0, certificate=account)
     await server.start()
     pem = account.certificate.public_bytes(Encoding.PEM)
     names = account.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from provider.chain.signatures import verify_signature
 from provider.errors import SettingsError
-from provider.gateway.tls import ensure_certificate
+from provider.gateway.tls import ensure_certificate, server_context
+from tests.provider.chain.world import signing_key
 from tests.provider.gateway.world import PROVIDER, new_world
 
 NOW = 1_795_820_000.25
@@ -106,3 +116,53 @@ async def test_a_client_may_offer_any_protocol_and_none_is_chosen(tmp_path: Path
         _, writer = await asyncio.open_connection(*world.gateway.address, ssl=context, server_hostname="localhost")
         assert writer.get_extra_info("ssl_object").selected_alpn_protocol() is None
         writer.close()
+
+
+PASSWORDS = signing_key(2).certificate_passwords
+OURS = signing_key(2).address
+
+
+def test_the_key_is_encrypted_as_the_go_provider_does_it(tmp_path: Path) -> None:
+    """PKCS#8 with PBES2 (PBKDF2 with HMAC-SHA-256, AES-256-CBC); the password is the account's signature of its
+    address.
+    """
+    made = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS)
+    blocks = [line for line in made.path.read_text().splitlines() if line.startswith("-----BEGIN")]
+    assert blocks == ["-----BEGIN CERTIFICATE-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----"]
+    der = base64.b64decode(
+        "".join(made.path.read_text().split("-----BEGIN ENCRYPTED PRIVATE KEY-----")[1].split()[:-4])
+    )
+    for name in ("2a864886f70d01050d", "2a864886f70d01050c", "2a864886f70d0209", "60864801650304012a"):
+        assert bytes.fromhex(name) in der, "PBES2, PBKDF2, hmacWithSHA256, aes256-CBC"
+    assert len(PASSWORDS[0]) == 64 and verify_signature(OURS.encode(), signing_key(2).public_bytes, PASSWORDS[0])
+    assert signing_key(2).certificate_passwords == PASSWORDS, "the signature is deterministic, else no key opens again"
+    assert ensure_certificate(OURS, tmp_path, now=NOW + 1, passwords=PASSWORDS).pem == made.pem
+    assert str(PASSWORDS[0]) not in repr(made)
+
+
+@pytest.mark.parametrize("form", ["pkcs8", "legacy", "legacy over bytes", "plain"])
+def test_a_file_of_a_go_provider_and_an_older_one_of_ours_are_taken_over(tmp_path: Path, form: str) -> None:
+    made = ensure_certificate(OURS, tmp_path, now=NOW)
+    pem = made.path.read_bytes()
+    key = load_pem_private_key(pem[pem.index(b"-----BEGIN PRIVATE") :], password=None)
+    written = {
+        "pkcs8": (PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORDS[0])),
+        "legacy": (PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(PASSWORDS[0])),
+        "legacy over bytes": (PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(PASSWORDS[1])),
+        "plain": (PrivateFormat.PKCS8, NoEncryption()),
+    }[form]
+    made.path.write_bytes(made.pem.encode() + key.private_bytes(Encoding.PEM, *written))
+    taken = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS)
+    assert taken.pem == made.pem, "tenants pin it"
+    assert "PRIVATE KEY-----" in taken.path.read_text() and "BEGIN PRIVATE" not in taken.path.read_text()
+    again = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS[:1])
+    assert again.pem == made.pem and taken.path.stat().st_mode & 0o777 == 0o600
+    server_context(again)
+
+
+def test_a_file_of_another_account_is_kept_and_named(tmp_path: Path) -> None:
+    made = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS)
+    before = made.path.read_bytes()
+    with pytest.raises(SettingsError, match="encrypted with the password of another account"):
+        ensure_certificate(OURS, tmp_path, now=NOW, passwords=signing_key(1).certificate_passwords)
+    assert made.path.read_bytes() == before

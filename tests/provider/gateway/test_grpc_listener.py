@@ -34,7 +34,7 @@ class Listening:
         self.peers: list[str] = []
         methods = provider_methods(BidScreening(self._screen, peer_of=self._peer_of))
         limits = ConnectionLimits(connections=6, of_one_address=4, handshake_s=0.5)
-        self.server = GrpcServer(methods, host="127.0.0.1", port=0, certificate=account.path, limits=limits)
+        self.server = GrpcServer(methods, host="127.0.0.1", port=0, certificate=account, limits=limits)
 
     async def _screen(self, spec: GroupSpec):
         self.screened.append(spec)

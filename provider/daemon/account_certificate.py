@@ -1,0 +1,71 @@
+"""The account certificate on the chain: published at the start, and replaced when the chain calls it revoked.
+
+Stock clients look a provider's certificate up by owner and serial, and end with an error of their own when the chain
+does not have it (gateway.md §2.3). A home that was lost has a new certificate, which is published beside the old one.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from provider.chain.messages import create_certificate
+from provider.daemon.backends import Backends
+from provider.errors import ChainError, TxRefused
+from provider.gateway.tls import AccountCertificate, kept_certificate
+from provider.protocols import Chain, Clock
+from provider.protocols.chain import CertificateState
+from provider.waits import GrowingPause, jittered
+
+__all__ = ["publish_certificate", "set_revoked_aside"]
+
+_log = structlog.get_logger(__name__)
+_PAUSE = GrowingPause(first=2.0, longest=600.0)
+_EXISTS = "certificate exists"
+
+
+async def set_revoked_aside(backends: Backends) -> None:
+    """Rename the certificate's file when the chain calls the certificate revoked, so that a new one is made. Raises
+    `SettingsError` for a damaged file; a chain that does not answer changes nothing.
+    """
+    home, owner = backends.settings.home, backends.address
+    account = kept_certificate(owner, home, passwords=backends.certificate_passwords)
+    if account is None:
+        return
+    serial = account.certificate.serial_number
+    try:
+        state = await backends.chain.certificate_state(owner, serial)
+    except ChainError as error:
+        _log.warning("certificate.state_unknown", problem=str(error))
+        return
+    if state is CertificateState.REVOKED:
+        aside = account.path.with_name(f"{account.path.name}.revoked-{serial}")
+        account.path.rename(aside)
+        _log.warning("certificate.revoked", serial=str(serial), kept_as=str(aside))
+
+
+async def publish_certificate(chain: Chain, account: AccountCertificate, *, owner: str, clock: Clock) -> None:
+    """Bring the certificate onto the chain; tries again until the chain has it."""
+    failures = 0
+    while True:
+        try:
+            await _publish(chain, account, owner)
+            return
+        except ChainError as error:
+            failures += 1
+            pause = jittered(_PAUSE.after(failures))
+            _log.warning("certificate.not_published", problem=str(error), again_in_seconds=round(pause))
+        await clock.sleep(pause)
+
+
+async def _publish(chain: Chain, account: AccountCertificate, owner: str) -> None:
+    serial = account.certificate.serial_number
+    if await chain.certificate_state(owner, serial) is not CertificateState.ABSENT:
+        return
+    message = create_certificate(owner, certificate=account.pem, public_key=account.public_key_pem)
+    try:
+        sent = await chain.broadcast([message])
+    except TxRefused as refusal:
+        if _EXISTS not in refusal.log:
+            raise
+        return
+    _log.info("certificate.published", serial=str(serial), height=sent.height, fee=sent.fee)
