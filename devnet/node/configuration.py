@@ -58,11 +58,7 @@ disabled_plugins = {disabled}
   restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.containerd]
   default_runtime_name = "runc"
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-  runtime_type = "io.containerd.runc.v2"
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-  BinaryName = "{runc}"
-  SystemdCgroup = false
+{runtimes}
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["/usr/lib/cni"]
   conf_dir = "{networks}"
@@ -71,6 +67,13 @@ disabled_plugins = {disabled}
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = "{registries}"
 """
+_RUNTIME = """[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}]
+  runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}.options]
+  BinaryName = "{runc}"
+  SystemdCgroup = false"""
+_RUNTIMES = ("runc", "nvidia")
+"""The handlers of RuntimeClasses; all are runc."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class NodeFiles:
             root=self.folder / "containerd",
             disabled=json.dumps(_DISABLED_PLUGINS),
             socket=CONTAINERD_SOCKET,
-            runc=runc,
+            runtimes="\n".join(_RUNTIME.format(name=name, runc=runc) for name in _RUNTIMES),
             networks=networks,
             pause=PAUSE,
             registries=registries,

@@ -17,21 +17,26 @@ _SYSCTLS = {
     "kernel/keys/root_maxbytes": "25000000",
 }
 """Machine-wide settings that a kubelet changes, with the values it wants. It reads and writes files instead."""
+_FIXED = {"/var/lib/cni": "lib-cni", "/var/lib/kubelet": "lib-kubelet"}
+"""Folders of the machine that no option moves, and the enclosure's own in their place. Whatever its root folder is, a
+kubelet makes its socket for device plugins in the second, and removes the other files there.
+"""
 
 
 def make_mounts(folder: Path) -> None:
-    """Mount /sys and the cgroup hierarchies anew, private /run, /var/log and /var/lib/cni, and stand-ins for sysctls.
+    """Mount /sys and the cgroup hierarchies anew, private /run, /var/log and _FIXED, and stand-ins for sysctls.
 
     Raises CalledProcessError.
     """
     _cgroups()
     for name in ("run", "var/log"):  # sockets of containerd's shims; /var/log/containers: neither can be configured
         _mount("-t", "tmpfs", "-o", "mode=755", name, f"/{name}")
-    for name in ("lib-cni", "kubelet", "sysctl", "volumes"):
+    for name in ("lib-cni", "lib-kubelet", "kubelet", "sysctl", "volumes"):
         (folder / name).mkdir(exist_ok=True)
-    for name in ("/run/netns", "/run/lock", "/var/lib/cni"):
+    for name in ("/run/netns", "/run/lock", *_FIXED):
         Path(name).mkdir(parents=True, exist_ok=True)
-    _mount("--bind", str(folder / "lib-cni"), "/var/lib/cni")
+    for place, name in _FIXED.items():
+        _mount("--bind", str(folder / name), place)
     _mount("--bind", str(folder / "kubelet"), str(folder / "kubelet"))
     _mount("--make-rshared", str(folder / "kubelet"))
     for number, (name, value) in enumerate(_SYSCTLS.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from devnet.controlplane import ControlPlane
@@ -54,7 +54,14 @@ class RealNode:
 
     def start_program(self, name: str) -> int:
         """Start one program of the node, or start it again after its end; its process id."""
-        argv = self._commands()[name]
+        return self._start(name, self._commands()[name])
+
+    def start_gpus(self, count: int) -> int:
+        """Give the node cards, played by a device plugin, but no labels; the plugin's process id."""
+        argv: list[str | Path] = [sys.executable, "-m", "devnet.node.gpus", str(count)]
+        return self._start("gpus", argv)
+
+    def _start(self, name: str, argv: Sequence[str | Path]) -> int:
         path = os.pathsep.join([str(self._toolbox.program("containerd").parent), os.environ.get("PATH", os.defpath)])
         checkout = str(Path(__file__).resolve().parents[2])
         return start_member(name, argv, {"PATH": path, "NODE_NAME": NODE_NAME, "PYTHONPATH": checkout})

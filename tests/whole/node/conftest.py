@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,21 @@ from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
 from devnet.world import ProviderProcess, World
 from lease.ids import DeploymentId, LeaseId, namespace_name
 from lease.sdl import Sdl
-from tests.whole.conftest import Rented
+from tests.whole.conftest import Rented, close
+from tests.whole.corpus.documents import NODES
 
 MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
 
 
+STOPPING = ("test_failures", "test_data")
+
 END_OTHERS = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 1 ] && [ $p != $$ ] && kill $p; done"
 """A shell script that ends what was started in a container beside its first process, without starting anything."""
+
+
+CARDS = tuple(replace(node, gpus=8) for node in NODES if node.gpus)
+"""The models of cards that the provider has registered. The node has some while a test starts their plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,31 @@ class Site:
 
     world: World
     provider: ProviderProcess
+    ahead: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    """Module to what its function `ahead` returns. All begin with the site: a lease mostly waits until it runs."""
+    _closing: list[asyncio.Task[None]] = field(default_factory=list)
+    _tenants: list[Tenant] = field(default_factory=list)
+
+    def close(self, rented: Rented, *, world: World | None = None) -> None:
+        """Close a deployment of the tenant, or of another `world`'s, while the tests go on."""
+        self._closing.append(asyncio.create_task(close(world or self.world, self.provider, rented)))
+
+    async def begun(self) -> None:
+        """Return when every lease runs that begins with the site, and everything is closed that was to be closed."""
+        await asyncio.gather(*self.ahead.values())
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when everything is closed that `close` was called for. Raises what went wrong with it."""
+        while self._closing:
+            await self._closing.pop()
+
+    async def end(self) -> None:
+        """Settle, and end the other tenants' connections."""
+        await asyncio.gather(*self.ahead.values(), return_exceptions=True)
+        await self.settle()
+        for tenant in self._tenants:
+            await tenant.close()
 
     async def kubectl(self, *arguments: str, seconds: float = 60, stdin: str | None = None) -> Done:
         """Run kubectl as the cluster's administrator."""
@@ -62,9 +94,10 @@ class Site:
         assert done.status == 0, done.stderr
 
     def as_tenant(self, role: str) -> World:
-        """The world as another tenant sees it. Its tenant must be closed at the end."""
+        """The world as another tenant sees it, until the tests end."""
         other = copy.copy(self.world)
         other.tenant = Tenant(self.world.account(role))
+        self._tenants.append(other.tenant)
         return other
 
     async def inside(self, namespace: str, service: str, *command: str, seconds: float = 60) -> Done:
@@ -156,8 +189,14 @@ async def _run(argv: Sequence[str], *, seconds: float, stdin: str | None = None)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.hookimpl
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that stop programs of the node come last: they would disturb the leases of others."""
+    items.sort(key=lambda item: item.path.parent == Path(__file__).parent and item.path.stem in STOPPING)
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+async def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """One world, one node and one provider for all tests of this folder."""
     if not os.environ.get(ENCLOSURE_VARIABLE):
         pytest.fail("tests of the real node run inside an enclosure: use `make test-node`", pytrace=False)
@@ -165,5 +204,12 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     data: Path = tmp_path_factory.mktemp("real")
     async with World.start_real(data, toolbox) as world:
         await world.apply_cluster_stack(lambda _: None)
+        listening = {"AP_GATEWAY_LISTEN_ADDRESS": f"0.0.0.0:{world.gateway_port}"}
+        world.terms = replace(world.terms, nodes=CARDS, provider={**world.terms.provider, **listening})
         await world.register_provider()
-        yield Site(world, await world.run_provider())
+        site = Site(world, await world.run_provider())
+        for module in dict.fromkeys(item.getparent(pytest.Module).obj for item in request.session.items):  # type: ignore[union-attr]
+            if hasattr(module, "ahead"):
+                site.ahead[module.__name__] = asyncio.create_task(module.ahead(site))
+        yield site
+        await site.end()

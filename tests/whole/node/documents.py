@@ -21,10 +21,13 @@ def service(
     memory: str = "64Mi",
     storage: Sequence[Fields] = ({"size": "128Mi"},),
     count: int = 1,
+    gpus: int = 0,
     **more: Any,
 ) -> Fields:
-    """One service; `more` are fields of the SDL's service (`command`, `env`, `image`, `params`)."""
-    resources = {"cpu": {"units": cpu}, "memory": {"size": memory}, "storage": list(storage)}
+    """One service; `gpus` are of any model, `more` are fields of the SDL's service (`command`, `env`, `params`)."""
+    resources: dict[str, Any] = {"cpu": {"units": cpu}, "memory": {"size": memory}, "storage": list(storage)}
+    if gpus:
+        resources["gpu"] = {"units": gpus, "attributes": {"vendor": {"nvidia": None}}}
     fields = {"image": "registry.example/stand-in:1", "expose": list(exposes)} | more
     return {"fields": fields, "resources": resources, "count": count}
 
@@ -51,7 +54,7 @@ def document(services: Mapping[str, Fields], *, endpoints: Sequence[str] = ()) -
 
 
 def small(**services: Fields) -> Sdl:
-    """Services of 100 mCPU and 64 MiB on port 80, each with these fields changed. `volume`: see `volume`."""
+    """Services of 40 mCPU and 64 MiB on port 80, each with these fields changed. `volume`: see `volume`."""
     return document({name: _small(name, **fields) for name, fields in services.items()})
 
 
@@ -60,7 +63,8 @@ def _small(name: str, *, volume: Fields | None = None, **fields: Any) -> Fields:
     if volume:
         storage.append({"name": "data", **volume})
         fields.setdefault("params", {"storage": {"data": {"mount": "/data"}}})
-    return service(expose(80), storage=storage, **{"image": f"docker.io/example/{name}:1", **fields})
+    own = {"image": f"docker.io/example/{name}:1", **fields}
+    return service(expose(80), cpu="40m", storage=storage, **own)
 
 
 def volume(size: str, *, storage_class: str = "beta2") -> Fields:

@@ -31,7 +31,7 @@ __all__ = [
 
 UDP = 5353
 """The port outside that answers datagrams."""
-PROBE_MS = 50
+PROBE_MS = 100
 Seen = Mapping[str, str]
 Table = Mapping[str, Mapping[str, str]]
 """Row to column to `open` or `closed`."""
@@ -92,6 +92,8 @@ async def provider_targets(site: Site, plain: str) -> Mapping[str, str]:
         "kubelet, node's address": f"{NODE_ADDRESS}:10250",
         "kubelet, node's public address": f"{NODE_PUBLIC_ADDRESS}:10250",
         "the node, ping": f"ping:{NODE_ADDRESS}",
+        "provider's gateway, node's address": f"{NODE_ADDRESS}:{site.world.gateway_port}",
+        "provider's gateway, public address": f"{NODE_PUBLIC_ADDRESS}:{site.world.gateway_port}",
         "edge, its Service": f"{EDGE_SERVICE}:80",
         "edge, node's address": f"{NODE_ADDRESS}:80",
         "edge, node's public address": f"{NODE_PUBLIC_ADDRESS}:80",

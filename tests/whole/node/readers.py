@@ -48,7 +48,8 @@ async def is_running(site: Site, lease: LeaseId) -> bool:
 
 
 async def restart_provider(site: Site, **settings: str) -> None:
-    """Stop `lessor run` and start it again with these settings beside its own."""
+    """Stop `lessor run` once no deployment is being closed, and start it again with these settings beside its own."""
+    await site.settle()
     await site.provider.stop()
     site.provider = await site.world.run_provider(seconds=60, **settings)
 

@@ -10,7 +10,7 @@ from devnet.node.members import kill_member
 from devnet.node.reboot import reboot_node
 from lease.ids import LeaseId, namespace_name
 from lease.sdl import Sdl
-from tests.whole.conftest import Rented, close, deploy, rent
+from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import is_running, lessor, restart_provider, until
@@ -74,7 +74,7 @@ async def test_a_file_outlives_an_update_and_the_ends_of_lessor_kubelet_and_node
     await until(lambda: is_running(site, lease), "the lease runs again after a reboot", seconds=90)
     await asyncio.to_thread(node.wait_for_workloads)
     node.api.close()
-    await close(site.world, site.provider, rented)
+    site.close(rented)
 
 
 async def is_changed(site: Site, lease: LeaseId, before: str) -> bool:
@@ -97,7 +97,7 @@ async def test_a_file_in_quarantine_goes_to_another_lease_by_restore(site: Site)
     assert await is_there(site, second.lease)
 
     await restart_provider(site)
-    await close(site.world, site.provider, second)
+    site.close(second)
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from typing import Any
 import pytest_asyncio
 
 from lease.ids import namespace_name
-from tests.whole.conftest import close, deploy, rent
+from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import END_OTHERS, MARKS, Site
 from tests.whole.node.documents import Fields, document, expose, service
 
@@ -65,23 +65,29 @@ DEPENDENT = ("mount /sys/fs/cgroup", "mount /dev/termination-log", "mount /sys/d
 """On the node's kernel and file system, and on this look itself."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def namespace(site: Site) -> AsyncIterator[str]:
-    """The namespace of one lease with a service for each limit."""
+async def ahead(site: Site) -> Rented:
+    """One lease with a service for each limit."""
     ram = {"attributes": {"persistent": False, "class": "ram"}}
     rams: list[Fields] = [{"name": "shm", "size": "16Mi"} | ram, {"name": "cache", "size": "8Mi"} | ram]
     mounts = {"shm": {"mount": "/dev/shm"}, "cache": {"mount": "/cache"}}
     services = {
         "web": service(expose(80, accept=["limits.example.com"])),
-        "eater": service(expose(80, "web"), command=["sh", "-c", WAITS], args=["eat", "200"]),
-        "crowd": service(expose(80, "web"), memory="512Mi"),
-        "ram": service(expose(80, "web"), storage=[{"size": "128Mi"}, *rams], params={"storage": mounts}),
-        "disk": service(expose(80, "web"), storage=[{"size": "32Mi"}]),
+        "eater": service(expose(80, "web"), cpu="50m", command=["sh", "-c", WAITS], args=["eat", "200"]),
+        "crowd": service(expose(80, "web"), cpu="50m", memory="512Mi"),
+        "ram": service(expose(80, "web"), cpu="50m", storage=[{"size": "128Mi"}, *rams], params={"storage": mounts}),
+        "disk": service(expose(80, "web"), cpu="50m", storage=[{"size": "32Mi"}]),
     }
     rented = await rent(site.world, document(services))
     await deploy(site.world, site.provider, rented)
+    return rented
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def namespace(site: Site) -> AsyncIterator[str]:
+    """The namespace of the lease."""
+    rented: Rented = await site.ahead[__name__]
     yield namespace_name(rented.lease)
-    await close(site.world, site.provider, rented)
+    site.close(rented)
 
 
 async def test_a_service_that_eats_more_memory_than_it_asked_for_is_killed_and_its_neighbours_are_not(

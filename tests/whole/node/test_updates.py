@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from devnet.node.network import NODE_PUBLIC_ADDRESS
 from lease.sdl import Sdl
-from tests.whole.conftest import close, deploy, rent
+from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import document, expose, service
 
@@ -38,8 +38,21 @@ def _host(replicas: int) -> str:
     return f"updates-{replicas}.example.com"
 
 
+async def ahead(site: Site) -> tuple[Rented, Rented]:
+    """Version 1 with one replica and with two."""
+    one, two = await asyncio.gather(*(_rent(site, replicas) for replicas in (1, 2)))
+    return one, two
+
+
+async def _rent(site: Site, replicas: int) -> Rented:
+    rented = await rent(site.world, _version(1, replicas=replicas))
+    await deploy(site.world, site.provider, rented)
+    return rented
+
+
 async def test_an_update_costs_the_seconds_between_two_pods_of_one_replica_and_little_with_two(site: Site) -> None:
-    one, two = await asyncio.gather(_update(site, replicas=1), _update(site, replicas=2))
+    leases: tuple[Rented, Rented] = await site.ahead[__name__]
+    one, two = await asyncio.gather(*(_update(site, lease, replicas=n) for n, lease in enumerate(leases, start=1)))
     for replicas, lost in ((1, one), (2, two)):
         print(f"replicas {replicas}, requests and how many of them failed: {lost}")
     assert one["leased address, UDP"][1] > 0, f"not asked while the pod was replaced: {one}"
@@ -48,10 +61,8 @@ async def test_an_update_costs_the_seconds_between_two_pods_of_one_replica_and_l
     assert all(failed * PAUSE_MS < 4000 for _, failed in two.values()), two
 
 
-async def _update(site: Site, *, replicas: int) -> Lost:
-    """Rent version 1, poll it from outside by every way in, roll version 2 out meanwhile, and close."""
-    rented = await rent(site.world, _version(1, replicas=replicas))
-    await deploy(site.world, site.provider, rented)
+async def _update(site: Site, rented: Rented, *, replicas: int) -> Lost:
+    """Poll version 1 from outside by every way in, roll version 2 out meanwhile, and close."""
     status = await site.lease_status(site.world, rented.deployment)
     leased = status["ips"]["web"][0]["IP"]
     port = next(item["externalPort"] for item in status["forwarded_ports"]["web"] if item["port"] == 9000)
@@ -73,7 +84,7 @@ async def _update(site: Site, *, replicas: int) -> Lost:
     answer = await site.outside("curl", "-sS", "-m", "5", "-H", f"Host: {host}", page)
     assert "version 2" in answer.stdout, answer
     assert await site.pods(rented.lease, "db") == others, "a service that did not change was rolled too"
-    await close(site.world, site.provider, rented)
+    site.close(rented)
     return lost
 
 
