@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bech32 import bech32_encode, convertbits
 
 from devnet.controlplane import NodeSpec
-from devnet.controlplane.contents import STORAGE_CLASSES
+from devnet.controlplane.contents import STORAGE_CLASSES, node_object
 from lease.build import SpecSettings, lease_spec, sharing_keys
 from lease.groups import GroupSpec
 from lease.ids import OrderId
@@ -17,15 +17,17 @@ from lease.sdl import Sdl, read_sdl
 from lease.spec import ClusterFacts, GpuPlacement, LeaseSpec
 from provider.inventory.capacity import Overcommit
 from provider.inventory.matcher import place
+from provider.inventory.reading import node
 from provider.inventory.reservation import Shortage
 from provider.inventory.snapshot import Node, Snapshot
 from tests.data import document, names
 
-__all__ = ["NEVER_BID", "NODES", "SAMPLE", "NoRoom", "leases_of", "valid_names"]
+__all__ = ["NEVER_BID", "NODES", "SAMPLE", "NoRoom", "all_nodes", "leases_of", "valid_names"]
 
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 SETTINGS = SpecSettings(static_hosts=True, ingress_domain="ingress.corpus.example")
 _BYTES = 2**60
+_READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 NODES = (
     *(NodeSpec(f"node-{n}", cpus=256, memory_gib=2048, storage_gib=16384) for n in range(1, 4)),
@@ -68,6 +70,13 @@ NEVER_BID = {
 
 A test fails when one of them finds a place after all.
 """
+
+
+def all_nodes() -> list[Node]:
+    """The corpus' nodes as the provider reads them, without a cluster."""
+    objects = (node_object(spec) for spec in NODES)
+    found = (node(obj | {"status": obj["status"] | _READY}) for obj in objects)
+    return [item for item in found if item is not None]
 
 
 class NoRoom(Exception):

@@ -11,14 +11,9 @@ from typing import Any
 
 import pytest
 
-from devnet.controlplane.contents import node_object
-from provider.inventory.reading import node
-from provider.inventory.snapshot import Node
 from tests.data import SDL
-from tests.whole.corpus.documents import NEVER_BID, NODES, SAMPLE, NoRoom, leases_of, valid_names
+from tests.whole.corpus.documents import NEVER_BID, SAMPLE, NoRoom, all_nodes, leases_of, valid_names
 from tests.whole.corpus.live import differences
-
-READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
 @pytest.mark.devnet
@@ -28,13 +23,6 @@ async def test_a_valid_sdl_comes_up_is_unchanged_when_applied_again_and_leaves_n
     document: str, lives: Any, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("corpus seconds", json.dumps(await lives.wait(document)))
-
-
-def all_nodes() -> list[Node]:
-    """The corpus' nodes as the provider reads them, without a cluster."""
-    objects = (node_object(spec) for spec in NODES)
-    found = (node(obj | {"status": obj["status"] | READY}) for obj in objects)
-    return [item for item in found if item is not None]
 
 
 def test_the_sample_and_the_exceptions_are_documents_of_the_corpus() -> None:
