@@ -15,6 +15,7 @@ from rich.text import Text
 
 from devnet.cli.enclosure import NodeKind
 from devnet.errors import DevnetError
+from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 
@@ -33,8 +34,12 @@ def doctor(
     node: Annotated[
         NodeKind, typer.Option(help="`real` adds the programs of a real node, and what the machine lacks for one.")
     ] = NodeKind.SIMULATED,
+    gpu_toolkit: Annotated[
+        Path, typer.Option(help="Settings of NVIDIA's container toolkit: this machine's, or a copy of a node's.")
+    ] = TOOLKIT_FILE,
 ) -> None:
-    """Show every tool, where it was found, and how to get a missing one.
+    """Show every tool, where it was found, and how to get a missing one; and what in the GPU toolkit's settings lets
+    containers choose cards.
 
     Exit code 1: a tool is missing, or the machine cannot run the requested real node.
     """
@@ -52,6 +57,8 @@ def doctor(
     _show(rows, as_json=as_json)
     for problem in problems:
         errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
+    for problem in toolkit_problems(gpu_toolkit):
+        errors.print(f"GPU: {problem}", style="yellow", markup=False, soft_wrap=True)
     if problems or any(row["where"] == "missing" for row in rows):
         raise typer.Exit(1)
 

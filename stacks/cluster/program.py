@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pulumi
 from pulumi import ResourceOptions
+from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.core.v1 import Namespace, ServiceAccount
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
@@ -17,6 +18,7 @@ from pulumi_kubernetes.networking.v1 import IngressClass, IngressClassSpecArgs
 from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, RoleRefArgs, SubjectArgs
 
 from lease.spec import IngressMode
+from stacks.cluster.admission import NAME, policy_binding, policy_spec
 from stacks.cluster.crds import CRDS, GROUP, VERSION, definition
 from stacks.cluster.rbac import provider_rules
 from stacks.cluster.requirements import cluster_client, require_metallb
@@ -37,6 +39,8 @@ def cluster(settings: ClusterStackSettings) -> None:
     _custom_resources()
     services = _namespaces(settings)
     _rights(settings, services)
+    if settings.admission_policy:
+        _admission(settings)
     if settings.ingress_mode is IngressMode.INGRESS:
         _ingress_class(settings)
     _outputs(settings)
@@ -72,6 +76,12 @@ def _rights(settings: ClusterStackSettings, namespace: Namespace) -> None:
         role_ref=RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
         subjects=[SubjectArgs(kind="ServiceAccount", name=account, namespace=settings.services_namespace)],
     )
+
+
+def _admission(settings: ClusterStackSettings) -> None:
+    policy = ValidatingAdmissionPolicy("provider", metadata=_meta(NAME), spec=policy_spec(settings))
+    options = ResourceOptions(depends_on=[policy])
+    ValidatingAdmissionPolicyBinding("provider", metadata=_meta(NAME), spec=policy_binding(), opts=options)
 
 
 def _ingress_class(settings: ClusterStackSettings) -> None:

@@ -1,7 +1,8 @@
 """The rights of the provider process in the cluster: a table of rules, without `*` and cluster-admin (operators.md §6).
 
 `escalate` is not among them: the provider may put into a tenant's Role only the rights that it has itself (to read
-pods, logs, deployments and events of a namespace).
+pods, logs, deployments and events of a namespace). What no right can limit, because the names do not exist yet,
+`stacks.cluster.admission` limits. A right is here when the provider uses it, and not before.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ WRITE = (*READ, "create", "update", "patch", "delete")
 
 _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # objects of lease stacks
-    ("", ("namespaces", "services", "secrets", "serviceaccounts"), WRITE),
+    ("", ("namespaces", "services", "secrets", "serviceaccounts", "resourcequotas", "limitranges"), WRITE),
     ("apps", ("deployments", "statefulsets"), WRITE),
     ("networking.k8s.io", ("networkpolicies", "ingresses"), WRITE),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings"), WRITE),
     ("gateway.networking.k8s.io", ("httproutes",), WRITE),
-    ("gateway.networking.k8s.io", ("gateways",), READ),
     ("metallb.io", ("ipaddresspools", "l2advertisements"), WRITE),
     # durable records; `status` is what the operators write
     ("akash.network", ("manifests", "providerhosts", "providerleasedips"), WRITE),
@@ -29,27 +29,17 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
         tuple(f"{name}/status" for name in ("manifests", "providerhosts", "providerleasedips")),
         ("get", "patch", "update"),
     ),
-    # what runs, for status, health, logs, shell, and a clean end
-    ("", ("pods",), (*READ, "create", "delete")),
-    ("", ("pods/log", "pods/proxy"), ("get",)),
-    ("", ("pods/exec", "pods/portforward"), ("get", "create")),
-    ("", ("events",), (*READ, "create", "patch")),
-    ("", ("endpoints",), READ),
-    ("discovery.k8s.io", ("endpointslices",), READ),
-    ("apps", ("replicasets", "controllerrevisions", "daemonsets"), READ),
-    ("", ("persistentvolumeclaims", "persistentvolumes"), (*READ, "patch", "delete")),
+    # status, health and a clean end; logs and events so that a tenant's Role may have them
+    ("", ("pods",), (*READ, "delete")),
+    ("", ("pods/log",), ("get",)),
+    ("", ("events",), READ),
+    ("", ("endpoints",), ("get",)),
+    ("", ("persistentvolumeclaims",), (*READ, "patch", "delete")),
+    # volumes that outlive their lease
+    ("", ("persistentvolumes",), (*READ, "patch")),
     # inventory
-    ("", ("nodes",), (*READ, "patch")),
-    ("", ("services/proxy",), ("get",)),
-    ("", ("configmaps",), READ),
-    ("storage.k8s.io", ("storageclasses", "csistoragecapacities"), READ),
-    ("node.k8s.io", ("runtimeclasses",), READ),
-    ("networking.k8s.io", ("ingressclasses",), READ),
-    ("ceph.rook.io", ("cephclusters", "cephblockpools"), READ),
-    ("longhorn.io", ("nodes", "volumes", "replicas", "settings"), READ),
-    ("apiextensions.k8s.io", ("customresourcedefinitions",), READ),
-    # one leader
-    ("coordination.k8s.io", ("leases",), WRITE),
+    ("", ("nodes",), READ),
+    ("storage.k8s.io", ("storageclasses",), READ),
 )
 
 

@@ -48,6 +48,7 @@ class ClusterStackSettings(_Settings):
     manifest_namespace: Label = "lease"
     services_namespace: Label = "akash-services"
     service_account: Name = "lessor"
+    admission_policy: bool = True
     ingress_mode: IngressMode = IngressMode.INGRESS
     ingress_class: Name = "akash-ingress-class"
     ingress_controller: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^\s]+$")] = "k8s.io/ingress-nginx"

@@ -122,6 +122,7 @@ def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
     records_are_stored_and_bad_ones_refused(kube)
     no_right_is_unlimited(kube)
     the_rights_are_enough_for_a_lease(pulumi, cluster, tmp_path)
+    the_account_is_kept_to_what_belongs_to_leases(pulumi, cluster, tmp_path)
 
     gone = pulumi.stack("destroy", "--yes", "--skip-preview")
     assert gone.returncode == 0, gone.stdout + gone.stderr
@@ -191,22 +192,29 @@ def no_right_is_unlimited(kube) -> None:
         ("apps", "statefulsets", "delete"),
         ("akash.network", "providerleasedips/status", "patch"),
         ("metallb.io", "ipaddresspools", "create"),
-        ("", "pods/exec", "create"),
+        ("", "resourcequotas", "patch"),
     ):
         assert needed in granted
-    assert not {("", "nodes", "delete"), ("rbac.authorization.k8s.io", "clusterroles", "create")} & granted
+    unused = {("", "pods", "create"), ("", "pods/exec", "create"), ("", "nodes", "patch"), ("", "configmaps", "list")}
+    dangerous = {("", "nodes", "delete"), ("rbac.authorization.k8s.io", "clusterroles", "create")}
+    assert not (unused | dangerous) & granted
 
 
-def the_rights_are_enough_for_a_lease(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
-    """A lease with everything, applied, updated and destroyed as the provider's own account."""
+def account(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> Path:
+    """A kubeconfig of the provider's own account."""
     command = [cluster.toolbox.program("kubectl"), "create", "token", "lessor", "-n", "akash-services"]
     token = subprocess.check_output(command, env=pulumi.env, text=True, timeout=30).strip()  # type: ignore[arg-type]
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["users"] = [{"name": document["users"][0]["name"], "user": {"token": token}}]
     (tmp_path / "account").write_text(yaml.safe_dump(document))
+    return tmp_path / "account"
+
+
+def the_rights_are_enough_for_a_lease(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
+    """A lease with everything, applied, updated and destroyed as the provider's own account."""
     config = EngineConfig(
         data=tmp_path / "engine",
-        kubeconfig=tmp_path / "account",
+        kubeconfig=account(pulumi, cluster, tmp_path),
         pulumi=pulumi.program,
         pulumi_home=cluster.toolbox.pulumi_home,
     )
@@ -220,6 +228,95 @@ def the_rights_are_enough_for_a_lease(pulumi: Cli, cluster: ControlPlane, tmp_pa
         return [result.error for result in results]
 
     assert asyncio.run(live()) == ["", "", ""]
+
+
+SPACE = "0" * 45
+"""A name as a lease's namespace has it."""
+
+
+def the_account_is_kept_to_what_belongs_to_leases(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
+    """Whoever has the account cannot become cluster-admin: each way is refused by the API server."""
+    env = {**pulumi.env, "KUBECONFIG": str(account(pulumi, cluster, tmp_path))}
+
+    def apply(*objects: dict) -> str:
+        command = [str(cluster.toolbox.program("kubectl")), "apply", "--server-side", "--validate=false", "-f", "-"]
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        done = subprocess.run(command, env=env, input=text, capture_output=True, text=True, timeout=60, check=False)  # type: ignore[arg-type]
+        return "" if done.returncode == 0 else done.stderr
+
+    assert apply(a_namespace(SPACE)) == ""
+    assert apply(a_role(apiGroups=[""], resources=["pods"], verbs=["get"])) == ""
+    assert apply(a_secret(SPACE, "mine")) == ""
+    assert apply(a_secret("lease", "applied-x")) == ""
+    for name, (obj, words) in ESCALATIONS.items():
+        assert words in apply(obj), name
+
+
+def a_secret(namespace: str, name: str, type_: str = "Opaque") -> dict:
+    meta = {"name": name, "namespace": namespace}
+    if type_ != "Opaque":
+        meta["annotations"] = {"kubernetes.io/service-account.name": "default"}  # type: ignore[assignment]
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": type_}
+
+
+def a_role(**rule: list) -> dict:
+    meta = {"name": "r", "namespace": SPACE}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": [rule]}
+
+
+def a_deployment(namespace: str = SPACE, **pod: object) -> dict:
+    labels = {"a": "b"}
+    container = {"name": "c", "image": "i"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **pod}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    meta = {"name": "d", "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+
+
+def a_namespace(name: str, **labels: str) -> dict:
+    meta = {"name": name, "labels": {"akash.network": "true", **labels}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+_WHERE = "the account writes only in namespaces of leases"
+ESCALATIONS = {
+    "a token of another account": (a_secret(SPACE, "t", "kubernetes.io/service-account-token"), "is no token"),
+    "a token in kube-system": (a_secret("kube-system", "t", "kubernetes.io/service-account-token"), _WHERE),
+    "a Secret in kube-system": (a_secret("kube-system", "t"), _WHERE),
+    "another record": (a_secret("lease", "other"), _WHERE),
+    "a pod in kube-system": (a_deployment("kube-system", serviceAccountName="x"), _WHERE),
+    "a pod with the node's disk": (
+        a_deployment(volumes=[{"name": "v", "hostPath": {"path": "/"}}]),
+        "has no part of its node",
+    ),
+    "a pod in the node's network": (a_deployment(hostNetwork=True), "has no part of its node"),
+    "a namespace of another name": (a_namespace("other"), "namespaces of leases only"),
+    "kube-system relabelled": (a_namespace("kube-system"), "namespaces of leases only"),
+    "a privileged namespace": (
+        a_namespace(SPACE, **{"pod-security.kubernetes.io/enforce": "privileged"}),
+        "admission level privileged",
+    ),
+    "a Role of Secrets": (a_role(apiGroups=[""], resources=["secrets"], verbs=["get"]), "reads pods, logs"),
+    "a foreign subject": (
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "b", "namespace": SPACE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+            "subjects": [{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}],
+        },
+        "an account of the same namespace",
+    ),
+    "ExternalName": (
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "s", "namespace": SPACE},
+            "spec": {"type": "ExternalName", "externalName": "metadata.internal"},
+        },
+        "no other name of a foreign host",
+    ),
+}
 
 
 def test_a_wrong_configuration_stops_the_preview_with_the_path_of_every_wrong_key(pulumi):

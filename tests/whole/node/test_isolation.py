@@ -95,8 +95,8 @@ internet, UDP                          open     open
 internet, ping                         open     open
 public neighbour of the node           open     open
 """
-"""Known hole: kubelet and API server on a public address of a node are open to tenants, unless the provider's settings
-name the nodes' public addresses (LESSOR_CLOSED_RANGES).
+"""Known hole: kubelet and API server on a public address that the node's status does not name are open to tenants,
+unless the provider's settings name it (LESSOR_CLOSED_RANGES).
 """
 HOLE = ("API server, node's public address", "kubelet, node's public address")
 WEB = "web Service, port 80"

@@ -34,10 +34,10 @@ echo "shm $(df -k /dev/shm | awk 'END {print $2}') KiB"
 """
 """A shell script that prints what a container sees of its node, a fact a line."""
 SEEN = """
-CapBnd 00000000a80425fb
-CapEff 00000000a80425fb
+CapBnd 00000000a00405fb
+CapEff 00000000a00405fb
 NoNewPrivs 1
-Seccomp 0
+Seccomp 2
 mount /dev tmpfs rw
 mount /dev/mqueue mqueue rw
 mount /dev/pts devpts rw
@@ -52,9 +52,7 @@ process standin
 shm 65536 KiB
 user 0
 """
-"""As it is today: containerd's fourteen capabilities, NET_RAW and MKNOD among them, and no filter of system calls: only
-a kubelet with seccompDefault sets one.
-"""
+"""containerd's fourteen capabilities without NET_RAW and MKNOD, and the runtime's filter of system calls."""
 DEVICES = "fd full mqueue null ptmx pts random shm stderr stdin stdout termination-log tty urandom zero"
 HIDDEN = (
     *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "scsi")),
