@@ -38,10 +38,9 @@ def doctor(
         Path, typer.Option(help="Settings of NVIDIA's container toolkit: this machine's, or a copy of a node's.")
     ] = TOOLKIT_FILE,
 ) -> None:
-    """Show every tool, where it was found, and how to get a missing one; and what in the GPU toolkit's settings lets
-    containers choose cards.
+    """Show every tool, where it was found, and how to get a missing one.
 
-    Exit code 1: a tool is missing, or the machine cannot run the requested real node.
+    Settings of the GPU toolkit by which containers choose cards of their node are named too. Exit code 1: a tool is missing, or the machine cannot run the requested real node.
     """
     names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()

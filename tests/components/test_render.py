@@ -59,7 +59,7 @@ def of_kind(made, kind):
 
 def variables(*arguments):
     container = of_kind(documents(*arguments), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
-    return {item["name"]: item["value"] for item in container["env"]}
+    return {item["name"]: item.get("value", "") for item in container["env"]}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)

@@ -16,7 +16,7 @@ from components.lease import lease_objects
 from devnet.tools import Toolbox
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
-from lease.spec import ClusterFacts
+from lease.spec import FIRST_FORM, ClusterFacts
 from provider.lifecycle.drift import find_drift
 from provider.lifecycle.serving.upkeep import PENDING
 from provider.lifecycle.spec_maker import SpecInputs
@@ -86,7 +86,7 @@ async def _golden(world: World, lease: LeaseId, devnet: Any, toolbox: Toolbox, f
     found = world.cluster.find(MANIFEST, namespace_name(lease), "lease")
     assert found is not None
     record = read_manifest(found)
-    spec = world.build_spec(SpecInputs(record))
+    spec = world.build_spec(SpecInputs(record, form=FIRST_FORM))
     spec = spec.model_copy(update={"builder_version": OLDER})
     code = await asyncio.to_thread(older_builder, folder)
     await run_older(code, engine_config(devnet, toolbox, folder), spec)
