@@ -40,7 +40,9 @@ def doctor(
 ) -> None:
     """Show every tool, where it was found, and how to get a missing one.
 
-    Settings of the GPU toolkit by which containers choose cards of their node are named too. Exit code 1: a tool is missing, or the machine cannot run the requested real node.
+    Settings of the GPU toolkit by which containers choose cards of their node are named too.
+
+    Exit code 1: a tool is missing, or the machine cannot run the requested real node.
     """
     names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
