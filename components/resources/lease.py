@@ -42,14 +42,14 @@ class LeaseComponent(pulumi.ComponentResource):
 
     def _beside(self, parts: LeaseParts) -> None:
         """Register everything except the namespace and its isolation."""
+        made: list[ManifestResource] = []
         for part in parts.services:
-            Workload(part, home=self._home, after=self._isolation.resources, opts=self._inside)
+            made.append(Workload(part, home=self._home, after=self._isolation.resources, opts=self._inside).resource)
             if part.services:
-                KubernetesServices(part, home=self._home, opts=self._inside)
-        for hostname in parts.hostnames:
-            Hostname(hostname, home=self._home, opts=self._inside)
+                made += KubernetesServices(part, home=self._home, opts=self._inside).resources
+        made += [Hostname(hostname, home=self._home, opts=self._inside).resource for hostname in parts.hostnames]
         for address in parts.addresses:
-            LeasedIp(address, home=self._home, opts=self._inside)
+            LeasedIp(address, home=self._home, after=made, opts=self._inside)
 
 
 def _isolating(parts: LeaseParts) -> tuple[Object, ...]:

@@ -80,11 +80,16 @@ class LeasedIp(pulumi.ComponentResource):
     Pool and advertisement belong to every lease that shares the address, so that a stack which ends leaves them. The
     LoadBalancer Services are deleted one by one, before the namespace: only then is the address free when they are
     gone.
+
+    All else of the lease is in `after` and comes first: MetalLB judges pools by a webhook of its own, and while that is
+    away a failed pool would end the update before the workloads exist.
     """
 
-    def __init__(self, part: AddressPart, *, home: Namespace, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, part: AddressPart, *, home: Namespace, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> None:
         super().__init__("lessor:lease:LeasedIp", part.sharing_key, None, opts)
-        kept = pulumi.ResourceOptions(parent=self, retain_on_delete=True)
+        kept = pulumi.ResourceOptions(parent=self, depends_on=[*after], retain_on_delete=True)
         shared = [ManifestResource(manifest, kept) for manifest in part.shared]
         own = pulumi.ResourceOptions(parent=self, depends_on=[home.resource, *shared])
         self.resources = [ManifestResource(manifest, own) for manifest in part.services]

@@ -14,6 +14,12 @@ _REFUSED = (
     ("field is immutable", FailureCause.IMMUTABLE),
     ("are forbidden", FailureCause.IMMUTABLE),  # "updates to statefulset spec for fields other than …"
     ("is invalid:", FailureCause.INVALID),
+    ("failed to create typed patch object", FailureCause.INVALID),
+    ("strict decoding error", FailureCause.INVALID),
+    ("cannot be handled as a", FailureCause.INVALID),
+    ("quantities must match the regular expression", FailureCause.INVALID),
+    ("request is too large", FailureCause.INVALID),
+    ("request entity too large", FailureCause.INVALID),
 )
 """Checked first, in this order: a tenant's own text, which an error may quote, cannot make a refusal look like a fault
 of the provider. A part that a quota, a webhook and a validation share would decide wrongly, so the narrow parts come
@@ -57,6 +63,15 @@ _OTHERS = (
     ("deadline exceeded", FailureCause.OVERLOADED),
     ("timed out", FailureCause.OVERLOADED),
     ("unexpected eof", FailureCause.UNREACHABLE),
+    (": eof", FailureCause.UNREACHABLE),
+    ("broken pipe", FailureCause.UNREACHABLE),
+    ("connection lost", FailureCause.UNREACHABLE),
+    ("name resolution", FailureCause.UNREACHABLE),
+    ("server misbehaving", FailureCause.UNREACHABLE),
+    ("x509:", FailureCause.UNREACHABLE),
+    ("unauthorized", FailureCause.UNREACHABLE),
+    ("no matches for kind", FailureCause.UNREACHABLE),
+    ("could not find the requested resource", FailureCause.UNREACHABLE),
     ("did not end within", FailureCause.ENGINE),
     ("the next one repairs it", FailureCause.ENGINE),
     ("the worker ", FailureCause.ENGINE),

@@ -45,19 +45,24 @@ class FailureCause(StrEnum):
 
     @property
     def provider_fault(self) -> bool:
-        """Whether nothing that the tenant wrote caused the failure: the same operation may succeed later."""
-        return self in _OURS
+        """Whether nothing that the tenant wrote caused the failure: the same operation may succeed later.
+
+        An unknown cause is the provider's: only what the API server says of the tenant's own objects is the tenant's,
+        and its texts for that are known.
+        """
+        return self not in _REFUSALS
 
 
-_OURS = frozenset(
+_REFUSALS = frozenset(
     {
-        FailureCause.UNREACHABLE,
-        FailureCause.OVERLOADED,
-        FailureCause.ENGINE,
-        FailureCause.LOCKED,
-        FailureCause.NO_ROOM,
-        FailureCause.TERMINATING,
-        FailureCause.CONFLICT,
+        FailureCause.IMMUTABLE,
+        FailureCause.INVALID,
+        FailureCause.DENIED,
+        FailureCause.QUOTA,
+        FailureCause.POLICY,
+        FailureCause.BUILD,
+        FailureCause.EXISTS,
+        FailureCause.MANAGED_ELSEWHERE,
     }
 )
 

@@ -5,6 +5,7 @@ part.
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = ["SHOWN", "Recorder", "value_at", "value_text"]
 
 SHOWN = "[secret]"
 _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  key of Pulumi's special values
+_URN = re.compile(r"urn:pulumi:[^\s\"']*::([^\s\"':]+)")
 _QUIET = frozenset({"same", "read", "read-replacement", "refresh"})
 _STACK = "pulumi:pulumi:Stack"
 _PLUGIN = "pulumi:providers:"
@@ -69,8 +71,10 @@ class Recorder:
         return tuple(change for key, change in self.steps.items() if key not in self.failed)
 
     def error(self) -> str:
-        """All errors without repetition, each with the resource that it belongs to."""
-        return "\n".join(dict.fromkeys(self.problems))
+        """All errors without repetition, each with the resource that it belongs to. Pulumi's long names of resources
+        are shortened: the reason would come after hundreds of characters.
+        """
+        return _URN.sub(r"\1", "\n".join(dict.fromkeys(self.problems)))
 
     def seconds(self) -> float:
         """The seconds until now."""

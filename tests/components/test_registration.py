@@ -106,6 +106,16 @@ def test_a_balancer_waits_for_its_pool_and_goes_before_its_namespace(objects):
     assert {urn.split("::")[-2].split(":")[-1] for urn in waits} == {"Namespace", "IPAddressPool", "L2Advertisement"}
 
 
+def test_a_pool_comes_after_all_else_of_the_lease(objects):
+    """MetalLB's webhook may be away: then the address waits, and what does not need it runs."""
+    waits = set(named(objects, "IPAddressPool")["dependencies"])
+    kinds = {urn.split("::")[-2].split("$")[-1].split(":")[-1] for urn in waits}
+    assert kinds == {"Deployment", "StatefulSet", "Service", "Ingress"}
+    addressed = {"web-ip-53-udp", "web-ip-80-tcp"}
+    others = {item["name"] for item in objects if item["object"]["kind"] in kinds} - addressed
+    assert {urn.split("::")[-1] for urn in waits} == others
+
+
 def test_no_secret_text_travels_in_the_clear(objects):
     assert named(objects, "Secret")["additionalSecretOutputs"] == ["data", "stringData"]
     assert all(SIGNATURE in value for value in named(objects, "Secret")["object"]["data"].values())

@@ -82,8 +82,8 @@ async def _failed(view: LeaseView, spec: LeaseSpec, result: StackResult) -> Outc
 
 
 def provider_fault(result: StackResult) -> bool:
-    """Whether a failed operation may succeed unchanged later (docs/architecture.md §2, rule 5). An unknown cause is a
-    refusal: the same operation would be refused again.
+    """Whether a failed operation may succeed unchanged later (docs/architecture.md §2, rule 5). A tenant does not pay
+    for what the provider cannot explain: an unknown cause is tried again.
     """
     cause = result.cause or cause_of(result.error)
     return cause is not None and cause.provider_fault

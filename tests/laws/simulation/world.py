@@ -100,7 +100,7 @@ class World:
         self.chain.providers[PROVIDER] = ProviderRecord(PROVIDER, "https://p.example.com:8443", ATTRIBUTES)
         self.chain.on_bid = self._bid
         self.engine = SimulatedEngine(self.cluster, self.faults)
-        self.engine.refused[BAD] = "is invalid"
+        self.engine.refused[BAD] = "is invalid: no"
         self.lives = 1
         self.daemon = self._daemon()
         self._others: set[asyncio.Task[None]] = set()

@@ -179,7 +179,7 @@ async def test_the_way_back_is_never_refused() -> None:
     """A builder that has become stricter must not keep a lease from what it ran all the time."""
     world = World()
     await world.run(L, a_group("nginx:1", **WITH_VOLUME))
-    world.engine.refused["bad:1"] = "is invalid"
+    world.engine.refused["bad:1"] = "is invalid: no"
     await world.send(L, a_group("bad:1", **WITH_VOLUME))
     assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
     assert world.image(L) == "nginx:1"

@@ -36,6 +36,15 @@ def failed(text: str) -> StackResult:
         "Operation cannot be fulfilled on deployments: the object has been modified",
         'secrets "a" is forbidden: unable to create new content in namespace x because it is being terminated',
         'namespace "x" is being terminated',
+        'no matches for kind "IPAddressPool" in version "metallb.io/v1beta1"',
+        "the server has asked for the client to provide credentials: Unauthorized",
+        "tls: failed to verify certificate: x509: certificate has expired or is not yet valid",
+        "http2: client connection lost",
+        'Patch "https://127.0.0.1:6443/api/v1/x": EOF',
+        "write tcp 10.0.0.1:1->10.0.0.1:6443: write: broken pipe",
+        "dial tcp: lookup api.example: Temporary failure in name resolution",
+        'deployments.apps is forbidden: User "p" cannot create resource "deployments"',
+        "something nobody has seen before",
     ],
 )
 def test_our_trouble(text: str) -> None:
@@ -49,12 +58,13 @@ def test_our_trouble(text: str) -> None:
         "StatefulSet.apps is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas'",
         'admission webhook "policy.example.com" denied the request: no latest tags',
         "pods is forbidden: exceeded quota: compute",
-        "policy violation: container web is privileged",
+        "refused by policy: container web is privileged",
         "",
         'Deployment.apps "worker" is invalid: spec.template',
         'Deployment.apps "web" is invalid: env[0].name: Invalid value: "i/o timeout"',
         "refused by policy:\nno-privileged: container killed",
-        "something nobody has seen before",
+        "failed to create typed patch object: .spec.template.spec.containers[0].bad: field not declared in schema",
+        "rpc error: request is too large",
     ],
 )
 def test_a_refusal(text: str) -> None:

@@ -184,7 +184,7 @@ async def test_rule_6_every_stuck_lease_has_a_reason() -> None:
     }
     world.config = replace(world.config, hostnames=HostnameRules(("blocked.example.net",)))
     world.restart()
-    world.engine.refused["bad:1"] = "quota exceeded"
+    world.engine.refused["bad:1"] = "exceeded quota"
     for lease, group in stuck.items():
         await world.win(lease, group)
         for _ in range(3):
@@ -193,7 +193,7 @@ async def test_rule_6_every_stuck_lease_has_a_reason() -> None:
     assert "manifest" in reasons[1]
     assert "no free address" in reasons[2] and "ip-ranges" in reasons[2]
     assert "blocked by this provider" in reasons[3]
-    assert "quota exceeded" in reasons[4]
+    assert "exceeded quota" in reasons[4]
 
 
 async def test_rule_6_a_namespace_that_does_not_go_names_what_holds_it() -> None:

@@ -31,7 +31,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.world = World(ip_ranges=("203.0.113.1-203.0.113.3",))
-        self.world.engine.refused[BAD] = "is invalid"
+        self.world.engine.refused[BAD] = "is invalid: no"
         self.accepted: dict[LeaseId, Group] = {}
         self.complete: set[LeaseId] = set()
         self.trace: list[str] = []

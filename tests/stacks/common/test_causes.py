@@ -33,6 +33,10 @@ TEXTS = {
     "etcdserver: leader changed": FailureCause.OVERLOADED,
     "up of n failed: the worker ended (IncompleteReadError); Killed; the next one repairs it": FailureCause.ENGINE,
     "the Pulumi command line was ended by signal 9": FailureCause.ENGINE,
+    'Patch "https://127.0.0.1:6443/api/v1/x": EOF': FailureCause.UNREACHABLE,
+    "the server has asked for the client to provide credentials: Unauthorized": FailureCause.UNREACHABLE,
+    'no matches for kind "IPAddressPool" in version "metallb.io/v1beta1"': FailureCause.UNREACHABLE,
+    "etcdserver: request is too large": FailureCause.INVALID,
     "something new": FailureCause.UNKNOWN,
 }
 
