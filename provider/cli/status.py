@@ -33,6 +33,9 @@ def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "blocks", "none yet" if ago is None else f"height {chain['height']}, {ago:.0f} s ago"
     for node in chain["nodes"]:
         yield "node", f"{node['address']}: {_node(node, chain['height'])}"
+    if cluster := found["cluster"]:
+        words = cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago"
+        yield "cluster", f"{cluster['address']}: {words}"
     yield "fees", _fees(found["fees"])
     if found["fees"].get("refused"):
         yield "fees", found["fees"]["refused"]

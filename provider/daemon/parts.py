@@ -20,6 +20,7 @@ from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.inventory.cards import Cards, cards_of
+from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.config import LifecycleConfig
@@ -60,14 +61,14 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     inventory = InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
-    market = _market(backends, ledger, inventory, paused=funds.paused)
+    market = _market(backends, ledger, inventory, paused=lambda: funds.paused() or inventory.freshness.problem)
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out)
     build = trial_build(specs)
     gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build)
-    status = _status_sources(backends, chain_id, market, funds=funds, leases=leases)
+    status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     return ProviderParts(inventory, market, leases, funds, gateway, status)
 
 
@@ -203,7 +204,7 @@ def _lease_reader(backends: Backends, leases: LeaseLoop) -> ReadLease:
 
 
 def _status_sources(
-    backends: Backends, chain_id: str, market: Market, *, funds: FundsWatch, leases: LeaseLoop
+    backends: Backends, chain_id: str, market: Market, *, funds: FundsWatch, leases: LeaseLoop, freshness: Freshness
 ) -> StatusSources:
     settings, denom = backends.settings, backends.settings.gas_prices.denom
     journal = StoredJournal(backends.database)
@@ -219,4 +220,9 @@ def _status_sources(
         leases=lambda: leases.statuses,
         braked=lambda: len(leases.braked),
         fee_problem=backends.chain.fee_problem,
+        cluster=lambda: {
+            "address": backends.cluster.address,
+            "seconds_ago": freshness.seconds,
+            "problem": freshness.problem,
+        },
     )

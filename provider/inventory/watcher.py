@@ -20,6 +20,7 @@ from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.errors import ClusterError
 from provider.inventory import reading
 from provider.inventory.address_pools import AddressPool, address_pool, pooled_addresses
+from provider.inventory.freshness import Freshness
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
 from provider.protocols import Bus, Clock, Cluster
 from provider.protocols.cluster import (
@@ -71,6 +72,7 @@ class InventoryWatcher:
         self._clock = clock
         self._changed = asyncio.Event()
         self._newest: Inventory | None = None
+        self.freshness = Freshness(cluster, namespace=settings.manifest_namespace, clock=clock)
         self._nodes = _Source(NODE, reading.node)
         self._pods = _Source(POD, reading.scheduled_pod)
         self._volumes = _Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
@@ -99,6 +101,7 @@ class InventoryWatcher:
             for source in self._sources():
                 group.create_task(self._keep(source), name=f"inventory {source.kind.plural}")
             group.create_task(self._announce(), name="inventory announcements")
+            group.create_task(self.freshness.run(), name="inventory freshness")
 
     def _sources(self) -> tuple[_Source, ...]:
         always = (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
@@ -121,6 +124,8 @@ class InventoryWatcher:
             source.known, source.absent = {}, True
             source.listed.set()
             self._touch()
+        else:
+            self.freshness.failed(source.kind.plural, str(error))
         _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
         await self._clock.sleep(_RETRY_S)
 
@@ -128,6 +133,7 @@ class InventoryWatcher:
         objects = await self._cluster.list(source.kind, namespace=source.namespace)
         source.known = {_key(obj): trimmed for obj in objects if (trimmed := self._trim(source, obj)) is not None}
         source.absent = False
+        self.freshness.read(source.kind.plural)
         source.listed.set()
         self._touch()
         return objects

@@ -36,7 +36,8 @@ _RANKS = {"bids": Rank.BID, "withdrawals": Rank.WITHDRAW, "closing": Rank.CLOSE}
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """What the status is read from. `budget`: of fees, micro-units of `fee_denom` in 24 hours, 0: no limit. `granter`:
+    """What the status is read from. `cluster`: the API server's address, the seconds since it answered last, and why
+    the inventory is too old to bid. `budget`: of fees, micro-units of `fee_denom` in 24 hours, 0: no limit. `granter`:
     the account that pays them, empty: the provider. `wallet` returns None before the first reading.
     """
 
@@ -51,6 +52,7 @@ class StatusSources:
     leases: Callable[[], Mapping[Any, LeaseStatus]]
     braked: Callable[[], int]
     fee_problem: Callable[[], str] = lambda: ""
+    cluster: Callable[[], Mapping[str, Any]] = dict
 
 
 def status_socket(home: Path) -> Path:
@@ -86,6 +88,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
             "seconds_ago": _since(_metric("lessor_chain_height_timestamp_seconds"), market.clock.now()),
             "nodes": [asdict(node) for node in sources.nodes()],
         },
+        "cluster": dict(sources.cluster()),
         "keys": [market.provider],
         "fees": await _fees(sources),
         "wallet": wallet and _wallet(wallet),

@@ -141,4 +141,5 @@ class Daemon:
             database=world.database,
             rules=RULES,
             deposit=Coin("uakt", Decimal(500000)),
+            paused=lambda: self.inventory.freshness.problem,
         )

@@ -207,6 +207,51 @@ async def test_a_pool_over_our_addresses_is_logged_once_and_stands_in_the_decisi
     assert free_snapshot(inventory, (), provider="p").pooled == {"own": 10}
 
 
+async def test_an_inventory_that_may_be_older_than_a_minute_says_so_once() -> None:
+    """An expired kubeconfig: every call is a 401, no watch says anything, and the last picture stays."""
+    cluster = FakeCluster()
+    cluster.put(node("a"))
+
+    def unauthorized(operation: str, kind: str, name: str) -> None:
+        raise ClusterError("https://fake", "Unauthorized (HTTP 401)", status=401)
+
+    async with watching(cluster) as (watcher, _, clock):
+        with capture_logs() as logs:
+            await clock.advance(600)
+            assert watcher.freshness.problem == "" and watcher.freshness.seconds <= 15
+            cluster.before = unauthorized
+            await clock.advance(45)
+            assert watcher.freshness.problem == ""
+            await clock.advance(40)
+            assert watcher.freshness.problem.startswith("the API server has not answered for more than 60 s: ")
+            assert watcher.freshness.problem.endswith("Unauthorized (HTTP 401)")
+            await clock.advance(600)
+            assert [one.name for one in watcher.inventory.nodes] == ["a"]
+            cluster.before = lambda operation, kind, name: None
+            await clock.advance(20)
+            assert watcher.freshness.problem == ""
+    events = [entry["event"] for entry in logs if "_date" in entry["event"]]
+    assert events == ["inventory.out_of_date", "inventory.up_to_date"]
+
+
+async def test_one_kind_that_cannot_be_read_makes_the_inventory_old_too() -> None:
+    cluster = FakeCluster()
+
+    def forbidden(operation: str, kind: str, name: str) -> None:
+        if (operation, kind) == ("list", "Pod"):
+            raise ClusterError("https://fake", "pods is forbidden", status=403)
+
+    async with watching(cluster) as (watcher, _, clock):
+        cluster.before = forbidden
+        await clock.advance(301)
+        assert watcher.freshness.problem == "", "the watch goes on until the next list"
+        await clock.advance(70)
+        assert watcher.freshness.problem.startswith("pods could not be read for more than 60 s")
+        cluster.before = lambda operation, kind, name: None
+        await clock.advance(10)
+        assert watcher.freshness.problem == ""
+
+
 async def test_a_malformed_object_hides_no_other() -> None:
     cluster = FakeCluster()
     cluster.put(node("a"))

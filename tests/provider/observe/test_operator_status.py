@@ -76,6 +76,7 @@ async def make_daemon(database: Database) -> Daemon:
         wallet=lambda: Wallet({"uakt": 5, "uact": 7}, WalletLevel.ENOUGH),
         leases=lambda: leases,
         braked=lambda: 0,
+        cluster=lambda: {"address": "https://api", "seconds_ago": 4.2, "problem": ""},
     )
     return Daemon(world, journal, observed)
 
@@ -154,6 +155,21 @@ async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon
     ]
 
 
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ("", "https://api: answered 4 s ago"),
+        ("the API server has not answered for more than 60 s: 401", "https://api: the API server has not answered for"),
+    ],
+)
+async def test_the_status_shows_the_cluster_as_it_shows_the_chain(daemon: Daemon, problem: str, words: str) -> None:
+    cluster = {"address": "https://api", "seconds_ago": 4.2, "problem": problem}
+    told = await operator_status(replace(daemon.observed, cluster=lambda: cluster))
+    assert json.loads(json.dumps(told)) == told
+    (line,) = (text for name, text in status_rows(told) if name == "cluster")
+    assert line.startswith(words)
+
+
 async def test_c5_the_status_names_the_node_whose_pods_exceed_its_capacity(daemon: Daemon) -> None:
     pods = (ScheduledPod("x", "p", "n0", Capacity(4500, 0, 0, 1)),)
     market = replace(daemon.world.market, inventory=lambda: replace(make_inventory(), pods=pods))
@@ -211,6 +227,7 @@ def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
         "on, behind by 20 blocks",
         "node      https://away.example: connection refused",
         "node      https://next.example: not asked yet",
+        "cluster   https://api: answered 4 s ago",
         "fees      3000uakt in the last 24 hours of 10000uakt; left: 4000 for bids, 6000 for withdrawals, "
         "7000 for closing",
         "wallet    7uact, 5uakt: enough",
