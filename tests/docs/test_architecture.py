@@ -11,16 +11,19 @@ CHECKOUT = Path(__file__).parents[2]
 TEXT = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PLANNED = ("Redis", "Celery", "lessor adopt", "dashboard", "inventory operator", "S3")
 CODE = re.compile(r"`([^`\n]+)`")
+SURE = re.compile(r"^\w[\w./-]*/$|/[\w.-]+\.(?:py|md|toml|yaml|go|proto)$")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def paths(text: str) -> set[str]:
-    """Code that begins with the name of a file or folder of the checkout and looks like a path."""
+    """Code that looks like a path: a folder with its slash, a file by its suffix, or a name in the checkout."""
     tops = {path.name for path in CHECKOUT.iterdir()}
     words = {word for code in CODE.findall(FENCED.sub("", text)) for word in code.split()}
     words |= {word for block in FENCED.findall(text) for word in block.split()}
-    found = {word for word in words if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", word) and word.split("/")[0] in tops}
-    return {word for word in found if "/" in word or "." in word}
+    found = {word for word in words if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", word)}
+    return {
+        word for word in found if SURE.search(word) or (word.split("/")[0] in tops and ("/" in word or "." in word))
+    }
 
 
 def test_every_path_exists() -> None:
@@ -63,6 +66,7 @@ def test_the_index_of_decisions_is_complete() -> None:
         ("see `provider/chain/` and `docs/planned.md`", {"provider/chain/", "docs/planned.md"}),
         ("`Pulumi.yaml`, `lease`, `default/kubernetes`, `make test`", {"Pulumi.yaml"}),
         ("`python -m tests/gone.py`", {"tests/gone.py"}),
+        ("`gone/`, `gone/part.py`, `akash.network/true`, `v2/v1`", {"gone/", "gone/part.py"}),
     ],
 )
 def test_paths_are_seen(text: str, found: set[str]) -> None:
