@@ -81,7 +81,7 @@ def first_value(body: bytes | str) -> Value:
     return _without_surrogates(value) if "\\u" in text or _SURROGATE.search(text) else value
 
 
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # possessive: an unfinished text is passed over once
 _STRUCTURE = (b",", b"{", b"[")
 
 
@@ -163,6 +163,8 @@ class _Scanner:
     def string(self) -> None:
         self.at += 1
         while True:
+            if self.at > EXACT_BYTES:
+                raise GoSyntaxError(f"invalid JSON somewhere after byte {EXACT_BYTES}")
             self.at = _STRING_STOP.match(self.text, self.at).end()  # type: ignore[union-attr]
             char = self.text[self.at : self.at + 1]
             if char == b'"':

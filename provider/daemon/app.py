@@ -7,6 +7,7 @@ and the gateway accepts manifests.
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import structlog
 
@@ -47,7 +48,9 @@ async def run_provider(settings: Settings) -> None:
         chain_id = await expected_chain(backends.chain, backends.database, clock=clock)
         backends.public_chain.expect(chain_id)
         facts = await insist(lambda: cluster_facts(settings, cluster), clock=clock, event="cluster.unreachable")
-        await _run(backends, provider_parts(backends, chain_id, facts))
+        parts = provider_parts(backends, chain_id, facts)
+        gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
+        await _run(backends, parts)
 
 
 async def _run(backends: Backends, parts: ProviderParts) -> None:

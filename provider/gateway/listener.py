@@ -24,6 +24,8 @@ __all__ = ["TlsListener"]
 
 _BACKLOG = 128
 _SHUTDOWN_S = 5.0
+_READ_BYTES = 32 * 1024
+"""Encrypted bytes that wait for a connection that reads nothing at the moment; asyncio's own limit is 256 KiB."""
 _RETRY_S = 1.0
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = structlog.get_logger("gateway")
@@ -55,6 +57,7 @@ class _Tls(SSLProtocol):
             ssl_handshake_timeout=handshake_s,  # type: ignore[arg-type]
             ssl_shutdown_timeout=_SHUTDOWN_S,
         )
+        self._set_read_buffer_limits(high=_READ_BYTES)  # type: ignore[attr-defined]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101
@@ -65,6 +68,23 @@ class _Tls(SSLProtocol):
         """Read nothing more of this connection until its turn has come: the buffer is in use."""
         self._peer.pause_reading()
         self._turns.add(partial(self._take, nbytes))
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The peer has left; a thousand may leave at once."""
+        self._turns.add(self._end)
+        return True
+
+    def _check_handshake_timeout(self) -> None:
+        self._turns.add(super()._check_handshake_timeout)
+
+    def _end(self) -> None:
+        """Nothing can be sent to the peer any more, so what it has sent is not worked on either."""
+        if self._peer.is_closing():
+            return
+        if self._app_reading_paused:  # type: ignore[attr-defined]
+            self._peer.abort()
+        elif not super().eof_received():
+            self._peer.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)

@@ -8,20 +8,30 @@ error pages name its parser; all are replaced here.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import HttpRequestParser
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from provider.gateway.config import Limits
 
-__all__ = ["HttpServer"]
+__all__ = ["MAX_PIPELINED", "HttpServer"]
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _BAD = "400 Bad Request"
 _FAILED = "500 Internal Server Error"
+MAX_PIPELINED = 1
+"""Requests that are read before the one before them is answered; each may have a header of 64 KiB."""
+_SILENT = logging.Logger("gateway", level=logging.CRITICAL + 1)
+"""The dispatcher logs what a handler raises. What aiohttp logs besides are tracebacks of peers that left."""
 _READ_BYTES = 16 * 1024
+_LINGER_S = 1.0
+_RANDOM = Random()  # noqa: S311  spreads timers, protects nothing
 _WRITE_BYTES = 64 * 1024
 """What a connection keeps of a body, and of responses that its peer has not taken yet."""
 
@@ -31,12 +41,25 @@ class _Connection(RequestHandler):
     the idle time between requests.
     """
 
-    __slots__ = ("_header_bytes", "_header_timer", "_limits", "_write_timer")
+    __slots__ = ("_header_bytes", "_header_timer", "_limits", "_refused", "_write_timer")
 
     def __init__(self, manager: web.Server, limits: Limits, **options: Any) -> None:
         super().__init__(manager, **options)
+        self._parser = HttpRequestParser(
+            self,
+            self._loop,
+            _READ_BYTES,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=limits.headers,
+            payload_exception=web.RequestPayloadError,
+            auto_decompress=False,
+            max_msg_queue_size=MAX_PIPELINED,
+        )
+        self._max_msg_queue_size, self._msg_queue_resume_size = MAX_PIPELINED, MAX_PIPELINED - 1
         self._limits = limits
         self._header_bytes = 0
+        self._refused = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -60,7 +83,13 @@ class _Connection(RequestHandler):
         super().resume_writing()
         self._stop_write_timer()
 
+    async def writable(self) -> None:
+        """Return when the peer has taken enough of the responses before. aiohttp waits within large responses only."""
+        await self._drain_helper()
+
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         before = self._request_count
         idle = self._waiter is not None and not self._messages
         header = self._in_header()
@@ -104,8 +133,28 @@ class _Connection(RequestHandler):
         response.force_close()
         return response
 
+    def _make_error_handler(self, err_info: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+        """Send the response, then discard what the peer still sends: a connection that is closed with bytes unread is
+        reset, and the peer would not see the response.
+        """
+
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            response = self.handle_error(request, err_info.status, err_info.exc, err_info.message)
+            await response.prepare(request)
+            await response.write_eof()
+            self._discard()
+            await asyncio.sleep(_LINGER_S)
+            return response
+
+        return handler
+
+    def _discard(self) -> None:
+        self._refused = True
+        self._resume_reading_for_buffer()
+
     def _start_timer(self) -> None:
-        self._header_timer = self._loop.call_later(self._limits.header_seconds, self._header_late)
+        limit = self._limits.header_seconds * _RANDOM.uniform(1, 1.2)  # a thousand connections are not late at once
+        self._header_timer = self._loop.call_later(limit, self._header_late)
 
     def _stop_timer(self) -> None:
         if self._header_timer is not None:
@@ -126,7 +175,8 @@ class _Connection(RequestHandler):
             return
         head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
         self.transport.write((head + status).encode())
-        self.force_close()
+        self._discard()
+        self._loop.call_later(_LINGER_S, self.force_close)
 
     def _abort(self) -> None:
         """The peer has taken nothing for too long: what is written to it is lost."""
@@ -138,8 +188,13 @@ class _Connection(RequestHandler):
 class HttpServer(web.Server):
     """aiohttp's low-level server with the connections and limits of this module."""
 
-    def __init__(self, handler: Any, limits: Limits) -> None:
-        super().__init__(handler)
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits) -> None:
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            if isinstance(request.protocol, _Connection):
+                await request.protocol.writable()
+            return await handler(request)
+
+        super().__init__(handle)
         self._limits = limits
 
     def __call__(self) -> RequestHandler:
@@ -156,4 +211,5 @@ class HttpServer(web.Server):
             max_field_size=limits.header_bytes,
             max_headers=limits.headers,
             read_bufsize=_READ_BYTES,
+            logger=_SILENT,
         )

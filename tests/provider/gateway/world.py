@@ -99,6 +99,7 @@ class World:
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
     gateway: Gateway | None = None
     build: TrialBuild = field(default_factory=lambda: trial_build(SPECS))
+    kube_calls: int = 0
     strangers: FakeChain | None = None
     """The chain that is asked about accounts that are no tenants; None: `chain`."""
     is_tenant: Callable[[str], bool] = lambda _: True
@@ -112,6 +113,7 @@ class World:
             return self.status
 
         async def kube_version() -> Mapping[str, Any]:
+            self.kube_calls += 1
             return self.kube
 
         async def placements(lease: LeaseId) -> Mapping[int, Any] | None:
