@@ -154,6 +154,13 @@ def every_lease_says_why_it_waits(world: World) -> Iterator[str]:
             yield f"rule 6: lease {lease.dseq} was not looked at for {world.now - since:.0f} s"
 
 
+def nothing_stays_added(world: World) -> Iterator[str]:
+    """Drift, once all is calm: what a hand has added to a selector is gone."""
+    for key, obj in world.cluster.objects.items():
+        if key[1] == "Service" and "somebody" in obj["spec"]["selector"]:
+            yield f"drift: service {key[3]} of {key[2]} has a selector that nobody takes back"
+
+
 def every_lease_is_looked_at(world: World) -> Iterator[str]:
     """Rule 6, once all is calm: by the resync alone, without any event."""
     for lease in world.alive():
@@ -257,7 +264,7 @@ ALWAYS: tuple[Rule, ...] = (
     free_is_recounted, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
 )  # fmt: skip
 IN_THE_END: tuple[Rule, ...] = (
-    *ALWAYS, nothing_is_left_of_what_ended, volumes_go_in_time, restored_volumes_are_used,
+    *ALWAYS, nothing_is_left_of_what_ended, nothing_stays_added, volumes_go_in_time, restored_volumes_are_used,
     no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
     promises_are_what_the_chain_says, the_picture_is_the_cluster, a_restart_rolls_no_pod,
     every_lease_is_what_its_tenant_sent,

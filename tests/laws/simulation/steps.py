@@ -168,6 +168,10 @@ async def _drop(world: World, random: Random) -> None:
         world.chain.close_order(random.choice(sorted(still)))
 
 
+ADDED = {"somebody": "else"}
+"""A label that a hand adds to a Service's selector: it then selects no pod, and no field of the stack has changed."""
+
+
 async def _by_hand(world: World, random: Random) -> None:
     """Somebody deletes or edits an object of a lease."""
     kinds = ("Deployment", "StatefulSet", "Service", "Ingress", "Namespace", "ProviderHost", "IPAddressPool")
@@ -177,9 +181,11 @@ async def _by_hand(world: World, random: Random) -> None:
     key = random.choice(ours)
     world.touch(key)
     world.cluster.actor = "human"
+    obj = world.cluster.objects[key]
     if key[1] in WORKLOADS and random.random() < 0.5:
-        obj = world.cluster.objects[key]
         world.cluster.put({**obj, "spec": {**obj["spec"], "replicas": 0}})
+    elif key[1] == "Service" and random.random() < 0.5:
+        world.cluster.put({**obj, "spec": {**obj["spec"], "selector": {**obj["spec"]["selector"], **ADDED}}})
     else:
         world.cluster.remove(key)
     world.cluster.actor = "us"
