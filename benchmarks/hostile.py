@@ -131,7 +131,7 @@ async def _serve(folder: Path) -> None:
             methods,
             host="127.0.0.1",
             port=0,
-            certificate=gateway.certificate.path,
+            certificate=gateway.certificate,
             limits=ConnectionLimits(connections=128, of_one_address=16),
         )
         await server.start()
@@ -230,6 +230,14 @@ def _http(data: bytes, *, times: int = 4) -> Attack:
     return attack
 
 
+def _http2(data: bytes) -> Attack:
+    async def attack(target: _Target) -> None:
+        context, peers = target.context("h2"), target.peers * 4
+        await asyncio.gather(*(_send(target, data, peer=peer, port=target.grpc, context=context) for peer in peers))
+
+    return attack
+
+
 def _token(value: bytes) -> Attack:
     head = b"GET /lease/1/1/1/status HTTP/1.1\r\nHost: x\r\nAuthorization: " + value + b"\r\n\r\n"
     return _http(head * 50)
@@ -306,6 +314,7 @@ async def _never_reading(target: _Target) -> None:
 
 _FORMS: dict[str, Callable[[bytes], Attack]] = {
     "http": _http,
+    "http2": _http2,
     "token": _token,
     "manifest": _manifest,
     "group": _group,

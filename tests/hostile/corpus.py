@@ -22,8 +22,8 @@ _HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class HostileInput:
     """`form` names what the bytes are: `group` (a GroupSpec message), `manifest` (JSON), `http` (bytes of a client
-    after its TLS handshake), `token` (the value of an Authorization header), or a new one. `make` returns the bytes;
-    it is called once and only when the input is used.
+    after its TLS handshake), `http2` (the same for gRPC), `token` (the value of an Authorization header), or a new one.
+    `make` returns the bytes; it is called once and only when the input is used.
     """
 
     name: str
