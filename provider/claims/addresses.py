@@ -36,7 +36,9 @@ def choose_address(
             return str(found)
     size = sum(item.size for item in ranges)
     shown = ", ".join(f"{item.first}-{item.last}" for item in ranges) or "not set"
-    raise AddressesExhaustedError(f"no free address for {key}: ip-ranges ({shown}) has {size}, all in use; widen it")
+    raise AddressesExhaustedError(
+        f"no free address for {key}: ip-ranges ({shown}) has {size}, all in use or in another pool of MetalLB; widen it"
+    )
 
 
 def pool_addresses(pools: Iterable[Mapping[str, Any]]) -> tuple[AddressRange, ...]:

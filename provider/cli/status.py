@@ -36,6 +36,9 @@ def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if cluster := found["cluster"]:
         words = cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago"
         yield "cluster", f"{cluster['address']}: {words}"
+        if cluster["certificate_ends_soon"]:
+            days = cluster["certificate_s"] / 86400
+            yield "cluster", f"the client's certificate in the kubeconfig ends in {days:.1f} days: renew it"
     yield "fees", _fees(found["fees"])
     if found["fees"].get("refused"):
         yield "fees", found["fees"]["refused"]

@@ -23,6 +23,7 @@ from provider.inventory.cards import Cards, cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
+from provider.kube.server import CERTIFICATE_SOON_S
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.ending.evidence import RanOut
 from provider.lifecycle.lease_claims import LeaseClaims
@@ -224,5 +225,7 @@ def _status_sources(
             "address": backends.cluster.address,
             "seconds_ago": freshness.seconds,
             "problem": freshness.problem,
+            "certificate_s": (left := backends.cluster.certificate_s),
+            "certificate_ends_soon": left is not None and left < CERTIFICATE_SOON_S,
         },
     )

@@ -78,6 +78,11 @@ class KubeCluster:
     def address(self) -> str:
         return self._server.address
 
+    @property
+    def certificate_s(self) -> float | None:
+        """Seconds until the client's certificate in the kubeconfig ends; None without one."""
+        return self._server.certificate_s()
+
     async def aclose(self) -> None:
         await self._server.aclose()
 

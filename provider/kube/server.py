@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import structlog
+from cryptography.x509 import load_pem_x509_certificate
 
 from provider.errors import SettingsError
 from provider.watched_file import file_mark
 from stacks.common import EngineError, kubeconfig_files, read_kubeconfig
 from stacks.kube import Connection, connect
 
-__all__ = ["ApiServer"]
+__all__ = ["CERTIFICATE_SOON_S", "ApiServer"]
 
+_DAY_S = 86400.0
+CERTIFICATE_SOON_S = 14 * _DAY_S
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _log = structlog.get_logger(__name__)
 
@@ -37,10 +41,31 @@ class ApiServer:
         self._connection = self._connect()
         self._http = self._made()
         self._retired: list[httpx.AsyncClient] = []
+        self._warned_at = 0.0
 
     @property
     def address(self) -> str:
         return self._connection.address
+
+    def certificate_s(self) -> float | None:
+        """Seconds until the client's certificate in the kubeconfig ends; None without one."""
+        try:
+            found = load_pem_x509_certificate(self._connection.certificate)
+        except ValueError:
+            return None
+        return found.not_valid_after_utc.timestamp() - time.time()
+
+    def _warn_of_the_end(self) -> None:
+        """Once a day while the certificate ends soon: afterwards every request is refused."""
+        if time.monotonic() - self._warned_at < _DAY_S and self._warned_at:
+            return
+        self._warned_at = time.monotonic()
+        if (left := self.certificate_s()) is not None and left < CERTIFICATE_SOON_S:
+            _log.warning(
+                "kube.certificate_ends",
+                days=round(left / _DAY_S, 1),
+                remedy=f"renew the client's certificate in {self._source}; it is read again without a restart",
+            )
 
     async def client(self) -> httpx.AsyncClient:
         """The client for one request. Requests under way keep theirs."""
@@ -49,11 +74,13 @@ class ApiServer:
             try:
                 self._connection = self._connect()
                 self._replace()
+                self._warned_at = 0.0
                 _log.info("kube.kubeconfig_read", kubeconfig=str(self._source), server=self.address)
             except SettingsError as error:
                 _log.error("kube.kubeconfig_wrong", problem=str(error), kept="the kubeconfig that was read last")
         elif self._connection.authentication.certificates > max(self._certificates, 1):
             self._replace()
+        self._warn_of_the_end()
         while len(self._retired) > 1:
             await self._retired.pop(0).aclose()
         return self._http

@@ -31,12 +31,15 @@ _Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`address`: the API server. `verify`: the TLS context, with the client's certificate. `proxy`: empty for none."""
+    """`address`: the API server. `verify`: the TLS context, with the client's certificate. `proxy`: empty for none.
+    `certificate`: the client's, in PEM, as the kubeconfig has it; empty for none and for one that a plugin gives.
+    """
 
     address: str
     verify: ssl.SSLContext
     authentication: Authentication = field(repr=False)
     proxy: str = ""
+    certificate: bytes = b""
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of `httpx2.Client` and `httpx2.AsyncClient`."""
@@ -69,9 +72,9 @@ def _connection(cluster: _Entry, user: _Entry) -> Connection:
     if unsupported := [name for name in _NOT_SUPPORTED if user.get(name)]:
         raise EngineError(f"its user has {unsupported[0]}, which is not supported")
     verify = _tls(cluster)
+    certificate = _content(user, "client-certificate")
     if user.get("client-certificate") or user.get("client-certificate-data"):
-        certificate, key = _content(user, "client-certificate"), _content(user, "client-key")
-        _load_certificate(verify, certificate, key)
+        _load_certificate(verify, certificate, _content(user, "client-key"))
     credentials = credentials_of(user, cluster, use_certificate=lambda *pair: _load_certificate(verify, *pair))
     authentication = Authentication(credentials, server_name=str(cluster.get("tls-server-name") or ""))
     proxy = str(cluster.get("proxy-url") or "")
@@ -80,7 +83,7 @@ def _connection(cluster: _Entry, user: _Entry) -> Connection:
     address = str(cluster["server"])
     if _scheme(address) not in ("http", "https"):
         raise EngineError(f"its server {address!r} is not https://HOST:PORT")
-    return Connection(address, verify, authentication, proxy)
+    return Connection(address, verify, authentication, proxy, certificate)
 
 
 def _scheme(address: str) -> str:

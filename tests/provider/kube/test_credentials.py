@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from provider.errors import ClusterError, SettingsError
 from provider.kube.client import KubeCluster, _Seen
@@ -274,6 +275,27 @@ async def test_a_kubeconfig_that_is_renewed_is_read_again_and_a_broken_one_is_no
             write(file, server.address, {"token": "two"})
             await cluster.version()
     assert server.seen == ["Bearer one", "Bearer one", "Bearer two"]
+
+
+async def test_a_client_certificate_that_ends_soon_is_logged_once_a_day_and_a_renewed_one_is_used(
+    tmp_path: Path,
+) -> None:
+    """An hour is left; kubeadm and k3s renew such certificates in the kubeconfig, beside the running provider."""
+    identity("operator", by=AUTHORITY).write(tmp_path, "client")
+    user = {"client-certificate": "client.pem", "client-key": "client.key"}
+    async with serving(mutual(tmp_path)) as server:
+        kubeconfig = write(tmp_path / "config", server.address, user, **{"certificate-authority": "ca.pem"})
+        async with cluster_of(kubeconfig) as cluster:
+            with capture_logs() as logs:
+                await cluster.version()
+                await cluster.version()
+            assert [(entry["event"], entry["days"]) for entry in logs] == [("kube.certificate_ends", 0.0)]
+            assert cluster.certificate_s is not None and 3000 < cluster.certificate_s <= 3600
+            identity("renewed", by=AUTHORITY).write(tmp_path, "renewed")
+            renewed = {"client-certificate": "renewed.pem", "client-key": "renewed.key"}
+            write(kubeconfig, server.address, renewed, **{"certificate-authority": "ca.pem"})
+            await cluster.version()
+    assert server.clients[0] == "operator" and server.clients[-1] == "renewed"
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,13 @@ async def make_daemon(database: Database) -> Daemon:
         wallet=lambda: Wallet({"uakt": 5, "uact": 7}, WalletLevel.ENOUGH),
         leases=lambda: leases,
         braked=lambda: 0,
-        cluster=lambda: {"address": "https://api", "seconds_ago": 4.2, "problem": ""},
+        cluster=lambda: {
+            "address": "https://api",
+            "seconds_ago": 4.2,
+            "problem": "",
+            "certificate_s": None,
+            "certificate_ends_soon": False,
+        },
     )
     return Daemon(world, journal, observed)
 
@@ -163,11 +169,25 @@ async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon
     ],
 )
 async def test_the_status_shows_the_cluster_as_it_shows_the_chain(daemon: Daemon, problem: str, words: str) -> None:
-    cluster = {"address": "https://api", "seconds_ago": 4.2, "problem": problem}
+    cluster = {
+        "address": "https://api",
+        "seconds_ago": 4.2,
+        "problem": problem,
+        "certificate_s": None,
+        "certificate_ends_soon": False,
+    }
     told = await operator_status(replace(daemon.observed, cluster=lambda: cluster))
     assert json.loads(json.dumps(told)) == told
     (line,) = (text for name, text in status_rows(told) if name == "cluster")
     assert line.startswith(words)
+
+
+async def test_the_status_warns_of_a_certificate_that_ends_soon(daemon: Daemon) -> None:
+    ends = {"certificate_s": 3.5 * 86400, "certificate_ends_soon": True}
+    cluster = {"address": "https://api", "seconds_ago": 4.2, "problem": "", **ends}
+    told = await operator_status(replace(daemon.observed, cluster=lambda: cluster))
+    lines = [text for name, text in status_rows(told) if name == "cluster"]
+    assert lines[1:] == ["the client's certificate in the kubeconfig ends in 3.5 days: renew it"]
 
 
 async def test_c5_the_status_names_the_node_whose_pods_exceed_its_capacity(daemon: Daemon) -> None:
