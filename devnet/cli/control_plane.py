@@ -19,6 +19,7 @@ from devnet.errors import ControlPlaneFailed, DevnetError
 from devnet.folders import made_folder
 from devnet.node import Enclosure, own_enclosure
 from devnet.node.configuration import NODE_NAME
+from devnet.node.edges import EdgeKind, edge_settings, edge_tools
 from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
 from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, progress_output
@@ -43,11 +44,19 @@ def up(
         NodeKind,
         typer.Option(help="`real` adds a node that runs containers, in namespaces of its own; needs root."),
     ] = NodeKind.SIMULATED,
+    edge: Annotated[
+        EdgeKind,
+        typer.Option(
+            help="With --node real: what serves hostnames. `traefik` brings the Gateway API; its build is long."
+        ),
+    ] = EdgeKind.OWN,
 ) -> None:
     """Start the control plane; missing tools are built first.
 
     Without --detach it runs until Ctrl-C, and ends with this command.
     """
+    if edge is not EdgeKind.OWN and node is not NodeKind.REAL:
+        raise typer.BadParameter(f"--edge {edge} needs --node real: simulated nodes run nothing")
     if not nodes and node is not NodeKind.REAL:
         raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
     errors = Console(stderr=True)
@@ -56,7 +65,7 @@ def up(
     except DevnetError as error:
         raise typer.BadParameter(printable(str(error))) from None
     if node is NodeKind.REAL:
-        _up_real(data, nodes, detach=detach)
+        _up_real(data, nodes, detach=detach, edge=edge)
         return
     _end_on_signals()
     try:
@@ -72,19 +81,21 @@ def up(
         raise typer.Exit(1) from None
 
 
-def _up_real(data: Path, nodes: int, *, detach: bool) -> None:
+def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
     if detach:
         raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
-    rerun_enclosed(data / "enclosure")
+    rerun_enclosed(data / "enclosure", [*CONTROL_PLANE, *edge_tools(edge)])
     errors = Console(stderr=True)
     _end_on_signals()
     try:
-        toolbox = ensure_tools([*CONTROL_PLANE, *NODE])
+        toolbox = ensure_tools([*CONTROL_PLANE, *NODE, *edge_tools(edge)])
         outward = Outward(NODE_ADDRESS, NODE_NAME)
         with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes) if nodes else (), outward=outward) as plane:
-            RealNode.start(own_enclosure(), plane, toolbox).wait_for_workloads()
+            RealNode.start(own_enclosure(), plane, toolbox, edge=edge).wait_for_workloads()
             _show(plane)
             typer.echo("commands    lessor devnet exec -- COMMAND")
+            for name, value in edge_settings(edge).items():
+                typer.echo(f"setting     {name}={value}")
             _watch(plane)
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)

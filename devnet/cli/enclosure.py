@@ -14,6 +14,8 @@ from rich.console import Console
 
 from devnet.errors import DevnetError, EnclosureFailed
 from devnet.node import ENCLOSURE_VARIABLE, Enclosure, missing_requirements
+from devnet.node.edges import EdgeKind, edge_tools
+from devnet.node.nginx import missing_nginx
 from devnet.node.session import lessor_command, run_enclosed
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 
@@ -30,13 +32,19 @@ class NodeKind(StrEnum):
 _Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")]
 
 
-def enclosed(command: _Command) -> None:
+def enclosed(
+    command: _Command,
+    edge: Annotated[
+        list[EdgeKind] | None, typer.Option(help="Build the tools of this edge too; can be repeated.")
+    ] = None,
+) -> None:
     """Run a command in a fresh enclosure, which ends with it.
 
     An enclosure is a set of namespaces that cannot reach the machine's network. The tests of the real node run in one.
     Missing tools are built first.
     """
-    _build([*CONTROL_PLANE, *ENGINE, *NODE])  # nothing can be downloaded inside
+    edges = [tool for kind in edge or () for tool in edge_tools(kind)]
+    _build([*CONTROL_PLANE, *ENGINE, *NODE, *edges])  # nothing can be downloaded inside
     with tempfile.TemporaryDirectory(prefix="lessor-enclosure-", ignore_cleanup_errors=True) as folder:
         _exit(Path(folder) / "enclosure", command)
 
@@ -71,6 +79,7 @@ def _build(tools: Sequence[str]) -> None:
     console = Console(stderr=True)
     try:
         problems = missing_requirements(build=any(row.path is None for row in survey(NODE)))
+        problems += missing_nginx() if "nginx-ingress-controller" in tools else ()
         if problems:
             raise EnclosureFailed("; ".join(problems))
         with progress_output(console) as progress:

@@ -21,12 +21,15 @@ _PATHS = {
     "Node": "/api/v1/nodes",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "GatewayClass": "/apis/gateway.networking.k8s.io/v1/gatewayclasses",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }
 _NAMESPACED = {
     "ConfigMap": ("/api/v1", "configmaps"),
     "DaemonSet": ("/apis/apps/v1", "daemonsets"),
     "Deployment": ("/apis/apps/v1", "deployments"),
+    "Gateway": ("/apis/gateway.networking.k8s.io/v1", "gateways"),
+    "Secret": ("/api/v1", "secrets"),
     "Service": ("/api/v1", "services"),
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
 }
@@ -81,6 +84,14 @@ class Api:
         """Create or update one object by server-side apply."""
         path = f"{_collection(manifest)}/{manifest['metadata']['name']}?fieldManager=devnet&force=true"
         self.request("PATCH", path, manifest, kind="application/apply-patch+yaml")
+
+    def delete(self, manifest: dict[str, Any]) -> None:
+        """Delete an object by its kind, namespace and name; it need not exist."""
+        try:
+            self.request("DELETE", f"{_collection(manifest)}/{manifest['metadata']['name']}")
+        except ApiError as refused:
+            if refused.status != http.client.NOT_FOUND:
+                raise
 
     def create_node(self, manifest: dict[str, Any]) -> None:
         """Create a node by POST, which keeps the status, unlike an apply. An existing node is not changed."""

@@ -27,7 +27,9 @@ class Certificates:
     folder: Path
 
     def certificate(self, name: str) -> Path:
-        """`ca`, `apiserver`, `admin` (O=system:masters) or `kubelet-client`."""
+        """`ca`, `apiserver`, `admin` (O=system:masters) or `kubelet-client`; with a real node also its name and `edge`,
+        which is for `*.example.com`.
+        """
         return self.folder / f"{name}.crt"
 
     def key(self, name: str) -> Path:
@@ -70,7 +72,10 @@ def make_certificates(folder: Path, outward: Outward | None = None) -> Certifica
         kubelet = x509.SubjectAlternativeName(
             [x509.DNSName(outward.node), x509.IPAddress(ipaddress.ip_address(outward.address))]
         )
-        _leaf(made, outward.node, (ca_key, ca), [kubelet, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])])
+        server_use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        _leaf(made, outward.node, (ca_key, ca), [kubelet, server_use])
+        tenants = x509.SubjectAlternativeName([x509.DNSName("*.example.com")])
+        _leaf(made, "edge", (ca_key, ca), [tenants, server_use])
     _write(made, "service-accounts", ec.generate_private_key(ec.SECP256R1()), None)
     return made
 

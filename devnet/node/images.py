@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MANIFEST_TYPE", "PAUSE", "STAND_IN", "write_images"]
+__all__ = ["MANIFEST_TYPE", "PAUSE", "STAND_IN", "Image", "add_image", "busybox", "program_image", "write_images"]
 
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -37,7 +37,7 @@ _EPOCH = 1767225600
 
 
 @dataclass(frozen=True)
-class _Image:
+class Image:
     """`programs`: path in the image to a file of the machine. `links`: path to what it points to."""
 
     names: Sequence[str]
@@ -52,25 +52,45 @@ def write_images(folder: Path, programs: Mapping[str, Path]) -> None:
     Raises OSError; CalledProcessError when busybox does not run.
     """
     (folder / "blobs").mkdir(parents=True, exist_ok=True)
-    tags = {name: _write(folder, image) for image in _images(programs) for name in image.names}
-    (folder / "tags.json").write_text(json.dumps(tags, indent=1))
+    _write_tags(folder, {name: _write(folder, image) for image in _images(programs) for name in image.names})
 
 
-def _images(programs: Mapping[str, Path]) -> Iterable[_Image]:
+def add_image(folder: Path, image: Image) -> None:
+    """Add an image to a folder that `write_images` has made."""
+    tags = json.loads((folder / "tags.json").read_text())
+    _write_tags(folder, tags | {name: _write(folder, image) for name in image.names})
+
+
+def _write_tags(folder: Path, tags: Mapping[str, str]) -> None:
+    partial = folder / "tags.json.partial"
+    partial.write_text(json.dumps(tags, indent=1))
+    partial.replace(folder / "tags.json")  # the registry may be reading it
+
+
+def _images(programs: Mapping[str, Path]) -> Iterable[Image]:
     standin = {"bin/standin": programs["standin"]}
-    busybox = Path(shutil.which("busybox") or "/bin/busybox")
-    yield _Image([PAUSE], ["/bin/standin", "pause"], standin, {})
-    shell = {f"bin/{name}": "busybox" for name in _applets(busybox) if name != "busybox"}
-    yield _Image([STAND_IN], ["/bin/standin", "serve", *_PORTS], standin | {"bin/busybox": busybox}, shell)
+    yield Image([PAUSE], ["/bin/standin", "pause"], standin, {})
+    shell = {f"bin/{name}": "busybox" for name in _applets(busybox()) if name != "busybox"}
+    yield Image([STAND_IN], ["/bin/standin", "serve", *_PORTS], standin | {"bin/busybox": busybox()}, shell)
     for name in ("edge", "coredns", "metallb-speaker"):
-        yield _Image([f"lessor.test/{name}:1"], [f"/bin/{name}"], {f"bin/{name}": programs[name]}, {})
+        yield program_image(name, programs[name])
 
 
-def _applets(busybox: Path) -> list[str]:
-    return subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+def program_image(name: str, program: Path) -> Image:
+    """The image `lessor.test/NAME:1` of one static program."""
+    return Image([f"lessor.test/{name}:1"], [f"/bin/{name}"], {f"bin/{name}": program}, {})
 
 
-def _write(folder: Path, image: _Image) -> str:
+def busybox() -> Path:
+    """The machine's static shell."""
+    return Path(shutil.which("busybox") or "/bin/busybox")
+
+
+def _applets(program: Path) -> list[str]:
+    return subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+
+
+def _write(folder: Path, image: Image) -> str:
     """The digest of the image's manifest."""
     layer, size = _blob(folder, _layer(image))
     config = {
@@ -96,7 +116,7 @@ def _blob(folder: Path, content: bytes) -> tuple[str, int]:
     return f"sha256:{digest}", len(content)
 
 
-def _layer(image: _Image) -> bytes:
+def _layer(image: Image) -> bytes:
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in _FOLDERS:

@@ -6,15 +6,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from devnet.controlplane import ControlPlane
-from devnet.controlplane.api import Api
+from devnet.controlplane.api import Api, ApiError
 from devnet.controlplane.certificates import Certificates
 from devnet.errors import EnclosureFailed
 from devnet.node.configuration import CONTAINERD_SOCKET, NODE_NAME, REGISTRY_PORT, NodeFiles
-from devnet.node.images import write_images
+from devnet.node.edges import EdgeKind, definitions, edge_deployment, edge_objects, edge_tools
+from devnet.node.images import Image, add_image, program_image, write_images
+from devnet.node.manifests import Object, manifest
 from devnet.node.members import start_member
+from devnet.node.nginx import nginx_image
 from devnet.node.workloads import workload_objects
 from devnet.tools import Toolbox
 
@@ -31,12 +35,17 @@ class RealNode:
         self._plane = plane
         self._toolbox = toolbox
         self._files = NodeFiles(folder, plane.data)
+        self._edge = EdgeKind.OWN
         port = int(plane.api_server.rpartition(":")[2])
-        self.api = Api(port, Certificates(plane.data / "pki"))
+        self._pki = Certificates(plane.data / "pki")
+        self.api = Api(port, self._pki)
 
     @classmethod
-    def start(cls, folder: Path, plane: ControlPlane, toolbox: Toolbox) -> RealNode:
-        """Start every program and return when the node takes pods. Raises EnclosureFailed with the log's place."""
+    def start(cls, folder: Path, plane: ControlPlane, toolbox: Toolbox, *, edge: EdgeKind = EdgeKind.OWN) -> RealNode:
+        """Start every program and return when the node takes pods. Raises EnclosureFailed with the log's place.
+
+        `toolbox` must hold the edge's tools too.
+        """
         node = cls(folder, plane, toolbox)
         write_images(folder / "images", toolbox.programs)
         node._files.write(toolbox.program("runc"))
@@ -47,10 +56,40 @@ class RealNode:
         node.start_program("kube-proxy")
         node._wait(node._is_registered, "the node's registration")
         node.start_program("kube-network-policies")  # it ends where its node does not exist yet
-        for manifest in workload_objects():
-            node.api.apply(manifest)
+        for each in workload_objects():
+            node.api.apply(each)
+        node.change_edge(edge, toolbox)
         node._wait(lambda: node.api.nodes_are_ready(1), "the node's readiness")
         return node
+
+    def change_edge(self, kind: EdgeKind, toolbox: Toolbox) -> None:
+        """Run this edge, and no other. `toolbox` must hold its tools. `wait_for_workloads` waits until it serves."""
+        for other in EdgeKind:
+            if other is not kind:
+                namespace, name = edge_deployment(other)
+                self.api.delete(manifest("apps/v1", "Deployment", name, namespace))
+        for tool in edge_tools(kind):
+            add_image(self.folder / "images", self._edge_image(kind, toolbox.program(tool), toolbox.share(tool)))
+            for each in definitions(toolbox.share(tool)):
+                self.api.apply(each)
+        for each in edge_objects(kind, self._pki):
+            self._wait(partial(self._applies, each), f"the API server's readiness for {each['kind']}")
+        self._edge = kind
+
+    def _edge_image(self, kind: EdgeKind, program: Path, share: Path) -> Image:
+        if kind is EdgeKind.NGINX:
+            return nginx_image(program, share, self.folder)
+        return program_image(program.name, program)
+
+    def _applies(self, each: Object) -> bool:
+        """Apply an object; False while its kind is not served, which takes a moment after its definition."""
+        try:
+            self.api.apply(each)
+        except ApiError as refused:
+            if refused.status not in (404, 503):
+                raise
+            return False
+        return True
 
     def start_program(self, name: str) -> int:
         """Start one program of the node, or start it again after its end; its process id."""
@@ -88,8 +127,9 @@ class RealNode:
     def _workloads_run(self) -> bool:
         deployments = self.api.request("GET", "/apis/apps/v1/deployments")["items"]
         daemons = self.api.request("GET", "/apis/apps/v1/namespaces/metallb-system/daemonsets")["items"]
-        ready = [item["status"].get("readyReplicas", 0) for item in deployments if item["metadata"]["name"] in _OWN]
-        return len(ready) == len(_OWN) and all(ready) and any(item["status"].get("numberReady") for item in daemons)
+        own = ("coredns", edge_deployment(self._edge)[1])
+        ready = [item["status"].get("readyReplicas", 0) for item in deployments if item["metadata"]["name"] in own]
+        return len(ready) == len(own) and all(ready) and any(item["status"].get("numberReady") for item in daemons)
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _READY_S
@@ -97,6 +137,3 @@ class RealNode:
             if time.monotonic() > deadline:
                 raise EnclosureFailed(f"{what} did not come within {_READY_S:.0f} s; logs: {self.folder / 'logs'}")
             time.sleep(0.05)
-
-
-_OWN = ("coredns", "edge")

@@ -74,11 +74,13 @@ class _Registry(ThreadingHTTPServer):
     def __init__(self, folder: Path, port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.folder = folder
-        self._tags: dict[str, str] = json.loads((folder / "tags.json").read_text())
 
     def digest(self, tag: str, reference: str) -> str:
         """The digest that a reference means: itself, the tag's, or the stand-in's."""
-        return reference if reference.startswith("sha256:") else self._tags.get(tag, self._tags[STAND_IN])
+        if reference.startswith("sha256:"):
+            return reference
+        tags: dict[str, str] = json.loads((self.folder / "tags.json").read_text())
+        return tags.get(tag, tags[STAND_IN])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,12 @@
-"""What runs in the cluster's own pods on a real node: name service, edge, and the speaker that announces addresses."""
+"""What runs in the cluster's own pods on a real node: name service, and the speaker that announces addresses."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from devnet.node.manifests import Object, account, manifest, read_rule, service, workload
 from devnet.node.network import OUTSIDE
 
-__all__ = ["EDGE_SERVICE", "workload_objects"]
+__all__ = ["workload_objects"]
 
-EDGE_SERVICE = "10.96.0.80"
-_Object = dict[str, Any]
-_RBAC = "rbac.authorization.k8s.io"
 _COREFILE = f"""
 .:53 {{
     errors
@@ -30,16 +26,16 @@ _COREFILE = f"""
 """
 
 
-def workload_objects() -> list[_Object]:
-    """Every object, in the order in which to create them."""
-    return [*_name_service(), *_edge(), *_speaker()]
+def workload_objects() -> list[Object]:
+    """Name service and speaker, in the order in which to create them."""
+    return [*_name_service(), *_speaker()]
 
 
-def _name_service() -> list[_Object]:
+def _name_service() -> list[Object]:
     where, labels = "kube-system", {"k8s-app": "kube-dns"}
     rules = [
-        _rule("", "endpoints", "services", "pods", "namespaces"),
-        _rule("discovery.k8s.io", "endpointslices"),
+        read_rule("", "endpoints", "services", "pods", "namespaces"),
+        read_rule("discovery.k8s.io", "endpointslices"),
     ]
     container = {
         "name": "coredns",
@@ -58,35 +54,14 @@ def _name_service() -> list[_Object]:
     }
     ports = [{"name": f"dns-{protocol.lower()}", "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     return [
-        *_account("coredns", where, rules),
-        _object("v1", "ConfigMap", "coredns", where, data={"Corefile": _COREFILE}),
-        _workload("Deployment", "coredns", where, labels=labels, pod=pod),
-        _service("kube-dns", where, selector=labels, ports=ports, address="10.96.0.10"),
+        *account("coredns", where, rules),
+        manifest("v1", "ConfigMap", "coredns", where, data={"Corefile": _COREFILE}),
+        workload("Deployment", "coredns", where, labels=labels, pod=pod),
+        service("kube-dns", where, selector=labels, ports=ports, address="10.96.0.10"),
     ]
 
 
-def _edge() -> list[_Object]:
-    where, labels = "ingress-nginx", {"app.kubernetes.io/name": "ingress-nginx"}
-    rules = [_rule("", "services"), _rule("networking.k8s.io", "ingresses")]
-    container = {
-        "name": "edge",
-        "image": "lessor.test/edge:1",
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-        "readinessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 1},
-        "resources": {"requests": {"cpu": "20m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-    }
-    pod = {"serviceAccountName": "edge", "containers": [container]}
-    namespace = _object("v1", "Namespace", where)
-    namespace["metadata"]["labels"] = labels
-    return [
-        namespace,
-        *_account("edge", where, rules),
-        _workload("Deployment", "edge", where, labels=labels, pod=pod),
-        _service("edge", where, selector=labels, ports=[{"port": 80}], address=EDGE_SERVICE),
-    ]
-
-
-def _speaker() -> list[_Object]:
+def _speaker() -> list[Object]:
     where, labels = "metallb-system", {"component": "speaker"}
     fields = {"METALLB_NODE_NAME": "spec.nodeName", "METALLB_POD_NAME": "metadata.name"}
     container = {
@@ -104,38 +79,6 @@ def _speaker() -> list[_Object]:
     }
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     return [
-        *_account("speaker", where, everything),
-        _workload("DaemonSet", "speaker", where, labels=labels, pod=pod),
+        *account("speaker", where, everything),
+        workload("DaemonSet", "speaker", where, labels=labels, pod=pod),
     ]
-
-
-def _account(name: str, namespace: str, rules: list[_Object]) -> list[_Object]:
-    """A service account and the cluster role with these rules."""
-    role = f"devnet:{name}"
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
-    return [
-        _object("v1", "ServiceAccount", name, namespace),
-        _object(f"{_RBAC}/v1", "ClusterRole", role, rules=rules),
-        _object(f"{_RBAC}/v1", "ClusterRoleBinding", role, roleRef=reference, subjects=[subject]),
-    ]
-
-
-def _rule(group: str, *resources: str) -> _Object:
-    return {"apiGroups": [group], "resources": list(resources), "verbs": ["get", "list", "watch"]}
-
-
-def _workload(kind: str, name: str, namespace: str, *, labels: dict[str, str], pod: _Object) -> _Object:
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    return _object("apps/v1", kind, name, namespace, spec=spec)
-
-
-def _service(name: str, namespace: str, *, selector: dict[str, str], ports: list[_Object], address: str) -> _Object:
-    spec = {"clusterIP": address, "selector": selector, "ports": ports}
-    return _object("v1", "Service", name, namespace, spec=spec)
-
-
-def _object(version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> _Object:
-    metadata: _Object = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}

@@ -200,7 +200,7 @@ class _Work:
         family = self.builder.root / self.recipe.family
         for path in family_files(family):
             target = self.source / path.relative_to(family)
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         with self.log.open("wb") as output:
             for step in self.recipe.steps:
@@ -239,6 +239,7 @@ class _Work:
                 self._copy_from_module(step, output)
             case CopyFromCheckout():
                 target = self.partial / step.to
+                target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.builder.root / step.source, target)
                 target.chmod(0o755)
             case Adopt():
@@ -285,7 +286,8 @@ class _Work:
         shutil.copytree(folder / step.folder, target / step.folder, copy_function=shutil.copyfile)
         for made in (target, *(path for path in target.rglob("*") if path.is_dir())):
             made.chmod(0o755)  # folders of the module cache are read-only, so that rmtree fails
-        (target / "go.mod").write_text(f"module {step.module}\n")
+        if not (target / "go.mod").exists():
+            (target / "go.mod").write_text(f"module {step.module}\n")
 
     def _module(self, module: str, output: IO[bytes]) -> Path:
         """The folder of a pinned module in Go's module cache, downloaded if missing."""

@@ -34,6 +34,7 @@ PLUGIN = "4.25.0"
 KWOK = "0.8.0"
 CONTAINERD = "2.3.7"
 RUNC = "1.4.4"
+TRAEFIK = "3.7.13"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class CopyFromModule:
 
 @dataclass(frozen=True)
 class CopyFromCheckout:
-    """An executable of the repository, by its path under `tools/`."""
+    """A file of the repository, by its path under `tools/`, made executable."""
 
     source: str
     to: str
@@ -98,7 +99,8 @@ class UntypedSdk:
 class ReplaceModule:
     """A subfolder of a module as a separate module in the source folder `to`, which a `replace` in go.mod names.
 
-    The module's own go.mod would raise versions of dependencies and so cause another build of all of them.
+    The module's own go.mod would raise versions of dependencies and so cause another build of all of them. A go.mod in
+    the family's folder `to` is kept; it names Go's version where the module's code needs a newer one than 1.16.
     """
 
     module: str
@@ -164,6 +166,24 @@ _CONTAINERD = "github.com/containerd/containerd/v2"
 _RUNC = "github.com/opencontainers/runc"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _PLUGIN = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+_INGRESS_NGINX = "k8s.io/ingress-nginx"
+_LUA = "rootfs/etc/nginx/lua"
+_ABSENT_LUA = ("chash", "cookie", "dns/resolver", "global_throttle", "http", "ipmatcher")
+"""Libraries of `resty` that Debian lacks and that Ingress-NGINX loads, but does not call for an Ingress of Lessor."""
+_TRAEFIK = "github.com/traefik/traefik/v3"
+_LEGO = "github.com/go-acme/lego/v5"
+_LEGO_FOLDERS = (
+    "acme",
+    "certcrypto",
+    "certificate",
+    "challenge",
+    "internal",
+    "lego",
+    "log",
+    "platform",
+    "registration",
+)
+"""All that Traefik compiles, except `providers/dns`: `tools/traefik/lego` has a stand-in for it (real-node.md)."""
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe("etcd", "etcd", (GoBuild("go.etcd.io/etcd/server/v3", "etcd"),), 65),
@@ -256,6 +276,38 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("coredns", "coredns", (GoBuild(".", "coredns"),), 151),
     Recipe("metallb-speaker", "metallb-speaker", (GoBuild("go.universe.tf/metallb/speaker", "metallb-speaker"),), 16),
     Recipe("standin", "standin", (GoBuild(".", "standin"),), 2),
+    Recipe(
+        "ingress-nginx",
+        "ingress-nginx",
+        (
+            GoBuild(f"{_INGRESS_NGINX}/cmd/nginx", "nginx-ingress-controller"),
+            CopyFromModule(_INGRESS_NGINX, "rootfs/etc/nginx/template/nginx.tmpl", "share/template"),
+            CopyFromModule(_INGRESS_NGINX, "rootfs/etc/nginx/nginx.conf", "share"),
+            *(
+                CopyFromModule(_INGRESS_NGINX, f"{_LUA}{sub}/*.lua", f"share/lua{sub}")
+                for sub in ("", "/balancer", "/util")
+            ),
+            *(
+                CopyFromCheckout(f"ingress-nginx/resty/{name}.lua", f"share/lua/resty/{name}.lua")
+                for name in ("roundrobin", "lock")
+            ),
+            *(
+                CopyFromCheckout("ingress-nginx/resty/absent.lua", f"share/lua/resty/{name}.lua")
+                for name in _ABSENT_LUA
+            ),
+        ),
+        180,
+    ),
+    Recipe(
+        "traefik",
+        "traefik",
+        (
+            *(ReplaceModule(_LEGO, "v5.4.1", folder, "lego") for folder in _LEGO_FOLDERS),
+            GoBuild(f"{_TRAEFIK}/cmd/traefik", "traefik", variables=(f"{_TRAEFIK}/pkg/version.Version={TRAEFIK}",)),
+            CopyFromModule("sigs.k8s.io/gateway-api", "config/crd/standard/*.yaml", "share/crds"),
+        ),
+        300,
+    ),
 )
 
 TOOLS: tuple[Tool, ...] = (
@@ -281,6 +333,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool("coredns", "coredns", version_args=("-version",), on_path=False),
     Tool("metallb-speaker", "metallb-speaker", on_path=False, module="go.universe.tf/metallb"),
     Tool("standin", "standin", version_args=(), on_path=False),
+    Tool("nginx-ingress-controller", "ingress-nginx", version_args=(), on_path=False),
+    Tool("traefik", "traefik", version_args=("version",), on_path=False),
 )
 
 

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-const usage = `standin serve [PORT|udp:[ADDRESS:]PORT]...   answer HTTP (and UDP datagrams) on each port; the default
+const usage = `standin serve [PORT|udp:[ADDRESS:]PORT]...   answer HTTP (and UDP datagrams) on each port; the default. In a URL
+                                   ?wait=SECONDS delays the answer and ?status=CODE is its status
 standin pause                      wait for a signal and reap children
 standin get URL...                 print each answer
 standin dial [udp:]ADDRESS...      print OPEN or CLOSED for each
@@ -82,6 +83,7 @@ func serve(ports []string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Printf("%s %s %s from %s host %s\n", time.Now().Format(time.RFC3339Nano), r.Method, r.URL.Path, r.RemoteAddr, r.Host)
+		answerAsAsked(w, r)
 		fmt.Fprintf(w, "hello from %s, host %s, to %s, version %s\n", host, r.Host, r.RemoteAddr, version)
 	})
 	for _, port := range ports {
@@ -93,6 +95,16 @@ func serve(ports []string) {
 	}
 	fmt.Println("serving", ports, "as", host)
 	fmt.Println("ended by", untilSignal())
+}
+
+// The query chooses the answer: ?wait=SECONDS delays it, ?status=CODE is its status.
+func answerAsAsked(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	seconds, _ := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	if status, err := strconv.Atoi(r.URL.Query().Get("status")); err == nil {
+		w.WriteHeader(status)
+	}
 }
 
 func echo(port, host string) {

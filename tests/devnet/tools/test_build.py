@@ -16,7 +16,7 @@ import pytest
 from devnet.children import alive
 from devnet.errors import BuildFailed, CacheUnusable, GoMissing
 from devnet.tools.recipes import CopyFromCheckout, CopyFromModule, GoBuild, Link, Recipe
-from tests.devnet.tools.family import RECIPE, builder, fake_go, family, first_on_path
+from tests.devnet.tools.family import GO_MOD, RECIPE, builder, fake_go, family, first_on_path
 from tests.world.patience import until
 from tests.world.processes import start_process
 
@@ -24,8 +24,19 @@ BUILD_IT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tests.devnet.tools.family import RECIPE, builder
+from tests.devnet.tools.family import GO_MOD, RECIPE, builder
 builder(Path(sys.argv[1]), root=Path(sys.argv[1]) / "tools")[0].ensure(RECIPE)
+"""
+
+CALLER = """package main
+
+import (
+	"os"
+
+	"lessor.example/lego/providers/dns"
+)
+
+func main() { os.Stdout.WriteString(dns.Name()) }
 """
 
 
@@ -39,6 +50,21 @@ def told(tmp_path, monkeypatch) -> Path:
 
 def builds(told: Path) -> list[int]:
     return [int(line) for line in told.read_text().split()] if told.exists() else []
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="no Go on PATH")
+def test_a_family_builds_with_a_stand_in_for_a_module_deep_in_its_folder(tmp_path):
+    root = family(tmp_path / "tools")
+    hello, stand_in = root / "hello", root / "hello" / "lego" / "providers" / "dns"
+    stand_in.mkdir(parents=True)
+    (root / "hello" / "lego" / "go.mod").write_text("module lessor.example/lego\n\ngo 1.26\n")
+    (stand_in / "dns.go").write_text('package dns\n\nfunc Name() string { return "hello 1.2.3" }\n')
+    (hello / "go.mod").write_text(
+        f"{GO_MOD}\nreplace lessor.example/lego => ./lego\n\nrequire lessor.example/lego v0.0.0\n"
+    )
+    (hello / "main.go").write_text(CALLER)
+    done = builder(tmp_path, root=root)[0].ensure(RECIPE)
+    assert (done / "bin" / "hello").is_file()
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="no Go on PATH")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from devnet.node.edges import EDGE_SERVICE
 from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE
-from devnet.node.workloads import EDGE_SERVICE
 from devnet.world import World
 from tests.whole.conftest import Rented
 from tests.whole.node.conftest import Site
