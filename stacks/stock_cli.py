@@ -7,6 +7,7 @@ writes the state at every step, since nothing notes which objects it began.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from stacks.common.config import EngineConfig
 from stacks.common.errors import EngineError
 from stacks.common.files import place_kubeconfig
+from stacks.common.listeners import FENCED
 from stacks.common.processes import DATA_MARK, STACK_MARK, alive, command_name, survivors
 from stacks.common.scratch_folders import scratch
 from stacks.common.transit import TransitKey, TransitService
@@ -75,9 +77,11 @@ def _environment(config: EngineConfig, variables: Mapping[str, str]) -> dict[str
 
 def _wait(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> int:
     """Wait for the end. Ctrl-C reaches the command line by itself, which must live on to release its lock."""
+    if not os.access(command[0], os.X_OK):
+        raise EngineError(f"{command[0]} is no program that can be run; `lessor doctor` shows the tools")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.run(command, cwd=folder, env=dict(variables), check=False).returncode
+        code = subprocess.run([*FENCED, *command], cwd=folder, env=dict(variables), check=False).returncode
     except OSError as error:
         raise EngineError(f"{command[0]} cannot be run: {error.strerror}; `lessor doctor` shows the tools") from None
     finally:

@@ -4,6 +4,7 @@ runs and are closed after all of them, in reverse order.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import structlog
 
 from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
@@ -26,9 +29,12 @@ from provider.settings import Settings
 from provider.store import Database, open_database
 from provider.store.ring import open_ring
 from provider.store.transactions import StoredJournal
+from stacks.common import fence_problem
 from stacks.engine import EngineConfig, EngineError, PulumiEngine, require_plugin
 
 __all__ = ["Backends", "engine_config", "open_backends"]
+
+_log = structlog.get_logger("lessor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEn
     config = engine_config(settings)
     require_plugin(config.home)
     engine = PulumiEngine(config, shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin)
+    if problem := await asyncio.to_thread(fence_problem):
+        _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
     stack.push_async_callback(engine.close)
     await engine.start()
     show_load(lambda: engine.load)

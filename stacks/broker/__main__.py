@@ -18,6 +18,7 @@ from stacks.broker.fleet import Fleet
 from stacks.broker.server import Serving, serving
 from stacks.broker.settings import BrokerSettings
 from stacks.common.fences import forbid_dumps
+from stacks.common.listeners import fence_listeners
 from stacks.common.tracebacks import use_plain_tracebacks
 
 _PR_SET_PDEATHSIG = 1
@@ -76,6 +77,7 @@ def main() -> None:
     """Run the process. Besides the end of stdin, the kernel reports the parent's death, in case another process holds
     the pipe open.
     """
+    fence_listeners()
     forbid_dumps()
     use_plain_tracebacks()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the daemon's to hear

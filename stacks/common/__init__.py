@@ -12,6 +12,7 @@ from stacks.common.fences import close_path, forbid_dumps, open_paths
 from stacks.common.files import write_private
 from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
+from stacks.common.listeners import fence_problem
 from stacks.common.masking import mask, mask_result
 from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
@@ -37,6 +38,7 @@ __all__ = [
     "command_name",
     "environment",
     "exception_text",
+    "fence_problem",
     "forbid_dumps",
     "kubeconfig_files",
     "mask",

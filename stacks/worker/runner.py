@@ -26,6 +26,7 @@ from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_name
 from stacks.worker.events import Recorder
 from stacks.worker.handover import Handover
 from stacks.worker.locks import is_stale
+from stacks.worker.own_servers import fence_sdk_servers
 from stacks.worker.program import check, lease_program, opened_program
 from stacks.worker.sdk import quiet_sdk
 from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
@@ -46,6 +47,7 @@ class Runner:
         self._secrets = Secrets(config)
         self._providers: str | None = None
         self._handover: Handover | None = None
+        fence_sdk_servers()
         if config.engine == "thin":
             quiet_sdk()
 
