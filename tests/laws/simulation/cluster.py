@@ -21,6 +21,7 @@ from tests.world.storage import Storage
 __all__ = ["GPUS", "WORKLOADS", "Remover", "SimulatedCluster"]
 
 Remover = Callable[[str, Key], None]
+Writer = Callable[[Mapping[str, Any] | None, Mapping[str, Any]], None]
 WORKLOADS = ("Deployment", "StatefulSet")
 GPUS = {"n0": 2}
 """Cards (nvidia a100) by node."""
@@ -30,6 +31,7 @@ class SimulatedCluster(FakeCluster):
     """`actor` is whoever acts now ("us" unless a controller or a human says otherwise); `removed` hears of it."""
 
     def __init__(self, faults: Faults, *, nodes: int, cpu_milli: int) -> None:
+        self.written: Writer = lambda before, obj: None
         super().__init__()
         self._faults = faults
         self.actor = "us"
@@ -44,6 +46,11 @@ class SimulatedCluster(FakeCluster):
         self._cpu_milli = cpu_milli
         for number in range(nodes):
             self.put(_node(f"n{number}", cpu_milli))
+
+    def put(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+        meta = obj["metadata"]
+        self.written(self.objects.get((obj["apiVersion"], obj["kind"], meta.get("namespace") or "", meta["name"])), obj)
+        return super().put(obj, status=status)
 
     def remove(self, key: Key) -> None:
         self.removed(self.actor, key)

@@ -30,6 +30,7 @@ from provider.settings import Settings
 from provider.store import Database
 from provider.store.sealing import KeyRing
 from provider.units import Coin, parse_address_range
+from tests.laws.simulation.liars import NAMES, STATIC
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import RULES
 from tests.world.virtual import VirtualClock
@@ -48,7 +49,7 @@ def _settings() -> Settings:
     return Settings(ip_ranges=_RANGES, storage_classes={"beta2": 4 << 30})
 
 
-SPECS = SpecMaker(_FACTS)
+SPECS = SpecMaker(_FACTS, STATIC)
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,13 @@ class Daemon:
         self.started_at = 0.0
 
     def _leases(self, world: Around, random: Random) -> LeaseLoop:
-        config = LifecycleConfig(provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4)
+        config = LifecycleConfig(
+            provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4, hostnames=NAMES
+        )
         config = replace(config, volume_quarantine_s=world.kept_s, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
         note = self.engine.note_spec if world.recorded else None
-        specs = replace(world.specs, cards=cards, open_updates=world.opening, note=note)
+        specs = self.specs = replace(world.specs, cards=cards, open_updates=world.opening, note=note)
         parts = Parts(
             cluster=world.cluster,
             engine=self.engine if world.recorded else world.engine,

@@ -19,6 +19,7 @@ from provider.inventory.snapshot import Inventory, Snapshot
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols.chain import Bid, Lease, LeaseAnswer, LeaseState
 from provider.protocols.cluster import (
+    INGRESS,
     IP_ADDRESS_POOL,
     L2_ADVERTISEMENT,
     NAMESPACE,
@@ -104,6 +105,20 @@ class _Keeps(_Other):
 
 class _KeepsHosts(_Keeps):
     kinds = (PROVIDER_HOST,)
+
+
+class _SeesNoClaims(_Other):
+    """Claims of other leases are not read before new ones are written."""
+
+    async def list(self, kind: Kind, **where: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._inner.list(kind, **where)
+        return [] if kind == PROVIDER_HOST and not where.get("labels") else found
+
+
+class _SeesNoRoutes(_Other):
+    async def list(self, kind: Kind, **where: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._inner.list(kind, **where)
+        return [] if kind == INGRESS and None in (where.get("labels") or {}).values() else found
 
 
 class _KeepsAddresses(_Keeps):
@@ -232,6 +247,8 @@ DEFECTS = {
     "one node is believed": ("rule 1",),
     "promises are never released": ("rule 2", "rule 4"),
     "hostnames are never given back": ("rule 2",),
+    "claims are written unread": ("rule 2",),
+    "the operator's routes are not seen": ("rule 2",),
     "addresses are never given back": ("rule 2",),
     "pools are left": ("rule 2",),
     "volumes are left": ("rule 2",),
@@ -263,6 +280,8 @@ def planted(name: str, around: Around) -> Around:
         "one node is believed": {"chain": _BelievesOneNode(chain)},
         "promises are never released": {"make_ledger": _NeverReleases},
         "hostnames are never given back": {"cluster": _KeepsHosts(cluster)},
+        "claims are written unread": {"cluster": _SeesNoClaims(cluster)},
+        "the operator's routes are not seen": {"cluster": _SeesNoRoutes(cluster)},
         "addresses are never given back": {"cluster": _KeepsAddresses(cluster)},
         "pools are left": {"cluster": _KeepsPools(cluster)},
         "volumes are left": {"cluster": _KeepsVolumes(cluster), "engine": _ForgetsStacks(engine)},

@@ -14,6 +14,7 @@ from lease.addresses import pool_name
 from lease.ids import LeaseId
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import BidState, OrderState
+from tests.laws.simulation.liars import names_stay_with_their_owners
 from tests.laws.simulation.volumes import kept_ones, restored_volumes_are_used, volumes_go_in_time
 from tests.laws.simulation.world import BAD, NODE_CPU, NODES, World, namespace_of
 from tests.provider.lifecycle.world import PROVIDER
@@ -261,7 +262,7 @@ def _one(image: str, wanted: str, lease: str, phase: Phase, reason: str) -> Iter
 
 ALWAYS: tuple[Rule, ...] = (
     what_was_seen_at_once, the_daemon_lives, what_ran_runs_while_it_is_active, free_is_within_bounds,
-    free_is_recounted, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
+    free_is_recounted, names_stay_with_their_owners, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
 )  # fmt: skip
 IN_THE_END: tuple[Rule, ...] = (
     *ALWAYS, nothing_is_left_of_what_ended, nothing_stays_added, volumes_go_in_time, restored_volumes_are_used,

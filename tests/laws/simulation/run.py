@@ -77,6 +77,7 @@ def _facts(world: World) -> Counter[str]:
         updates=sum(len(sent) - 1 for sent in groups.values()),
         volumes=sum(world.persistent(lease.order) for lease in ran),
         gpus=sum(bool(world.spec(lease.order).units[0].resources.gpu_units) for lease in ran),
+        lies=memory.lies,
         hostnames=sum(any(_exposes(group, "hosts") for group in sent) for sent in groups.values()),
         addresses=sum(any(_exposes(group, "ip") for group in sent) for sent in groups.values()),
         ups=len(world.engine.specs),

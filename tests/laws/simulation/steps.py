@@ -13,6 +13,7 @@ from lease.manifest import Group
 from lease.resources import Attribute, Volume
 from provider.protocols.chain import BidState, Order, OrderState
 from tests.laws.simulation.cluster import WORKLOADS
+from tests.laws.simulation.liars import lie, peer
 from tests.laws.simulation.volumes import restore
 from tests.laws.simulation.world import BAD, World
 from tests.provider.lifecycle.world import OTHER, OWNER, PROVIDER, a_group
@@ -28,7 +29,7 @@ FAULTS = (
     "opened killed", "plugin replaced", "lying node",
 )  # fmt: skip
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
-_HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore")
+_HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore", "lie", "lie", "peer")
 _FIRST = 3
 
 
@@ -131,6 +132,13 @@ async def _update(world: World, random: Random) -> None:
         await world.send(lease, _group(world, lease, random, bad=0.12))
 
 
+async def _lie(world: World, random: Random) -> None:
+    having = [lease for lease in world.alive() if lease in world.memory.accepted]
+    if having:
+        lease = random.choice(sorted(having))
+        await lie(world, _group(world, lease, random, bad=0.0), lease, random)
+
+
 def _group(world: World, lease: LeaseId, random: Random, *, bad: float) -> Group:
     """What fits the order: the volume, the cards and the room are as rented, all else is the tenant's choice."""
     rented = world.spec(lease.order).units[0].resources
@@ -212,4 +220,5 @@ async def _jump(world: World, random: Random) -> None:
 _DO: dict[str, Callable[[World, Random], Awaitable[None]]] = {
     "order": _order, "update": _update, "close": _close, "drop": _drop,
     "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump, "fees": _fees, "restore": restore,
+    "lie": _lie, "peer": peer,
 }  # fmt: skip

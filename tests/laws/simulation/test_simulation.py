@@ -14,6 +14,7 @@ import structlog
 from tests.laws.simulation.cluster import SimulatedCluster
 from tests.laws.simulation.defects import DEFECTS
 from tests.laws.simulation.run import quiet, run_seed, shorten, told
+from tests.laws.simulation.steps import Step
 from tests.world.faults import Faults
 from tests.world.virtual import run_virtual
 
@@ -38,6 +39,26 @@ def test_whatever_goes_wrong_the_seven_rules_hold(block: int) -> None:
     for seed in range(block * _SEEDS, (block + 1) * _SEEDS):
         result = run_seed(seed, count=_STEPS)
         assert not result.problems, told(shorten(result))
+
+
+def test_a_lying_tenant_gets_no_name_and_no_object_that_is_not_its_own() -> None:
+    """Honest tenants run as if nobody lied, whatever the liars send and ask."""
+    for seed in range(4):
+        result = run_seed(seed, _with_liars(seed))
+        assert not result.problems, told(shorten(result))
+        assert result.facts["lies"] > 10
+
+
+@pytest.mark.parametrize("defect", ["claims are written unread", "the operator's routes are not seen"])
+def test_what_a_liar_gets_by_a_planted_defect_is_noticed(defect: str) -> None:
+    problems = next(found for seed in range(10) if (found := run_seed(seed, _with_liars(seed), defect=defect).problems))
+    assert problems[0].startswith(DEFECTS[defect]), problems
+
+
+def _with_liars(seed: int) -> list[Step]:
+    orders = [Step(5.0, "order", seed * 100 + number) for number in range(4)]
+    lies = [Step(15.0, what, seed * 100 + number) for number in range(12) for what in ("lie", "lie", "peer")]
+    return [*orders, Step(60.0, "update", seed), *lies]
 
 
 @pytest.mark.long

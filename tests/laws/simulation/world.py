@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from sqlalchemy import select
 
@@ -27,6 +28,7 @@ from tests.laws.simulation.daemon import CHAIN_ID, Around, Daemon
 from tests.laws.simulation.defects import planted
 from tests.laws.simulation.engine import SimulatedEngine
 from tests.laws.simulation.fees import Fees
+from tests.laws.simulation.liars import DASHBOARD, stolen_from
 from tests.laws.simulation.volumes import KEPT_S, was_deleted
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import ATTRIBUTES
@@ -82,6 +84,7 @@ class Memory:
     restores: int = 0
     looked: dict[LeaseId, float] = field(default_factory=dict)
     braked: int = 0
+    lies: int = 0
     violations: list[str] = field(default_factory=list)
 
 
@@ -94,6 +97,8 @@ class World:
         self.cluster = SimulatedCluster(self.faults, nodes=NODES, cpu_milli=NODE_CPU)
         self.cluster.removed = self._removed
         self.cluster.bound = self._bound
+        self.cluster.written = self._written
+        self.cluster.put(DASHBOARD)
         self.database = MemoryDatabase(refuses=self.faults.refuses_writes)
         self.fees = Fees(self.database, self.clock, above=self.memory.violations.append)
         self.chain = SimulatedChain(self.faults, self.fees, chain_id=CHAIN_ID, seen=self._looked)
@@ -242,6 +247,10 @@ class World:
                 self.memory.violations.append(f"rule 1: {key[1]} of lease {lease.dseq} was removed while it is active")
         if actor != "us":
             self.memory.running = {lease for lease in self.memory.running if self.workload(lease) != key}
+
+    def _written(self, before: Mapping[str, Any] | None, obj: Mapping[str, Any]) -> None:
+        if problem := stolen_from(before, obj):
+            self.memory.violations.append(problem)
 
     def _bound(self, volume: str) -> None:
         self.memory.bound.setdefault(volume, self.now)
