@@ -89,10 +89,10 @@ async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEn
     config = engine_config(settings)
     require_plugin(config.home)
     engine = PulumiEngine(config, shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin)
-    if problem := await asyncio.to_thread(fence_problem):
-        _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
     stack.push_async_callback(engine.close)
-    await engine.start()
+    problem, _ = await asyncio.gather(asyncio.to_thread(fence_problem), engine.start())
+    if problem:
+        _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
     show_load(lambda: engine.load)
     return engine
 

@@ -10,14 +10,17 @@ and asks this process, which looks up the user at the other end. A stranger's co
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
+import runpy
 import select
 import socket
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 __all__ = ["is_strangers"]
 
@@ -31,6 +34,10 @@ _REPLACE = 1
 _DESCRIPTOR_AT = 32
 """The first argument of the system call, in `struct seccomp_notif`."""
 _LISTENING, _ESTABLISHED = "0A", "01"
+_PIDFD_GETFD = 438
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PEERS = runpy.run_path(str(Path(__file__).with_name("peers.py")))
+"""`stacks.common.peers`, which uses the standard library only too."""
 _MAPPED = "0000000000000000FFFF0000"
 """Of IPv4 in an IPv6 address, as the table prints it."""
 
@@ -91,6 +98,9 @@ def _answer(listener: int, ended: socket.socket) -> None:
 
 def _is_refused(thread: int, descriptor: int) -> bool:
     """A process that hides its descriptors, as Lessor's own do, checks its peers itself."""
+    ends = _ends(thread, descriptor)
+    if ends is not None and (quick := _is_strangers_exactly(*ends)) is not None:
+        return quick
     try:
         name = os.readlink(f"/proc/{thread}/fd/{descriptor}")  # noqa: PTH115 (pathlib costs as much as the rest)
     except OSError:
@@ -98,6 +108,37 @@ def _is_refused(thread: int, descriptor: int) -> bool:
     if not name.startswith("socket:["):
         return False
     return is_strangers(name[8:-1], _table(), os.geteuid())
+
+
+def _ends(thread: int, descriptor: int) -> tuple[int, int] | None:
+    """The ports of a connection between 127.0.0.1 and 127.0.0.1, from the socket itself; None where the kernel does not
+    let this process take it (Yama), or for another connection.
+    """
+    try:
+        status = Path(f"/proc/{thread}/status").read_text(encoding="utf-8", errors="replace")
+        process = os.pidfd_open(int(status.partition("Tgid:")[2].split(None, 1)[0]))
+        try:
+            taken = _LIBC.syscall(_PIDFD_GETFD, process, descriptor, 0)
+        finally:
+            os.close(process)
+        if taken < 0:
+            return None
+        with socket.socket(fileno=taken) as connection:
+            (host, port, *_), (other, far, *_) = connection.getsockname(), connection.getpeername()
+    except (OSError, ValueError, IndexError):
+        return None
+    both = {str(host).removeprefix("::ffff:"), str(other).removeprefix("::ffff:")}
+    return (port, far) if both == {"127.0.0.1"} else None
+
+
+def _is_strangers_exactly(port: int, far: int) -> bool | None:
+    """`is_strangers` by two exact questions to the kernel; None where it is not to be asked."""
+    owners = _PEERS["Owners"](port)
+    try:
+        accepted: bool | None = owners.answers_at()
+        return bool(owners.owner_of(far) != os.geteuid()) if accepted else accepted
+    finally:
+        owners.close()
 
 
 def _table() -> Iterator[str]:

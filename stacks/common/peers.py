@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ["Owners"]
 
 _SOCK_DIAG, _BY_FAMILY, _REQUEST = 4, 20, 1
-_ESTABLISHED = 1
+_ESTABLISHED, _LISTEN = 1, 10
 _LOOPBACK = socket.inet_aton("127.0.0.1") + bytes(12)
 _HEADER = struct.Struct("=IHHII")
 _QUERY = struct.Struct("=BBBBI")
@@ -42,6 +42,19 @@ class Owners:
             return False
         return self._owner(int(port)) == os.getuid()
 
+    def answers_at(self) -> bool | None:
+        """Whether a socket listens at the port; None where the kernel is not to be asked."""
+        if self._netlink is None:
+            return None
+        try:
+            return _found(self._netlink, self._port, 0, state=_LISTEN) is not None
+        except OSError:
+            return None
+
+    def owner_of(self, port: int) -> int | None:
+        """User id of the established socket at `port` that is connected to the port; None if there is none."""
+        return self._owner(port)
+
     def close(self) -> None:
         if self._netlink is not None:
             self._netlink.close()
@@ -67,14 +80,20 @@ def _open() -> socket.socket | None:
 
 def _ask(netlink: socket.socket, port: int, own_port: int) -> int | None:
     """User id of the socket at `port` that is connected to `own_port`; None if there is none. Raises `OSError`."""
-    ends = struct.pack("!HH", port, own_port) + _LOOPBACK + _LOOPBACK + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-    query = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << _ESTABLISHED) + ends
+    return _found(netlink, port, own_port, state=_ESTABLISHED)
+
+
+def _found(netlink: socket.socket, port: int, other: int, *, state: int) -> int | None:
+    """User id of the socket in this state between the two ports; `other` is 0 for one that listens."""
+    peer = _LOOPBACK if other else bytes(16)
+    ends = struct.pack("!HH", port, other) + _LOOPBACK + peer + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+    query = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << state) + ends
     netlink.send(_HEADER.pack(_HEADER.size + len(query), _BY_FAMILY, _REQUEST, 1, 0) + query)
     answer = netlink.recv(4096)
     kind = _HEADER.unpack_from(answer)[1]
     if kind == _BY_FAMILY:
-        state = answer[_HEADER.size + 1]
-        return int(_ANSWER_IDS.unpack_from(answer, _AT_IDS)[3]) if state == _ESTABLISHED else None
+        same = answer[_HEADER.size + 1] == state
+        return int(_ANSWER_IDS.unpack_from(answer, _AT_IDS)[3]) if same else None
     problem = -int(struct.unpack_from("=i", answer, _HEADER.size)[0])
     if problem == errno.ENOENT:
         return None
