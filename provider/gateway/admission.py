@@ -29,7 +29,7 @@ class Admission:
 
     def __init__(self, limits: ConnectionLimits, refusals: Refusals) -> None:
         self.limits = limits
-        self._refusals = refusals
+        self.refusals = refusals
         self._open: Counter[str] = Counter()
 
     @property
@@ -40,10 +40,10 @@ class Admission:
         """Whether a new connection of `address` may stay; it is then counted until `release`."""
         peer = peer_group(address)
         if self._open.total() >= self.limits.connections:
-            self._refusals.count("connections in all", peer=peer)
+            self.refusals.count("connections in all", peer=peer)
             return False
         if self._open[peer] >= self.limits.of_one_address:
-            self._refusals.count("connections of one address", peer=peer)
+            self.refusals.count("connections of one address", peer=peer)
             return False
         self._open[peer] += 1
         return True

@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from provider.gateway.admission import peer_group
+from provider.gateway.grpc.frames import FrameGuard
+from provider.gateway.refusals import Refusals
 
 __all__ = ["GrpcRelay", "relayed_peer"]
 
@@ -74,6 +76,7 @@ class _Front(_End):
         super().__init__(write_s)
         self._relay = relay
         self._address = address
+        self._guard = FrameGuard()
         self._connecting: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -81,6 +84,13 @@ class _Front(_End):
         if self.transport is not None:
             self.transport.pause_reading()
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def data_received(self, data: bytes) -> None:
+        if self._guard.admits(data):
+            super().data_received(data)
+        else:
+            self._relay.refusals.count("frames of one gRPC connection", peer=peer_group(self._address))
+            self._abort()
 
     async def _connect(self) -> None:
         try:
@@ -99,8 +109,9 @@ class GrpcRelay:
     its peer, so that the server's `context.peer()` shows the address (`relayed_peer`).
     """
 
-    def __init__(self, path: Path, *, write_s: float) -> None:
+    def __init__(self, path: Path, *, write_s: float, refusals: Refusals) -> None:
         self._path = path
+        self.refusals = refusals
         self._write_s = write_s
         self._name = secrets.token_hex(8)
         self._connections = 0

@@ -127,14 +127,15 @@ class GrpcServer:
         self._certificate = certificate
         self._methods = methods
         self._running = AsyncExitStack()
-        self.admission = Admission(limits or ConnectionLimits(connections=128, of_one_address=16), Refusals())
+        self._refusals = Refusals()
+        self.admission = Admission(limits or ConnectionLimits(connections=128, of_one_address=16), self._refusals)
         self.port = 0
 
     async def start(self) -> None:
         """Listen. Raises `SettingsError` for an address that is not available."""
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="lessor-grpc-")))  # mode 0700
-            relay = GrpcRelay(folder / "server", write_s=_WRITE_S)
+            relay = GrpcRelay(folder / "server", write_s=_WRITE_S, refusals=self._refusals)
             context = server_context(self._certificate, protocols=("h2",))
             listener = TlsListener(relay.end, context, admission=self.admission, turns=Turns())
             stack.push_async_callback(listener.abort)

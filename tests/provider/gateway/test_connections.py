@@ -44,10 +44,10 @@ async def test_no_more_connections_are_kept_than_one_address_and_all_may_have(tm
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(small(tmp_path, connections=10, of_one_address=4).running())
         opened = [await idle(world) for _ in range(30)]
-        await eventually(lambda: world.gateway.admission._refusals.total["connections of one address"] == 26)
+        await eventually(lambda: world.gateway.admission.refusals.total["connections of one address"] == 26)
         assert kept(world) == 4
         opened += [await idle(world, f"127.0.0.{host}") for host in (2, 2, 2, 3, 3, 3, 4, 4)]
-        await eventually(lambda: world.gateway.admission._refusals.total["connections in all"] == 2)
+        await eventually(lambda: world.gateway.admission.refusals.total["connections in all"] == 2)
         assert kept(world) == 10
         for writer in opened:
             writer.close()

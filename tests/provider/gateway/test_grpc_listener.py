@@ -18,6 +18,7 @@ from lease.groups import GroupSpec
 from provider.errors import MarketError
 from provider.gateway.admission import ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.grpc.frames import FrameGuard
 from provider.gateway.grpc.relay import relayed_peer
 from provider.gateway.grpc.server import GrpcServer, provider_methods
 from provider.gateway.tls import AccountCertificate, ensure_certificate
@@ -121,3 +122,37 @@ async def test_a_peer_without_a_tls_greeting_or_without_http_2_is_let_go(listeni
                 pass
         writer.close()
     await eventually(lambda: listening.server.admission.connections == 0)
+
+
+def frame(kind: int, payload: bytes = b"", *, flags: int = 0) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + bytes(4) + payload
+
+
+def test_frames_are_counted_wherever_the_bytes_are_cut() -> None:
+    data = (
+        bytes(24) + frame(4) + frame(1, bytes(500), flags=4) + frame(0, bytes(60_000)) * 20 + frame(6, bytes(8)) * 1990
+    )
+    for size in (1, 7, 1000, len(data)):
+        guard = FrameGuard(lambda: 0.0)
+        assert all(guard.admits(data[at : at + size]) for at in range(0, len(data), size))
+        assert [guard.admits(frame(6, bytes(8))) for _ in range(10)] == [True] * 8 + [False] * 2
+
+
+def test_a_header_block_has_an_end_or_the_connection_has() -> None:
+    guard = FrameGuard(lambda: 0.0)
+    assert guard.admits(bytes(24) + frame(1, bytes(16_000)) + frame(9, bytes(16_000), flags=4))
+    assert guard.admits(frame(1, bytes(16_000)) + frame(9, bytes(16_000)))
+    assert not guard.admits(frame(9, bytes(1_000)))
+
+
+async def test_a_client_makes_many_calls_over_one_connection(listening: Listening) -> None:
+    options = [("grpc.ssl_target_name_override", "localhost")]
+    credentials = grpc.ssl_channel_credentials(listening.account.pem.encode())
+    large = service_pb2.BidScreeningRequest(group_spec={}, hostnames=["a" * 500] * 101)
+    async with grpc.aio.secure_channel(f"127.0.0.1:{listening.server.port}", credentials, options=options) as channel:
+        stub = service_pb2_grpc.ProviderRPCStub(channel)
+        for _ in range(200):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.BidScreening(large, timeout=PATIENCE_S)
+            assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert listening.server.admission.refusals.total == {}
