@@ -15,7 +15,7 @@ from pulumi.automation.events import StepEventMetadata
 
 from stacks.common.results import Durations, PropertyChange, ResourceChange
 
-__all__ = ["SHOWN", "Recorder", "value_at", "value_text"]
+__all__ = ["SHOWN", "Recorder", "value_at", "value_text", "with_short_names"]
 
 SHOWN = "[secret]"
 _SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105  key of Pulumi's special values
@@ -26,6 +26,13 @@ _PLUGIN = "pulumi:providers:"
 _OBJECT = "kubernetes:"
 _LONGEST = 2000
 """The most characters of a value; `lessor diff` shows the changes inside a longer one."""
+
+
+def with_short_names(text: str) -> str:
+    """The text with the plain names of resources in place of Pulumi's, which would put hundreds of characters before
+    the reason.
+    """
+    return _URN.sub(r"\1", text)
 
 
 @dataclass
@@ -71,10 +78,8 @@ class Recorder:
         return tuple(change for key, change in self.steps.items() if key not in self.failed)
 
     def error(self) -> str:
-        """All errors without repetition, each with the resource that it belongs to. Pulumi's long names of resources
-        are shortened: the reason would come after hundreds of characters.
-        """
-        return _URN.sub(r"\1", "\n".join(dict.fromkeys(self.problems)))
+        """All errors without repetition, each with the resource that it belongs to."""
+        return with_short_names("\n".join(dict.fromkeys(self.problems)))
 
     def seconds(self) -> float:
         """The seconds until now."""

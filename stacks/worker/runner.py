@@ -23,7 +23,7 @@ from stacks.common.wire import Task
 from stacks.worker.begun_objects import begin, begun, finish, left_over
 from stacks.worker.change_values import explain, keep_shown
 from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_namespace
-from stacks.worker.events import Recorder
+from stacks.worker.events import Recorder, with_short_names
 from stacks.worker.handover import Handover
 from stacks.worker.locks import is_stale
 from stacks.worker.own_servers import fence_sdk_servers
@@ -282,4 +282,4 @@ def _last_words(error: CommandError) -> str:
     code = text.partition("code:")[2].split("\n", 1)[0].strip()
     if code.startswith("-"):
         return f"the Pulumi command line was ended by signal {code[1:]}"
-    return said[-4000:]
+    return with_short_names(said)[-4000:]
