@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from devnet.node.configuration import NODE_NAME
@@ -17,7 +18,7 @@ from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import document, expose, service
 from tests.whole.node.readers import is_running, until
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 COUNT = 2
 LABEL = "akash.network/capabilities.gpu.vendor.nvidia.model.a100"
 
@@ -80,7 +81,7 @@ async def _card(site: Site, lease: LeaseId) -> str:
     seen = await site.inside(namespace, "renderer", *look)
     card, device = seen.stdout.split()
     assert (card_name(int(device.removeprefix("/dev/nvidia"))), seen.status) == (card, 0), seen
-    assert not (await site.inside(namespace, "web", *look)).stdout.strip()
+    assert (await site.inside(namespace, "web", *look)).stdout.split() == ["void"]
     return card
 
 
