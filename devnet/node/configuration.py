@@ -102,14 +102,18 @@ class NodeFiles:
         (self.configuration / "resolv.conf").write_text("nameserver 172.20.0.1\n")
 
     def kubeconfig(self, user: str) -> Path:
-        """Path of a kubeconfig with the certificate of this user of the control plane, written first."""
+        """Path of a kubeconfig with the certificate of this user of the control plane, written first.
+
+        The start of each program writes all of them again, while a program started just before may read its own.
+        """
         document = yaml.safe_load((self.plane / "admin.kubeconfig").read_text())
         document["users"] = [{"name": user, "user": self._credentials(user)}]
         document["contexts"][0]["context"]["user"] = user
         path = self.configuration / f"{user.replace(':', '-')}.kubeconfig"
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(document))
-        return path
+        partial = path.with_suffix(".partial")
+        partial.touch(mode=0o600)
+        partial.write_text(yaml.safe_dump(document))
+        return partial.replace(path)
 
     def kubelet_arguments(self) -> tuple[str, ...]:
         """Arguments of the kubelet."""
