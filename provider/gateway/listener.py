@@ -34,7 +34,7 @@ _log = structlog.get_logger("gateway")
 class _Tls(SSLProtocol):
     """TLS of one connection. What arrives waits for a turn, and `lost` is called once at the end."""
 
-    max_size = 16 * 1024
+    max_size = 8 * 1024
 
     def __init__(
         self,

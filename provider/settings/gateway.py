@@ -23,7 +23,7 @@ class GatewaySettings(BaseModel):
         description="Address and port of the gRPC gateway. Empty: the REST gateway's address, one port higher.",
     )
     gateway_connections: int = Field(
-        1024,
+        512,
         ge=8,
         le=100_000,
         validation_alias=lessor("GATEWAY_CONNECTIONS"),
