@@ -12,6 +12,8 @@ __all__ = ["Faults"]
 class Faults:
     """`refuse`: connections are cut before an answer. `paused`: questions wait. `halted`: no new blocks.
 
+    `before_first_block`: the node answers as between its start and its first block: at height 0, and no simulation
+    passes.
     `delay_seconds`: every answer comes that much later. `catching_up`: what `/status` says. `results_missing`: heights
     whose `block_results` the node does not have, though it has the block.
     """
@@ -20,6 +22,7 @@ class Faults:
     halted: bool = False
     delay_seconds: float = 0.0
     catching_up: bool = False
+    before_first_block: bool = False
     results_missing: set[int] = field(default_factory=set)
     _running: asyncio.Event = field(default_factory=asyncio.Event)
 

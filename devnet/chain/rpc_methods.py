@@ -21,6 +21,7 @@ __all__ = ["METHODS_BY_NAME", "AbciReply", "RpcMethod", "abci_query", "tx_values
 
 Handler: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Any]]
 _COMMIT_S = 10.0
+_SIMULATE = "/cosmos.tx.v1beta1.Service/Simulate"
 _PER_PAGE = 30
 _MAX_PER_PAGE = 100
 _PRUNED = (
@@ -56,7 +57,8 @@ async def _health(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _status(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
-    last, first = node.blocks.last, node.blocks.get(node.blocks.earliest)
+    last = None if node.faults.before_first_block else node.blocks.last
+    first = node.blocks.get(node.blocks.earliest)
     return {
         "node_info": {
             "protocol_version": {"p2p": "8", "block": "11", "app": "0"},
@@ -184,11 +186,13 @@ def abci_query(node: Node, path: str, data: bytes, height: int) -> AbciReply:
         return AbciReply(38, _PRUNED.format(height=height, latest=node.height))
     if not path:
         return AbciReply(6, "no query path provided: unknown request")
-    at = height or node.height
+    at = height or (0 if node.faults.before_first_block else node.height)
     if path == "/app/version":
         return AbciReply(value=NODE_VERSION.encode(), height=at)
     if path == "/cosmos.tx.v1beta1.Service/BroadcastTx":
         return AbciReply(18, "can't route a broadcast tx message: invalid request")
+    if path == _SIMULATE and node.faults.before_first_block:
+        return AbciReply(6, "negative decimal coin amount: -17.000000000000000000uact: unknown request")
     method = METHODS.get(path)
     if method is None or Transport.ABCI not in method.transports:
         return AbciReply(6, "unknown query path: unknown request")

@@ -12,7 +12,7 @@ from provider.chain.broadcast import Broadcaster
 from provider.chain.connection import Connection
 from provider.chain.follower import follow
 from provider.chain.keys import SigningKey
-from provider.chain.nodes import NodeView
+from provider.chain.nodes import NodeView, unix_seconds
 from provider.chain.rpc import RpcClient
 from provider.chain.signed_ends import SignedEnds
 from provider.chain.tx.journal import Journal
@@ -106,6 +106,13 @@ class CometChain:
     async def head(self) -> Head:
         """The head of the node in use. Raises `WrongChain` when no node serves the expected chain."""
         return await self._rpc.head()
+
+    async def block_time(self, height: int) -> float:
+        found = await self._rpc.on_any_node(lambda node: node.call("header", {"height": str(height)}))
+        try:
+            return unix_seconds(str(found["header"]["time"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ChainError(self._rpc.address, f"header {height}: the answer cannot be read: {error!r}") from error
 
     def follow(self, *, after: int) -> AsyncIterator[Block]:
         return follow(self._rpc, after=after, clock=self._clock, poll_seconds=self._poll_seconds)

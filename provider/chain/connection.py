@@ -71,7 +71,7 @@ class TryLater(ChainError):
 
 @dataclass(frozen=True, slots=True)
 class AbciAnswer:
-    """Protobuf bytes and the height of the state they were read from (0 when the node gave none)."""
+    """Protobuf bytes and the height of the state that they were read from."""
 
     value: bytes
     height: int
@@ -241,6 +241,8 @@ def _abci_answer(address: str, path: str, result: dict[str, Any]) -> AbciAnswer:
         if code:
             log, codespace = str(response.get("log", "")), str(response.get("codespace", ""))
             raise QueryError(address, path, codespace=codespace, code=code, log=log)
+        if height <= 0:
+            raise ChainError(address, f"query {path}: the answer is for height {height}: the node has no block yet")
         return AbciAnswer(base64.b64decode(response.get("value") or "", validate=True), height)
     except (ValueError, TypeError, OverflowError) as error:  # JSON allows numbers that no integer holds: 1e999
         text = f"query {path}: the answer is not base64 with a code and a height: {error}"

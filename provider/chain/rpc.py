@@ -187,6 +187,8 @@ class RpcClient:
         if self.chain_id and found.chain_id != self.chain_id:
             text = f"serves chain {found.chain_id!r}, expected {self.chain_id!r}: correct AP_NODE or AP_CHAIN_ID"
             raise WrongChain(connection.address, text)
+        if found.height <= 0:
+            raise ChainError(connection.address, "status: the node is at height 0: it has no block yet")
         self.chain_id = found.chain_id
         node.record_head(found, now=self._clock.monotonic())
         self.pace.observe(found.height, found.time)

@@ -21,9 +21,9 @@ from provider.errors import SettingsError, StoreError
 from provider.settings import load_settings
 from provider.store import read_database
 from provider.store.fees import DayFees, fees_between
-from provider.store.money import Earned, earned_between
+from provider.store.money import Earned, earned_between, known_money
 
-__all__ = ["earning_lines", "earnings"]
+__all__ = ["age_lines", "earning_lines", "earnings"]
 
 _MICRO = Decimal(1_000_000)
 _COINS = ("uact", "uakt")
@@ -55,11 +55,16 @@ def earnings(
     """
     today = datetime.now(UTC).date()
     try:
-        found, fees = asyncio.run(_read(today - timedelta(days=days - 1), today))
+        found, fees, read_at = asyncio.run(_read(today - timedelta(days=days - 1), today))
     except (SettingsError, StoreError) as error:
         raise failure(error) from None
-    document = {"earned": [_row(item) for item in found], "fees": [_fee_row(item) for item in fees]}
-    print_result(document, earning_lines(found, fees, by), as_json=as_json)
+    document = {
+        "earned": [_row(item) for item in found],
+        "fees": [_fee_row(item) for item in fees],
+        "read_at": None if read_at is None else _moment(read_at),
+    }
+    lines = [*earning_lines(found, fees, by), *age_lines(read_at, now=datetime.now(UTC).timestamp())]
+    print_result(document, lines, as_json=as_json)
 
 
 def earning_lines(found: Sequence[Earned], fees: Sequence[DayFees], by: By) -> list[str]:
@@ -81,6 +86,18 @@ def earning_lines(found: Sequence[Earned], fees: Sequence[DayFees], by: By) -> l
     return table_lines(rows, header=("", "earned", "fees", "left", ""), right={1, 2, 3})
 
 
+def age_lines(read_at: float | None, *, now: float) -> list[str]:
+    """How old the earnings are; empty when no lease earns now. Times are Unix seconds."""
+    if read_at is None:
+        return []
+    minutes = max(0, round((now - read_at) / 60))
+    return [f"earnings as of {_moment(read_at)}, {minutes} minute{'' if minutes == 1 else 's'} ago"]
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _cells(place: _Place, earned: Decimal, paid: Decimal, *, whole: bool) -> tuple[str, ...]:
     name, denom = place
     unit = denom[1:].upper() if denom in _COINS else denom
@@ -88,10 +105,13 @@ def _cells(place: _Place, earned: Decimal, paid: Decimal, *, whole: bool) -> tup
     return (name, *[_coins(amount, denom) for amount in amounts], *["" for _ in range(3 - len(amounts))], unit)
 
 
-async def _read(first: date, last: date) -> tuple[Sequence[Earned], Sequence[DayFees]]:
+async def _read(first: date, last: date) -> tuple[Sequence[Earned], Sequence[DayFees], float | None]:
+    """The earnings and fees of these days, and when the earnings of living leases were read, the oldest reading."""
     database = await read_database(load_settings().database_url)
     try:
-        return await earned_between(database, first, last), await fees_between(database, first, last)
+        living = [item.seen_at for item in (await known_money(database)).values() if not item.ended]
+        found = await earned_between(database, first, last)
+        return found, await fees_between(database, first, last), min(living, default=None)
     finally:
         await database.close()
 

@@ -134,13 +134,15 @@ class SlowEnd:
 class LeaseMemory:
     """`closed_heights`: heights at which the chain said that the lease has ended. `suspicion`: why the lease looks
     closed without proof, empty when it does not. `called_closed`: an operator says that it has ended; this counts for a
-    suspect only, and until the chain calls the lease alive. `was_ready`: its workloads have been ready once.
+    suspect only, and until the chain calls the lease alive. `was_ready`: its workloads have been ready once. `sent`:
+    the tenant has sent a manifest since the last check.
     """
 
     instability: Instability
     manifest_wait: ManifestWait
     status: LeaseStatus | None = None
     was_ready: bool = False
+    sent: bool = False
     suspicion: str = ""
     called_closed: bool = False
     closed_heights: set[int] = field(default_factory=set)

@@ -6,7 +6,7 @@ A lease has one check at a time; many leases are checked at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import structlog
@@ -134,11 +134,16 @@ class LeaseLoop:
 
     async def run(self) -> None:
         """Run until cancelled. Subscribes before it searches for leases, so that no event is lost in between."""
-        topics = (CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED)
-        async with self._parts.bus.subscribe(*topics) as events, asyncio.TaskGroup() as group:
+        bus = self._parts.bus
+        async with (
+            bus.subscribe(CHAIN_BLOCK, LEASE_CHANGED) as events,
+            bus.subscribe(MANIFEST_ACCEPTED) as manifests,
+            asyncio.TaskGroup() as group,
+        ):
             self._watcher.pause()
             await self._reconciler.record.restore()
             group.create_task(self._resync())
+            group.create_task(self._take_manifests(manifests))
             config = self._parts.config
             for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges)):
                 group.create_task(self._watcher.follow(kind))
@@ -147,6 +152,12 @@ class LeaseLoop:
                 group.create_task(self._work())
             async for event in events:
                 self._handle(event)
+
+    async def _take_manifests(self, manifests: AsyncIterator[object]) -> None:
+        async for event in manifests:
+            if isinstance(event, LeaseId):
+                self._reconciler.manifest_sent(event)
+            self._handle(event)
 
     def _handle(self, event: object) -> None:
         match event:

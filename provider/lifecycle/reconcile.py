@@ -130,8 +130,12 @@ class Reconciler:
         await self.record.write(lease)
         return outcome
 
+    def manifest_sent(self, lease: LeaseId) -> None:
+        """The tenant has sent a manifest: the next check tries it, also when the same one has failed before."""
+        self.memories[lease].sent = True
+
     async def retry_refused(self, lease: LeaseId) -> None:
-        """An operator has put the cluster right: the next check tries the refused version again."""
+        """The cluster may have been put right: the next check tries the refused version again."""
         records = self._parts.config.records
         secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
         await forget_refusal(self._parts.cluster, lease, read_applied(secret), records=records)
@@ -179,6 +183,9 @@ class Reconciler:
         return await only_volumes(self._parts, lease, self.quarantine, kept_before=before)
 
     async def _serve(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
+        if memory.sent and memory.phase in (Phase.FAILED, Phase.UPDATE_FAILED):
+            await self.retry_refused(lease)
+        memory.sent = False
         outcome = await self.lists.check(self._parts, lease, memory.drift) if self.lists is not None else None
         outcome = outcome or await serve(self._parts, lease, memory.drift)
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:

@@ -85,7 +85,8 @@ def tenant_text(status: LeaseStatus | None) -> str:
         return f"{status.phase}: the provider has trouble of its own and tries again"
     if status.phase is Phase.APPLYING:
         return _rollout_text(status.reason) if status.reason.startswith("service ") else ""
-    return f"{status.phase}: {status.reason}"
+    helps = "; send a corrected manifest, or the same one again to have it tried again"
+    return f"{status.phase}: {status.reason}{helps if status.phase in (Phase.FAILED, Phase.UPDATE_FAILED) else ''}"
 
 
 def _rollout_text(reason: str) -> str:

@@ -13,6 +13,7 @@ import structlog
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
+from provider.errors import ChainError
 from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.overuse import log_overused
 from provider.market.bid_end import end_bid, forget
@@ -21,13 +22,11 @@ from provider.market.book import Market, Placed
 from provider.market.inputs import current_record
 from provider.market.limits import deposit_reason
 from provider.market.record.decisions import orders_decided
-from provider.protocols.chain import Bid, BidState, Lease, LeaseState, OrderState
+from provider.protocols.chain import Bid, BidState, Head, Lease, LeaseState, OrderState
 
 __all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "time_out"]
 
 _log = structlog.get_logger(__name__)
-_BLOCK_S = 6.0
-"""Average block time (chain.md §6), to estimate the age of a bid found on the chain."""
 _UNSETTLED_S = 90.0
 """A younger bid may not be in a block yet, so that its absence proves nothing."""
 _APART_BLOCKS = 5
@@ -96,7 +95,7 @@ async def adopt(market: Market) -> bool:
         await adopt_lease(market, lease)
     market.book.deposits = {bid.id.order: bid.deposit for bid in bids}
     for bid in bids:
-        await _adopt_bid(market, bid, height=head.height)
+        await _adopt_bid(market, bid, head=head)
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
     await _release_ended(market, leases=leases, bids=bids)
     return True
@@ -121,7 +120,7 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
         await market.outcomes.record(placed.decision, "lease")
 
 
-async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
+async def _adopt_bid(market: Market, bid: Bid, *, head: Head) -> None:
     order_id = bid.id.order
     if order_id in market.book.placed or order_id in market.book.busy or order_id in market.book.leased:
         return
@@ -131,9 +130,20 @@ async def _adopt_bid(market: Market, bid: Bid, *, height: int) -> None:
     known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
     # also for an order that is no longer open: it may be a lease of this provider; if not, the bid is ended with others
     market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
-    age = max(0, height - bid.created_at) * _BLOCK_S
+    age = await _age(market, bid, head)
     market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))
+
+
+async def _age(market: Market, bid: Bid, head: Head) -> float:
+    """The seconds since the block of the bid, by the chain's own clock: blocks take a second here and six there. 0 when
+    the node has that block no more, so that the bid stays open longer rather than shorter.
+    """
+    try:
+        return max(0.0, head.time - await market.chain.block_time(bid.created_at))
+    except ChainError as error:
+        _log.warning("market.age_of_bid_unknown", order=str(bid.id.order), problem=str(error))
+        return 0.0
 
 
 async def _spec(market: Market, order_id: OrderId) -> GroupSpec | None:

@@ -258,6 +258,10 @@ class Chain(Protocol):
 
     async def head(self) -> Head: ...
 
+    async def block_time(self, height: int) -> float:
+        """The time of a block, Unix seconds. Raises `ChainError`, also when the node does not have the block."""
+        ...
+
     def follow(self, *, after: int) -> AsyncIterator[Block]:
         """Every block with a height above `after`, once each and in order, for ever; reconnects by itself."""
         ...

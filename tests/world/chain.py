@@ -71,6 +71,7 @@ class FakeChain:
         """Calls that wait for an event, by name."""
         self.lies: list[LeaseAnswer | Exception] = []
         """What the next questions about leases get instead of the truth."""
+        self.block_s = 6.0
         self.others: list[Callable[[LeaseId], LeaseAnswer]] = []
         """What other named nodes say about a lease; none: this is the only node."""
         self.end_signers: dict[LeaseId, str] = {}
@@ -143,6 +144,11 @@ class FakeChain:
     async def head(self) -> Head:
         await self._called("head")
         return Head(self.chain_id, self.height, 0.0, self.catching_up)
+
+    async def block_time(self, height: int) -> float:
+        """Blocks of `block_s` seconds; the head is at time 0."""
+        await self._called("block_time")
+        return (height - self.height) * self.block_s
 
     async def follow(self, *, after: int) -> AsyncIterator[Block]:
         seen = 0

@@ -20,6 +20,7 @@ __all__ = ["Priced", "passing", "simulate"]
 
 _PATH = "/cosmos.tx.v1beta1.Service/Simulate"
 _MAX_GAS = 10**12
+_NO_BLOCK = "negative decimal coin amount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,16 @@ Refuse: TypeAlias = Callable[[Intent, TxRefused], Awaitable[None]]
 
 
 async def simulate(node: NodeClient, raw: bytes) -> int:
-    """The gas used. Raises `TxRefused` with the module's text, never with its code (recordings/chain README §5)."""
+    """The gas used. Raises `TxRefused` with the module's text, never with its code (recordings/chain README §5), and
+    `ChainError` for a node that has no block yet: it simulates at height 0, where every account looks settled in the
+    future.
+    """
     request = service_pb2.SimulateRequest(tx_bytes=raw)
     try:
         answer = await node.query(_PATH, request.SerializeToString())
     except QueryError as refusal:
+        if _NO_BLOCK in refusal.log:
+            raise ChainError(node.address, f"simulate: the node has no block yet: {refusal.log}") from refusal
         raise TxRefused(node.address, codespace=refusal.codespace, code=refusal.code, log=refusal.log) from refusal
     try:
         used = int(service_pb2.SimulateResponse.FromString(answer.value).gas_info.gas_used)

@@ -75,7 +75,7 @@ def test_a_line_a_day_and_the_sum_of_each_denom_with_what_fees_left_of_it(home: 
     found = lessor()
     assert found.exit_code == 0
     yesterday, long_ago = ((TODAY - timedelta(days=days)).isoformat() for days in (1, 20))
-    assert [line.split() for line in found.output.splitlines()] == [
+    assert [line.split() for line in found.output.splitlines()[:-1]] == [
         ["earned", "fees", "left"],
         [long_ago, "0.000000", "0.007500", "-0.007500", "AKT"],
         [yesterday, "1.500000", "0.000000", "1.500000", "ACT"],
@@ -114,7 +114,28 @@ def test_a_line_a_lease_over_more_days(home: Path) -> None:
     fill(home)
     lines = lessor("--by", "lease", "--days", "60").output.splitlines()
     assert lines[1].split() == [str(A), "2.500100", "ACT"]
-    assert lines[-1].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
+    assert lines[-2].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
+
+
+def test_the_figures_say_how_old_they_are(home: Path) -> None:
+    """The oldest reading of a living lease; one that ended is read no more."""
+
+    async def work(ended: bool) -> None:
+        database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
+        now = datetime.now(UTC).timestamp()
+        rows = [
+            LeaseMoney(A, "uact", Decimal(5), now - 7 * 60, 0.0, ended),
+            LeaseMoney(B, "uact", Decimal(5), now - 86400, 0.0, ended=True),
+        ]
+        await save_money(database, rows, [Earned(TODAY, A, "uact", Decimal(5))])
+        await database.close()
+
+    asyncio.run(work(ended=False))
+    last = lessor().output.splitlines()[-1]
+    assert last.startswith("earnings as of 20") and last.endswith("Z, 7 minutes ago")
+    assert json.loads(lessor("--json").output)["read_at"] in last
+    asyncio.run(work(ended=True))
+    assert "as of" not in lessor().output and json.loads(lessor("--json").output)["read_at"] is None
 
 
 def test_json_has_exact_micro_units(home: Path) -> None:

@@ -18,7 +18,7 @@ from provider.claims.hostnames import host_object
 from provider.errors import ChainError, ClusterError, Conflict
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.sources import find_leases
-from provider.lifecycle.state import Phase
+from provider.lifecycle.state import Phase, tenant_text
 from provider.lifecycle.watches import Watcher
 from provider.protocols.chain import Block, LeaseState
 from provider.protocols.cluster import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
@@ -396,3 +396,26 @@ async def test_the_queue_gives_each_lease_once_and_never_twice_at_a_time() -> No
     assert not third.done()
     queue.done(one)
     assert await third == one and len(queue) == 2
+
+
+@pytest.mark.parametrize("before", [None, "nginx:1"])
+async def test_the_same_manifest_sent_again_to_a_lease_that_failed_is_tried_again(before: str | None) -> None:
+    world = World()
+    world.engine.refused["nginx:2"] = "exceeded quota"
+    if before:
+        await world.run(L, a_group(before))
+    async with running(world):
+        await world.win(L, a_group("nginx:2"))
+        world.bus.publish(MANIFEST_ACCEPTED, L)
+        failed = Phase.UPDATE_FAILED if before else Phase.FAILED
+        await until(world, lambda: L in world.loop.statuses and world.loop.statuses[L].phase is failed)
+        assert "or the same one again to have it tried again" in tenant_text(world.loop.statuses[L])
+        tries = len(world.engine.calls)
+        world.bus.publish(LEASE_CHANGED, L)
+        await world.elapse(5)
+        assert len(world.engine.calls) == tries, "nothing is tried again without a cause"
+        del world.engine.refused["nginx:2"]
+        await world.send(L, a_group("nginx:2"))
+        world.bus.publish(MANIFEST_ACCEPTED, L)
+        await until(world, lambda: world.loop.statuses[L].phase is Phase.RUNNING)
+    assert world.image(L) == "nginx:2"

@@ -16,7 +16,7 @@ import pytest
 
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.resources import Attribute, Price, Resources, Volume
-from provider.errors import PricingError
+from provider.errors import ChainError, PricingError
 from provider.market.bid_end import end_bid
 from provider.market.bidding import consider
 from provider.market.loop import on_block
@@ -91,6 +91,27 @@ async def test_vectors_18_and_25_a_bid_that_nobody_takes_is_closed_and_its_room_
         assert not held(world)
         await full_pass(world.market)
         assert world.chain.sent_kinds().count("MsgCreateBid") == (0 if found else 1)  # one bid an order
+
+
+@pytest.mark.parametrize("block_s", [1.0, 6.0, 30.0])
+async def test_a_bid_found_at_the_start_is_as_old_as_the_chains_clock_says(tmp_path: Path, block_s: float) -> None:
+    """Blocks of one second: a bid of 10 blocks is 10 s old, not 60."""
+    async with handler(tmp_path, bid=open_bid(90), bid_timeout=100.0) as world:
+        world.chain.block_s = block_s
+        await full_pass(world.market)
+        since = world.market.book.placed[ORDER.id].since
+        assert world.clock.now() - since == pytest.approx(10 * block_s)
+
+
+async def test_a_bid_whose_block_the_node_has_no_more_counts_as_new(tmp_path: Path) -> None:
+    def pruned(name: str) -> None:
+        if name == "block_time":
+            raise ChainError("node", "height 90 is not available, lowest height is 95")
+
+    async with handler(tmp_path, bid=open_bid(90), bid_timeout=100.0) as world:
+        world.chain.before = pruned
+        await full_pass(world.market)
+        assert world.market.book.placed[ORDER.id].since == pytest.approx(world.clock.now())
 
 
 @pytest.mark.parametrize(("price", "problem"), [("9999999999", ""), ("1", "the strategy failed")])
