@@ -85,8 +85,14 @@ def tenant_text(status: LeaseStatus | None) -> str:
         return f"{status.phase}: the provider has trouble of its own and tries again"
     if status.phase is Phase.APPLYING:
         return _rollout_text(status.reason) if status.reason.startswith("service ") else ""
-    helps = "; send a corrected manifest, or the same one again to have it tried again"
-    return f"{status.phase}: {status.reason}{helps if status.phase in (Phase.FAILED, Phase.UPDATE_FAILED) else ''}"
+    return f"{status.phase}: {status.reason}{_remedy(status)}"
+
+
+def _remedy(status: LeaseStatus) -> str:
+    """What helps after a failure, unless the reason says it."""
+    if status.phase not in (Phase.FAILED, Phase.UPDATE_FAILED) or "send a manifest" in status.reason:
+        return ""
+    return "; send a corrected manifest, or the same one again to have it tried again"
 
 
 def _rollout_text(reason: str) -> str:
