@@ -128,9 +128,9 @@ async def _adopt_bid(market: Market, bid: Bid, *, head: Head) -> None:
     if order is None:
         return
     known = [one.id for one in await orders_decided(market.database, order_id) if one.verdict == "bid"]
+    age = await _age(market, bid, head)
     # also for an order that is no longer open: it may be a lease of this provider; if not, the bid is ended with others
     market.ledger.rebuild(order_id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
-    age = await _age(market, bid, head)
     market.book.placed[order_id] = Placed(market.clock.now() - age, known[0] if known else None)
     _log.info("market.bid_adopted", order=str(order_id))
 
