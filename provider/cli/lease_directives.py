@@ -39,8 +39,8 @@ def retry(name: _Name) -> None:
 def close(name: _Name, *, yes: _Yes = False) -> None:
     """Remove a lease that looks closed from the cluster.
 
-    For a lease that the chain's nodes no longer know, without proof that it is closed. `lessor lease list --suspect`
-    lists such leases.
+    For a lease that the chain's nodes no longer know, without proof that it is closed, and for one that the teardown
+    brake holds. `lessor lease list --suspect` lists such leases.
     """
     _direct(OperatorRequest.CLOSE, name, question="" if yes else "everything of it is deleted, its volumes too")
 

@@ -33,7 +33,7 @@ class OperatorRequest(StrEnum):
     WAITING = "standing"
     """List what waits for an operator: suspects, leases that the brake holds, stacks of no known lease."""
     CLOSE = "close"
-    """End a lease that looks closed without proof."""
+    """End a lease that looks closed without proof, or that the brake holds."""
     RECREATE = "recreate"
     """Make anew what another builder made, pods too."""
     RETRY = "retry"
