@@ -6,7 +6,7 @@ A lease has one check at a time; many leases are checked at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import Any
 
 import structlog
@@ -153,7 +153,7 @@ class LeaseLoop:
             async for event in events:
                 self._handle(event)
 
-    async def _take_manifests(self, manifests: AsyncIterator[object]) -> None:
+    async def _take_manifests(self, manifests: AsyncIterable[object]) -> None:
         async for event in manifests:
             if isinstance(event, LeaseId):
                 self._reconciler.manifest_sent(event)
