@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import yaml
@@ -20,6 +21,7 @@ def test_a_kubeconfig_that_is_written_again_stays_whole_for_a_program_that_reads
     path = files.kubeconfig(f"system:node:{NODE_NAME}")
     with path.open() as opened:
         assert files.kubeconfig(f"system:node:{NODE_NAME}") == path
+        assert os.fstat(opened.fileno()).st_ino != path.stat().st_ino, "the file of a reader was written into"
         assert yaml.safe_load(opened.read())["users"][0]["name"] == f"system:node:{NODE_NAME}"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in files.configuration.iterdir()] == [path.name]
