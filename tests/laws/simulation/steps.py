@@ -13,7 +13,7 @@ from lease.manifest import Group
 from lease.resources import Attribute, Volume
 from provider.protocols.chain import BidState, Order, OrderState
 from tests.laws.simulation.cluster import WORKLOADS
-from tests.laws.simulation.liars import lie, peer
+from tests.laws.simulation.liars import DASHBOARD, lie, peer
 from tests.laws.simulation.volumes import restore
 from tests.laws.simulation.world import BAD, World
 from tests.provider.lifecycle.world import OTHER, OWNER, PROVIDER, a_group
@@ -31,6 +31,7 @@ FAULTS = (
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
 _HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore", "lie", "lie", "peer")
 _FIRST = 3
+_NOT_OF_LEASES = ("lease", "metallb-system", DASHBOARD["metadata"]["name"])
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ ADDED = {"somebody": "else"}
 async def _by_hand(world: World, random: Random) -> None:
     """Somebody deletes or edits an object of a lease."""
     kinds = ("Deployment", "StatefulSet", "Service", "Ingress", "Namespace", "ProviderHost", "IPAddressPool")
-    ours = sorted(key for key in world.cluster.objects if key[1] in kinds and key[3] not in ("lease", "metallb-system"))
+    ours = sorted(key for key in world.cluster.objects if key[1] in kinds and key[3] not in _NOT_OF_LEASES)
     if not ours:
         return
     key = random.choice(ours)
