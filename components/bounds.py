@@ -16,6 +16,8 @@ from lease.spec import LeaseSpec, ServiceSpec, VolumeKind
 __all__ = ["bound_objects"]
 
 _VERSIONS = 2
+_MOST = 10**18
+"""Below 2^63, the largest amount that an API server stores as it was sent."""
 _SMALL_CPU_MILLI = 100
 _SMALL_MEMORY_BYTES = 128 * 2**20
 
@@ -53,13 +55,17 @@ def _hard(services: tuple[ServiceSpec, ...]) -> dict[str, str]:
         for amounts in zip(*(_of_one(service) for service in services), strict=True)
     )
     return {
-        "pods": decimal(_VERSIONS * pods + 1),
-        "limits.cpu": milli(_VERSIONS * cpu + _SMALL_CPU_MILLI),
-        "limits.memory": decimal(_VERSIONS * memory + _SMALL_MEMORY_BYTES),
-        "limits.ephemeral-storage": decimal(_VERSIONS * ephemeral + UNRENTED_EPHEMERAL_BYTES),
-        "persistentvolumeclaims": decimal(_VERSIONS * sum(count for count, _ in claims)),
-        "requests.storage": decimal(_VERSIONS * sum(count * size for count, size in claims)),
+        "pods": _bound(pods, 1),
+        "limits.cpu": milli(min(_VERSIONS * cpu + _SMALL_CPU_MILLI, _MOST)),
+        "limits.memory": _bound(memory, _SMALL_MEMORY_BYTES),
+        "limits.ephemeral-storage": _bound(ephemeral, UNRENTED_EPHEMERAL_BYTES),
+        "persistentvolumeclaims": _bound(sum(count for count, _ in claims), 0),
+        "requests.storage": _bound(sum(count * size for count, size in claims), 0),
     }
+
+
+def _bound(rented: int, small: int) -> str:
+    return decimal(min(_VERSIONS * rented + small, _MOST))
 
 
 def _of_one(service: ServiceSpec) -> tuple[int, int, int, int]:

@@ -14,8 +14,14 @@ from lease.spec import LeaseSpec, ServiceSpec
 
 __all__ = ["workload_object"]
 
-_SECCOMP = {"seccompProfile": {"type": "RuntimeDefault"}}
-"""Without it the kubelet runs containers unconfined, unless the node's own settings say otherwise."""
+_FENCES = {
+    "seccompProfile": {"type": "RuntimeDefault"},
+    "sysctls": [{"name": "net.ipv4.ping_group_range", "value": "0 65535"}],
+}
+"""Without a profile the kubelet runs containers unconfined, unless the node's own settings say otherwise. The sysctl is
+of the pod's own network: programs of any group may ping, which NET_RAW allowed before. A user namespace maps no group
+above 65535.
+"""
 
 
 def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
@@ -67,7 +73,7 @@ def _pod(spec: LeaseSpec, service: ServiceSpec) -> Object:
         "containers": [container(service, fenced=spec.fenced)],
         **{key: value for key, value in optional.items() if value},
         "automountServiceAccountToken": permitted,
-        "securityContext": {"runAsNonRoot": False} | (_SECCOMP if spec.fenced else {}),
+        "securityContext": {"runAsNonRoot": False} | (_FENCES if spec.fenced else {}),
         "affinity": affinity(service),
         **({"hostUsers": False} if service.user_namespace else {}),
     }

@@ -32,6 +32,8 @@ pytestmark = pytest.mark.devnet
 
 PATHS = {
     "Namespace": "/api/v1/namespaces",
+    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
+    "LimitRange": "/api/v1/namespaces/{}/limitranges",
     "Secret": "/api/v1/namespaces/{}/secrets",
     "Service": "/api/v1/namespaces/{}/services",
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",

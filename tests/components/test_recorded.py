@@ -97,6 +97,13 @@ FENCES: dict[str, tuple[Row, ...]] = {
     "capabilities": (
         (WORKLOADS, rf"{CONTAINER}\.securityContext\.capabilities", added({"drop": ["MKNOD", "NET_RAW"]})),
     ),
+    "ping": (
+        (
+            WORKLOADS,
+            rf"{POD}\.securityContext\.sysctls",
+            added([{"name": "net.ipv4.ping_group_range", "value": "0 65535"}]),
+        ),
+    ),
     "gpu-variables": (
         (
             WORKLOADS,

@@ -96,7 +96,7 @@ internet, ping                         open     open
 public neighbour of the node           open     open
 """
 """Known hole: kubelet and API server on a public address that the node's status does not name are open to tenants,
-unless the provider's settings name it (LESSOR_CLOSED_RANGES).
+unless the provider's settings name it (LESSOR_CLOSED_RANGES). The provider's own gateway is closed with them.
 """
 HOLE = tuple(f"{who} public address" for who in ("API server, node's", "kubelet, node's", "provider's gateway,"))
 WEB = "web Service, port 80"
