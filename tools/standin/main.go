@@ -21,7 +21,7 @@ const usage = `standin serve [PORT|udp:[ADDRESS:]PORT]...   answer HTTP (and UDP
                                    ?wait=SECONDS delays the answer and ?status=CODE is its status
 standin pause                      wait for a signal and reap children
 standin get URL...                 print each answer
-standin dial [udp:]ADDRESS...      print OPEN or CLOSED for each
+standin dial [udp:|ping:]ADDRESS... print OPEN or CLOSED for each
 standin resolve NAME...            print the addresses of each name
 standin poll URL MILLISECONDS SECONDS [HOST]   ask again and again; print how many answers failed at the end or at a signal
 standin probe MILLISECONDS SECONDS [udp:]ADDRESS...   the same with dials: how often, first and last one opened
@@ -155,6 +155,9 @@ func try(address string) string {
 	if target, udp := strings.CutPrefix(address, "udp:"); udp {
 		return tryDatagram(target)
 	}
+	if target, ping := strings.CutPrefix(address, "ping:"); ping {
+		return tryPing(target)
+	}
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
 		if strings.Contains(err.Error(), "refused") {
@@ -178,6 +181,28 @@ func tryDatagram(address string) string {
 		if strings.Contains(err.Error(), "refused") {
 			return "REFUSED"
 		}
+		return "CLOSED"
+	}
+	return "OPEN"
+}
+
+// An echo request by a datagram socket: it needs net.ipv4.ping_group_range and no capability.
+func tryPing(address string) string {
+	ip := net.ParseIP(address).To4()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, syscall.IPPROTO_ICMP)
+	if ip == nil || err != nil {
+		return "FORBIDDEN"
+	}
+	defer syscall.Close(fd)
+	wait := syscall.Timeval{Sec: 2}
+	syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &wait)
+	to := &syscall.SockaddrInet4{}
+	copy(to.Addr[:], ip)
+	if syscall.Sendto(fd, []byte{8, 0, 0, 0, 0, 0, 0, 1}, 0, to) != nil {
+		return "CLOSED"
+	}
+	answer := make([]byte, 100)
+	if n, _, err := syscall.Recvfrom(fd, answer, 0); err != nil || n == 0 || answer[0] != 0 {
 		return "CLOSED"
 	}
 	return "OPEN"

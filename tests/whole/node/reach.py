@@ -108,13 +108,9 @@ async def provider_targets(site: Site, plain: str) -> Mapping[str, str]:
 
 
 async def seen_from(site: Site, namespace: str, pod: str, rows: Mapping[str, str]) -> Seen:
-    """Row to what a pod opens."""
-    prefix = ("-n", namespace, "exec", pod, "--")
-    done, pings = await asyncio.gather(
-        site.kubectl(*prefix, "standin", "dial", *_dialled(rows)),
-        site.kubectl(*prefix, "sh", "-c", _ping_script(rows)),
-    )
-    return _states(rows, done.stdout + pings.stdout)
+    """Row to what a pod opens. It pings by a datagram socket, since a tenant's pod has no raw one."""
+    done = await site.kubectl("-n", namespace, "exec", pod, "--", "standin", "dial", *rows.values())
+    return _states(rows, done.stdout)
 
 
 async def seen_outside(site: Site, rows: Mapping[str, str]) -> Seen:

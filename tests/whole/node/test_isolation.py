@@ -98,6 +98,8 @@ public neighbour of the node           open     open
 """Known hole: kubelet and API server on a public address that the node's status does not name are open to tenants,
 unless the provider's settings name it (LESSOR_CLOSED_RANGES). The provider's own gateway is closed with them.
 """
+PINGS = {"sysctls": [{"name": "net.ipv4.ping_group_range", "value": "0 65535"}]}
+"""As a lease's pod has it."""
 HOLE = tuple(f"{who} public address" for who in ("API server, node's", "kubelet, node's", "provider's gateway,"))
 WEB = "web Service, port 80"
 """What is closed to others and still there when the pods of `web` are replaced."""
@@ -183,7 +185,7 @@ async def plain(site: Site) -> AsyncIterator[str]:
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {"name": name, "namespace": namespace, "labels": labels},
-                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, "securityContext": PINGS},
             }
             for name in ("web", "victim")
         ),
