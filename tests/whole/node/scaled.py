@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -28,13 +30,18 @@ def scaled_document(name: str, *, number: int) -> Sdl:
     """
     sdl = read_sdl((SDL / f"{name}.yaml").read_bytes(), file=name)
     manifest = tuple(_group(group, number) for group in sdl.manifest)
-    groups = tuple(_spec(group) for group in sdl.groups)
+    services = {group.name: group.services or () for group in manifest}
+    groups = tuple(_spec(group, services[group.name]) for group in sdl.groups)
     return replace(sdl, groups=groups, manifest=manifest, version=manifest_version(manifest))
 
 
-def _spec(group: GroupSpec) -> GroupSpec:
+def _spec(group: GroupSpec, services: Sequence[Service]) -> GroupSpec:
+    """The order of these services, of which several may share a unit."""
+    counts = Counter[int]()
+    for service in services:
+        counts[service.resources.id] += service.count
     units = tuple(
-        replace(unit, resources=_small(unit.resources), count=min(unit.count, _COUNT), price=_PRICE)
+        replace(unit, resources=_small(unit.resources), count=counts[unit.resources.id], price=_PRICE)
         for unit in group.units
     )
     return replace(group, units=units, requirements=Requirements())
@@ -71,5 +78,5 @@ def _small(resources: Resources) -> Resources:
 
 def _size(volume: Volume) -> int:
     if volume.storage_class == "ram":
-        return 4 * _MIB
+        return 8 * _MIB
     return (16 if volume.persistent else 64) * _MIB
