@@ -2,7 +2,8 @@
 
 Server-side apply is read as YAML. JSON's own escapes pass, but Go's JSON leaves DEL, the C1 controls, U+FFFE and U+FFFF
 unescaped: YAML refuses them, and takes U+0085 for the end of a line, which it folds into a blank. A value with one of
-these characters goes into a Secret, whose data is base64, and the variable refers to the Secret.
+these characters goes into a Secret, whose data is base64, and the variable refers to the Secret. So does a value that
+Pulumi would take for one of its markers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import re
 
 from components.labels import Object, metadata, service_labels
+from lease.markers import MARKERS
 from lease.spec import LeaseSpec, ServiceSpec
 
 __all__ = ["BARE_IN_YAML", "environment", "environment_objects"]
@@ -26,7 +28,7 @@ def environment(service: ServiceSpec) -> list[Object]:
     """
     return [
         {"name": name, "valueFrom": {"secretKeyRef": {"name": _name(service), "key": _key(index)}}}
-        if BARE_IN_YAML.search(value)
+        if _needs_a_secret(value)
         else {"name": name} | ({"value": value} if value else {})
         for index, (name, value) in enumerate(_values(service).items())
     ]
@@ -47,13 +49,17 @@ def environment_objects(spec: LeaseSpec) -> tuple[Object, ...]:
     )
 
 
+def _needs_a_secret(value: str) -> bool:
+    return value in MARKERS or BARE_IN_YAML.search(value) is not None
+
+
 def _values(service: ServiceSpec) -> dict[str, str]:
     return {variable.name: variable.value.get_secret_value() for variable in service.environment}
 
 
 def _data(service: ServiceSpec) -> dict[str, str]:
     values = enumerate(_values(service).values())
-    return {_key(index): _base64(value) for index, value in values if BARE_IN_YAML.search(value)}
+    return {_key(index): _base64(value) for index, value in values if _needs_a_secret(value)}
 
 
 def _name(service: ServiceSpec) -> str:

@@ -17,6 +17,7 @@ from components.labels import ADMISSION, FORM_LABEL, Object, checked_labels, lea
 from components.leased_ip import address_objects, leased_ip_service
 from components.service import service_objects
 from components.workload import workload_object
+from lease.markers import first_marker
 from lease.spec import LeasedIpSpec, LeaseSpec
 
 __all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_parts", "namespace_object"]
@@ -69,6 +70,7 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
         addresses=_addresses(spec),
     )
     _all_different(_listed(parts))
+    _check_unmarked(_listed(parts))
     return parts
 
 
@@ -100,6 +102,14 @@ def _all_different(manifests: tuple[Object, ...]) -> None:
     repeated = [name for name, count in counted.items() if count > 1]
     if repeated:
         raise BuildError("names of objects", repeated, "each name once; rename a service or change an external port")
+
+
+def _check_unmarked(manifests: tuple[Object, ...]) -> None:
+    """Refuse a key or text that Pulumi would read as one of its special values."""
+    for manifest in manifests:
+        if marker := first_marker(manifest):
+            place = f"a text of {manifest['kind']} {manifest['metadata']['name']}"
+            raise BuildError(place, marker, "texts that Pulumi does not use as markers")
 
 
 def _services(spec: LeaseSpec) -> tuple[ServicePart, ...]:

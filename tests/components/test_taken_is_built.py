@@ -29,9 +29,12 @@ from lease.validation import check_for_provider, validate_manifest
 from lease.validation.manifest import expose_sort_key
 from tests.components.specs import LEASE
 
+UNKNOWN = "dd056dcd-154b-4c76-9bd3-c8f88648b5ff"
+"""A marker of Pulumi that is a label, a name of a class and a hostname too."""
 CHARACTERS = "a0-._/: \t\n\0\x1b\x7f\x85\x9f\u2028\ufffe\uffffZé😀$;{}\"'=*"
 ODD = st.one_of(
-    st.text(CHARACTERS, max_size=6), st.sampled_from(["", "a" * 63, "a" * 64, "default", "web-np", "ram", ".", "..a"])
+    st.text(CHARACTERS, max_size=6),
+    st.sampled_from(["", UNKNOWN, "a" * 63, "a" * 64, "default", "web-np", "ram", ".", "..a"]),
 )
 NAMES = st.one_of(st.sampled_from(["web", "web-np", "apiserver-web", "apiserver-z", "z-np", "z-ip", "w" * 60]), ODD)
 CLASSES = st.one_of(st.sampled_from(["beta2", "default", "ram", "Beta2", "a_b", "a..b", "a.b"]), ODD)
