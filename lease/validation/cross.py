@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.groups import GroupSpec, ResourceUnit
 from lease.manifest import Expose, Group, Manifest, Service
-from lease.manifest_json import manifest_version
 from lease.resources import EndpointKind, Resources
 
 __all__ = ["check_version", "cross_validate"]
@@ -26,9 +25,9 @@ class _Unit:
     endpoints: Counter[EndpointKind]
 
 
-def check_version(manifest: Manifest, expected: bytes) -> None:
-    """Raise kind VERSION unless the manifest's hash is `expected`, the deployment's hash on chain."""
-    if manifest_version(manifest) != expected:
+def check_version(version: bytes, expected: bytes) -> None:
+    """Raise kind VERSION unless the hash of a manifest is `expected`, the deployment's hash on chain."""
+    if version != expected:
         raise ManifestRefused(ManifestErrorKind.VERSION, "manifest version validation failed")
 
 

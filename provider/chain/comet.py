@@ -130,6 +130,13 @@ class CometChain:
     async def deployment(self, deployment: DeploymentId) -> Deployment | None:
         return await queries.deployment(self._rpc, deployment)
 
+    async def deployment_on_each_node(self, deployment: DeploymentId) -> Sequence[Deployment]:
+        """The deployment as each named node reports it that answers and knows it; empty when one node only is named."""
+        if not self._rpc.several:
+            return ()
+        found = await self._rpc.on_each_node(lambda node: queries.deployment(node, deployment))
+        return [each for each in found if each is not None]
+
     async def bid(self, bid: LeaseId) -> Bid | None:
         return await queries.bid(self._rpc, bid)
 

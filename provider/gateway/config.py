@@ -15,7 +15,8 @@ __all__ = ["GatewayConfig", "Limits", "gateway_config"]
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits in bytes and seconds, of one connection; `manifest_seconds` and `header_seconds` as in the Go provider
-    (gateway.md §1, §3.4).
+    (gateway.md §1, §3.4). `behind_pauses`: the pauses after which the chain is asked again about a lease or a manifest
+    that it does not know, since the node may be a block behind the tenant's.
     """
 
     manifest_bytes: int = 2 * 1024 * 1024
@@ -27,6 +28,7 @@ class Limits:
     idle_seconds: float = 75.0
     write_seconds: float = 20.0
     manifest_seconds: float = 120.0
+    behind_pauses: tuple[float, ...] = (0.5, 1.0, 2.0, 3.5)
 
 
 @dataclass(frozen=True, slots=True)

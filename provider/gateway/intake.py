@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import structlog
 
@@ -16,6 +16,7 @@ from lease.errors import ManifestRefused
 from lease.ids import DeploymentId, LeaseId, namespace_name
 from lease.manifest import Group, Manifest
 from lease.manifest_decode import manifest_from_json
+from lease.manifest_json import manifest_version
 from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
 from provider.budgets import Budget, PeerBudgets
@@ -41,7 +42,10 @@ _RATE, _BURST = 10.0, 100.0
 _OWNER_RATE, _OWNER_BURST = 1.0, 20.0
 """Manifests of accounts that are no tenants: a second in the long run, and at once; of all owners, and of one."""
 _UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
+_MOST_WAITING = 50
+"""Requests that wait for the node's next block at one time; beyond that they are refused at once."""
 _LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
+_T = TypeVar("_T")
 _log = structlog.get_logger("gateway.intake")
 
 
@@ -83,6 +87,8 @@ class ManifestIntake:
         self._refusals = refusals or Refusals()
         self._budget = Budget(rate=_RATE, burst=_BURST, now=clock.monotonic)
         self._of_owner = PeerBudgets(rate=_OWNER_RATE, burst=_OWNER_BURST, now=clock.monotonic)
+        self._clock = clock
+        self._waiting = 0
         self._cluster = cluster
         self._bus = bus
         self._placements = placements
@@ -117,19 +123,68 @@ class ManifestIntake:
         await self._leases(self._strangers, DeploymentId(owner, dseq))
 
     async def _leases(self, chain: IntakeChain, id_: DeploymentId) -> Sequence[Lease]:
-        leases = await chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_)
-        if not leases:
-            known = await chain.deployment(id_)
-            raise RequestError(404, _UNKNOWN if known is None else "no lease for deployment")
-        return leases
+        """The live leases of the deployment. Of a known deployment, they are awaited: a lease may be in a block that
+        the node does not have yet.
+        """
+
+        async def ask() -> Sequence[Lease] | None:
+            return await chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_) or None
+
+        if leases := await ask():
+            return leases
+        if await chain.deployment(id_) is None:
+            raise RequestError(404, _UNKNOWN)
+        if leases := await self._ask_later(ask):
+            return leases
+        raise RequestError(404, "no lease for deployment")
+
+    async def _newest(self, first: Deployment, version: bytes) -> Deployment:
+        """The deployment with the hash `version` as soon as a node has it; with another hash when none has it within
+        some seconds. `first`: what the node reported before.
+        """
+        if first.hash == version:
+            return first
+
+        async def ask() -> Deployment | None:
+            found = await self._known_deployment(first.id)
+            return found if found.hash == version else None
+
+        if found := await self._ask_later(ask):
+            return found
+        others = await self._chain.deployment_on_each_node(first.id)
+        return next((each for each in others if each.hash == version), first)
+
+    async def _known_deployment(self, id_: DeploymentId) -> Deployment:
+        deployment = await self._chain.deployment(id_)
+        if deployment is None:
+            raise RequestError(404, _UNKNOWN)
+        return deployment
+
+    async def _ask_later(self, ask: Callable[[], Awaitable[_T | None]]) -> _T | None:
+        """The first result of `ask` that is not None, asked again after pauses; None when the node is two blocks
+        further and the result is still None, after the last pause, and at once when too many wait.
+        """
+        if self._waiting >= _MOST_WAITING or not self._config.limits.behind_pauses:
+            return None
+        self._waiting += 1
+        try:
+            first = (await self._chain.head()).height
+            for pause in self._config.limits.behind_pauses:
+                await self._clock.sleep(pause)
+                height = (await self._chain.head()).height
+                if (found := await ask()) is not None or height > first + 1:
+                    return found
+            return None
+        finally:
+            self._waiting -= 1
 
     async def _accept(self, id_: DeploymentId, body: bytes) -> None:
         """The chain is asked first: a document is read for a deployment with a lease here only, and in a thread."""
         leases = await self._leases(self._chain, id_)
-        deployment = await self._chain.deployment(id_)
-        if deployment is None:
-            raise RequestError(404, _UNKNOWN)
-        manifest = await asyncio.to_thread(_checked_manifest, body, deployment)
+        known = await self._known_deployment(id_)
+        manifest, version = await asyncio.to_thread(_valid_manifest, body)
+        deployment = await self._newest(known, version)
+        await asyncio.to_thread(_check_against, deployment, manifest, version)
         leased = [(lease.id, _group_of(lease, deployment, manifest)) for lease in leases]
         await self._check_leased(leased)
         records = [ManifestRecord(lease, group, await self._placed(lease)) for lease, group in leased]
@@ -170,15 +225,19 @@ class ManifestIntake:
             raise RequestError(422, str(refused)) from None
 
 
-def _checked_manifest(body: bytes, deployment: Deployment) -> Manifest:
-    """The manifest in `body`. Structure, hash, then the groups on chain are checked: the order decides which of several
-    faults is named. Raises `ManifestRefused`.
-    """
+def _valid_manifest(body: bytes) -> tuple[Manifest, bytes]:
+    """The manifest in `body` and its hash. Raises `ManifestRefused` for its structure."""
     manifest = manifest_from_json(body)
     validate_manifest(manifest)
-    check_version(manifest, deployment.hash)
+    return manifest, manifest_version(manifest)
+
+
+def _check_against(deployment: Deployment, manifest: Manifest, version: bytes) -> None:
+    """Check the hash, then the groups on chain: the order decides which of several faults is named. Raises
+    `ManifestRefused`.
+    """
+    check_version(version, deployment.hash)
     cross_validate(manifest, deployment.groups)
-    return manifest
 
 
 def _group_of(lease: Lease, deployment: Deployment, manifest: Manifest) -> Group:

@@ -288,7 +288,7 @@ def _answer(body: str, *, version: bytes | None, groups: Any) -> tuple[int, str]
     try:
         manifest = manifest_from_json(body)
         validate_manifest(manifest)
-        check_version(manifest, version or manifest_version(manifest))
+        check_version(manifest_version(manifest), version or manifest_version(manifest))
         cross_validate(manifest, groups)
     except ManifestRefused as error:
         return _STATUS.get(error.kind, 422), f"{error}\n"

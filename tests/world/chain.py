@@ -72,6 +72,8 @@ class FakeChain:
         self.lies: list[LeaseAnswer | Exception] = []
         """What the next questions about leases get instead of the truth."""
         self.block_s = 6.0
+        self.other_deployments: list[Deployment] = []
+        """What other named nodes report about a deployment."""
         self.others: list[Callable[[LeaseId], LeaseAnswer]] = []
         """What other named nodes say about a lease; none: this is the only node."""
         self.end_signers: dict[LeaseId, str] = {}
@@ -176,6 +178,10 @@ class FakeChain:
     async def deployment(self, deployment: DeploymentId) -> Deployment | None:
         await self._called("deployment")
         return self.deployments.get(deployment)
+
+    async def deployment_on_each_node(self, deployment: DeploymentId) -> Sequence[Deployment]:
+        await self._called("deployment_on_each_node")
+        return self.other_deployments
 
     async def bid(self, bid: LeaseId) -> Bid | None:
         await self._called("bid")

@@ -16,7 +16,7 @@ from lease.resources import Price
 from lease.spec import ClusterFacts
 from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError, ClusterError
-from provider.gateway.config import GatewayConfig
+from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
@@ -210,5 +210,6 @@ def new_world(data_dir: Path, **changes: Any) -> World:
             ("blocked.example.net", ".blocked.example.org"), "provider.example.com", "ingress.example.com", True
         ),
         "static_hosts": True,
+        "limits": Limits(behind_pauses=()),
     }
     return World(GatewayConfig(**settings | changes))
