@@ -14,10 +14,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from lease.printable import printable, printable_line
 from provider.errors import SettingsError
@@ -52,6 +48,10 @@ def table_lines(rows: Iterable[Sequence[str]], *, header: Sequence[str] = (), ri
 
     `right`: indices of the columns of numbers. Every row has as many cells as the first one.
     """
+    from rich.console import Console  # noqa: PLC0415  for tables only: it takes as long as the rest of a small command
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     cells = [[printable_line(cell) for cell in row] for row in rows]
     if not cells:
         return []
@@ -71,6 +71,8 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
     """The width to fold at: the terminal's if there is one and the last column has room in it."""
     if not sys.stdout.isatty():
         return _UNLIMITED
+    from rich.cells import cell_len  # noqa: PLC0415  see table_lines
+
     columns = shutil.get_terminal_size().columns
     fixed = sum(max(cell_len(row[index]) for row in rows) + 2 for index in range(len(rows[0]) - 1))
     return columns if fixed + _NARROWEST <= columns else _UNLIMITED

@@ -6,12 +6,9 @@ Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from lease.errors import Finding, SdlInvalid
 from lease.groups_json import groups_json
@@ -20,6 +17,9 @@ from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES, source_lines
 from provider.cli.input_file import read_input
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["check", "groups", "hash_", "manifest"]
 
@@ -50,6 +50,8 @@ def _confirm(file: Path, document: Sdl) -> None:
     groups = ", ".join(group.name for group in document.groups)
     services = sum(len(group.services or ()) for group in document.manifest)
     text = printable(f"{file}: valid; {services} service{'s' * (services != 1)} in {groups}")
+    from rich.console import Console  # noqa: PLC0415  see _show
+
     Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
 
 
@@ -91,7 +93,13 @@ def _content(file: Path) -> bytes:
 
 
 def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
-    """Print each finding as compilers do: place and problem, the line, a caret below the column."""
+    """Print each finding as compilers do: place and problem, the line, a caret below the column.
+
+    rich is imported here, because importing it takes as long as reading an SDL.
+    """
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in findings:
         head = Text(printable(f"{finding.file}:{finding.line}:{finding.column}: "), style="bold")
@@ -108,6 +116,9 @@ def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
 
 def _show_line(console: Console, line: str, finding: Finding) -> None:
     """Print the part of the line around the column. Tabs are kept and wide characters counted for the caret's place."""
+    from rich.cells import cell_len  # noqa: PLC0415  see _show
+    from rich.text import Text  # noqa: PLC0415
+
     start = max(0, finding.column - 81)
     shown = printable(line[start : start + 160])
     number = f"{finding.line:>5} | "

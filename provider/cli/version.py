@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +13,15 @@ __all__ = ["VersionOption", "version"]
 _PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
-def version(installed: Callable[[str], str] = metadata.version) -> str:
+def version(installed: Callable[[str], str] | None = None) -> str:
     """The version of the installed package; in a checkout that is not installed, the version in pyproject.toml."""
+    from importlib import metadata  # noqa: PLC0415  it brings the email package, and only --version needs it
+
     try:
-        return installed("lessor")
+        return (installed or metadata.version)("lessor")
     except metadata.PackageNotFoundError:
+        import tomllib  # noqa: PLC0415  for a checkout only
+
         return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 

@@ -52,6 +52,21 @@ def test_help_imports_no_command(arguments: list[str]) -> None:
     assert "imported: []" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("command", ["hash", "manifest", "groups"])
+def test_an_sdl_command_imports_nothing_that_it_does_not_use(command: str) -> None:
+    """Every import counts: they are most of the command's processor time."""
+    unused = (*(name for name in _HEAVY if name != "yaml"), "rich", "structlog", "tomllib", "asyncio")
+    code = (
+        "import sys, atexit\n"
+        f"atexit.register(lambda: print('imported:', [name for name in {unused!r} if name in sys.modules]))\n"
+        "from provider.cli import main\n"
+        f"sys.argv = ['lessor', 'sdl', {command!r}, 'tests/data/sdl/accept-empty.yaml']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "imported: []" in done.stdout, done.stdout + done.stderr
+
+
 def test_help_teaches_every_command_that_is_not_hidden() -> None:
     text = CliRunner().invoke(build_app(), ["--help"]).output
     assert all(name in text for name in COMMANDS)
