@@ -50,6 +50,7 @@ class GatewayConfig:
     static_hosts: bool = False
     leased_ips: bool = True
     reclamation_window_ns: int = 0
+    token_leeway_s: float = 5.0
     limits: Limits = Limits()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
@@ -69,6 +70,7 @@ def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes,
         static_hosts=settings.ingress_static_hosts,
         leased_ips=bool(settings.ip_ranges),
         reclamation_window_ns=int(settings.reclamation_window) * 10**9,
+        token_leeway_s=settings.gateway_token_leeway,
         connections=ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_address),
         certificate_passwords=passwords,
     )

@@ -80,7 +80,7 @@ class Gateway:
         )
         self.admission = Admission(config.connections, refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
-        self._tokens = Tokens(keys, clock)
+        self._tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._routes = self._build_routes(status, kube_version)
         self._server: HttpServer | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import GrpcListen, Listen, ap, lessor
+from provider.settings.kinds import Duration, GrpcListen, Listen, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -51,4 +51,11 @@ class GatewaySettings(BaseModel):
         le=100_000,
         validation_alias=lessor("GATEWAY_GRPC_CONNECTIONS_OF_ADDRESS"),
         description="Most of them from one IPv4 address or one IPv6 network of 64 bits.",
+    )
+    gateway_token_leeway: Duration = Field(
+        5.0,
+        le=300.0,
+        validation_alias=lessor("GATEWAY_TOKEN_LEEWAY"),
+        description="How far in the future a tenant's token may begin, for tenants whose clock is ahead. "
+        "The end of a token has no leeway.",
     )

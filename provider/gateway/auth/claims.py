@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -126,16 +127,29 @@ def parse_claims(payload: bytes) -> Claims:
         raise invalid_token() from error
 
 
-def check_claims(claims: Claims, now: float) -> None:
-    """Raise `AuthError` 400 unless every rule holds at `now` (Unix seconds). Clock leeway is zero."""
-    if not (_dates_hold(claims, now) and claims.version == "v1" and _leases_hold(claims.leases)):
-        raise AuthError(400, "JWT has invalid claims")
+def check_claims(claims: Claims, now: float, *, leeway: float = 0.0) -> None:
+    """Raise `AuthError` unless every rule holds at `now` (Unix seconds): 401 for a token that begins more than `leeway`
+    seconds later, 400 for any other rule.
+    """
+    if not (claims.version == "v1" and _leases_hold(claims.leases)):
+        raise _broken_rule()
+    if claims.iat is None or claims.nbf is None or claims.exp is None or now >= claims.exp:
+        raise _broken_rule()
+    if now + leeway < claims.nbf:
+        begins, here = _utc(claims.nbf), _utc(math.floor(now))
+        raise AuthError(401, f"JWT is not valid before {begins}; this provider's clock shows {here}")
 
 
-def _dates_hold(claims: Claims, now: float) -> bool:
-    if claims.iat is None or claims.nbf is None or claims.exp is None:
-        return False
-    return claims.nbf <= now < claims.exp
+def _broken_rule() -> AuthError:
+    return AuthError(400, "JWT has invalid claims")
+
+
+def _utc(seconds: int) -> str:
+    """A time in RFC 3339; the plain number of seconds where a calendar has no such year."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
 
 
 def _leases_hold(leases: Leases) -> bool:

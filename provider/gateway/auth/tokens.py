@@ -82,10 +82,11 @@ def _jws() -> PyJWS:
 
 
 class Tokens:
-    """Reads tokens: checks their signature and their claims."""
+    """Reads tokens: checks their signature and their claims. A token may begin up to `leeway` seconds from now."""
 
-    def __init__(self, keys: AccountKeys, clock: Clock) -> None:
+    def __init__(self, keys: AccountKeys, clock: Clock, *, leeway: float = 0.0) -> None:
         self._keys = keys
+        self._leeway = leeway
         self._clock = clock
         self._jws = _jws()
 
@@ -95,7 +96,7 @@ class Tokens:
         """
         claims = self._unverified(token)
         self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss, peer)))
-        check_claims(claims, self._clock.now())
+        check_claims(claims, self._clock.now(), leeway=self._leeway)
         return claims
 
     def _unverified(self, token: str) -> Claims:

@@ -64,6 +64,14 @@ DIFFERENCES = (
         "Critical header extensions nobody here understands: refused, as RFC 7515 §4.1.11 demands; Go ignores them.",
         body='{"message":"JWT is invalid"}',
     ),
+    Difference(
+        "auth",
+        ("claims: not yet valid",),
+        401,
+        "A token that begins later names both times, so that a tenant sees which clock is wrong; Go says 400 only.",
+        body='{"message":"JWT is not valid before 2026-11-27T23:09:55Z; '
+        "this provider's clock shows 2026-11-27T22:59:55Z\"}",
+    ),
 )
 
 NOT_REPLAYED = {

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+from datetime import UTC, datetime
 
 import pytest
 from ecdsa import SECP256k1
@@ -28,12 +29,13 @@ SIGNER = "akash1qufa3xzrf34qvwyejkhvnc4psf49fftaw0asmh"
 KEY = bytes.fromhex("03e1fde5cc17f56501ed53d87718df76c135b9a6401dceb53d198111a1eaf85f76")
 ACCEPTED = {3, 9, 14, 16, 26, 29, 30, 31}
 TENANT = Account.named("tenant")
+DAY_S = 24 * 3600
 
 
-def reader(*accounts: Account, now: float = NOW) -> tuple[Tokens, FakeChain]:
+def reader(*accounts: Account, now: float = NOW, leeway: float = 0.0) -> tuple[Tokens, FakeChain]:
     chain, clock = FakeChain(), VirtualClock(now)
     chain.public_keys = {account.address: account.public for account in accounts}
-    return Tokens(AccountKeys(chain, clock), clock), chain  # type: ignore[arg-type]
+    return Tokens(AccountKeys(chain, clock), clock, leeway=leeway), chain  # type: ignore[arg-type]
 
 
 async def refusal(tokens: Tokens, token: str) -> tuple[int, str]:
@@ -55,9 +57,8 @@ def test_the_published_signature_vectors_verify_as_published(case: dict) -> None
 
 def claim_cases() -> list[tuple[int, dict]]:
     text = read("jwt/cases_jwt.json.tmpl").decode()
-    day = 24 * 3600
     values = {"Issuer": TENANT.address, "Provider": TENANT.address, "IatCurr": NOW, "NbfCurr": NOW}
-    values |= {"Iat24h": NOW + day, "Nbf24h": NOW + day, "Exp48h": NOW + 2 * day}
+    values |= {"Iat24h": NOW + DAY_S, "Nbf24h": NOW + DAY_S, "Exp48h": NOW + 2 * DAY_S}
     for name, value in values.items():
         text = text.replace("{{." + name + "}}", str(value))
     return list(enumerate(json.loads(text), start=1))
@@ -79,9 +80,16 @@ async def test_the_published_claim_vectors_are_accepted_or_refused(number: int, 
     if number in ACCEPTED:
         assert (await tokens.read(token)).version == "v1"
     else:
-        assert await refusal(tokens, token) == (
-            (401, "JWT is invalid") if "iss" not in claims else (400, "JWT has invalid claims")
-        )
+        assert await refusal(tokens, token) == published_refusal(claims)
+
+
+def published_refusal(claims: dict) -> tuple[int, str]:
+    if "iss" not in claims:
+        return 401, "JWT is invalid"
+    if claims["version"] == "v1" and claims["leases"]["access"] == "full" and claims.get("nbf", 0) == NOW + DAY_S:
+        begins, here = (datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for time in (NOW + DAY_S, NOW))
+        return 401, f"JWT is not valid before {begins}; this provider's clock shows {here}"
+    return 400, "JWT has invalid claims"
 
 
 async def test_a_signature_with_the_other_s_is_refused() -> None:
@@ -151,15 +159,39 @@ def test_any_json_under_leases_is_refused_or_keeps_the_rules(leases: object) -> 
     assert caught.value.status in (400, 401)
 
 
-@pytest.mark.parametrize(
-    ("now", "holds"), [(NOW - 1, False), (NOW, True), (NOW + 899.9, True), (NOW + 900, False), (NOW + 901, False)]
-)
+@pytest.mark.parametrize(("now", "holds"), [(NOW, True), (NOW + 899.9, True), (NOW + 900, False), (NOW + 901, False)])
 async def test_a_token_holds_from_nbf_until_just_before_exp(now: float, holds: bool) -> None:
     tokens, _ = reader(TENANT, now=now)
     if holds:
         assert (await tokens.read(TENANT.token())).iss == TENANT.address
     else:
         assert await refusal(tokens, TENANT.token()) == (400, "JWT has invalid claims")
+
+
+@pytest.mark.parametrize(("now", "leeway"), [(NOW - 1, 0.0), (NOW - 5.5, 5.0), (NOW - 3600, 5.0)])
+async def test_a_token_that_begins_too_far_ahead_is_refused_with_both_times(now: float, leeway: float) -> None:
+    tokens, _ = reader(TENANT, now=now, leeway=leeway)
+    begins, here = (datetime.fromtimestamp(int(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for time in (NOW, now // 1))
+    text = f"JWT is not valid before {begins}; this provider's clock shows {here}"
+    assert await refusal(tokens, TENANT.token()) == (401, text)
+
+
+@pytest.mark.parametrize("ahead", [0.5, 1, 5])
+async def test_a_token_of_a_clock_that_is_a_little_ahead_holds(ahead: float) -> None:
+    tokens, _ = reader(TENANT, now=NOW - ahead, leeway=5.0)
+    assert (await tokens.read(TENANT.token())).iss == TENANT.address
+
+
+async def test_the_end_of_a_token_has_no_leeway() -> None:
+    tokens, _ = reader(TENANT, now=NOW + 900, leeway=5.0)
+    assert await refusal(tokens, TENANT.token()) == (400, "JWT has invalid claims")
+
+
+@pytest.mark.parametrize("nbf", [10**15, 10**30, 1e300])
+async def test_a_begin_that_no_calendar_has_is_refused(nbf: float) -> None:
+    tokens, _ = reader(TENANT)
+    status, text = await refusal(tokens, TENANT.token(TENANT.claims(nbf=nbf)))
+    assert (status, text.startswith("JWT is not valid before 10")) == (401, True)
 
 
 @pytest.mark.virtual_time
