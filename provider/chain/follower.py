@@ -176,6 +176,7 @@ class _Follower:
                     problem = f"does not have height {height} yet, which its status announces"
                     raise ChainError(refusal.address, problem) from None
                 if lowest := await self._lowest(refusal, height):
+                    await self._check_leap(lowest)
                     return await self._after_gap(height, lowest)
                 problem = refusal.text
             await self._clock.sleep(_RESULTS_PAUSE.after(attempt))
@@ -189,6 +190,14 @@ class _Follower:
         head = await self._rpc.head()
         lowest = max(head.earliest_height, named if named <= head.height else 0)
         return lowest if lowest > height else 0
+
+    async def _check_leap(self, height: int) -> None:
+        """Raise `ChainError` when another node contradicts that the chain has reached `height`: after a leap to a
+        made-up height every other node would be behind, also at the next start.
+        """
+        if other := await self._rpc.contradicting(height):
+            text = f"has no block below {height}, which {other} contradicts; remove the wrong one from AP_NODE"
+            raise ChainError(self._rpc.address, text)
 
     async def _after_gap(self, first_missed: int, earliest: int) -> Block:
         _log.error("chain.pruned", node=self._rpc.address, first=first_missed, earliest=earliest)

@@ -12,10 +12,15 @@ from provider.errors import ChainError
 from provider.protocols.chain import Head
 from provider.waits import GrowingPause
 
-__all__ = ["LAG_BLOCKS", "NodeView", "RpcNode", "best", "choose", "parse_head", "unix_seconds"]
+__all__ = ["LAG_BLOCKS", "NodeView", "RpcNode", "best", "choose", "contradicts", "parse_head", "unix_seconds"]
 
 LAG_BLOCKS = 3
 """Nodes get a block within a second of each other; a node that lags by more than this many blocks is behind."""
+_LEAP_BLOCKS = 1000
+_LEAP_RATE = 10
+"""Blocks that a node may be ahead of another: so many, and so many for each second since the other's newest block. A
+chain makes less than one a second.
+"""
 _REST = GrowingPause(first=1.0, longest=60.0)
 
 
@@ -94,6 +99,11 @@ def best(nodes: Iterable[RpcNode], current: RpcNode) -> RpcNode | None:
     front = max((node.height for node in ready), default=0)
     foremost = [node for node in ready if node.height >= front - 1]
     return current if current in foremost else next(iter(foremost), None)
+
+
+def contradicts(head: Head, height: int, *, now: float) -> bool:
+    """Whether the chain cannot have reached `height` at `now` (Unix seconds) if `head` is a true head."""
+    return height > head.height + _LEAP_BLOCKS + _LEAP_RATE * max(0.0, now - head.time)
 
 
 def parse_head(address: str, status: dict[str, Any]) -> Head:

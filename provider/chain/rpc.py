@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 
 from provider.chain.connection import AbciAnswer, Connection, QueryError, RpcError, TryLater
-from provider.chain.nodes import LAG_BLOCKS, NodeView, RpcNode, best, choose, parse_head
+from provider.chain.nodes import LAG_BLOCKS, NodeView, RpcNode, best, choose, contradicts, parse_head
 from provider.chain.pace import Pace
 from provider.errors import ChainError, WrongChain
 from provider.protocols import Clock
@@ -154,6 +154,16 @@ class RpcClient:
         except ChainError as error:
             self._failed(node, error)
             return ()
+
+    async def contradicting(self, height: int) -> str:
+        """The address of a node by whose head the chain cannot have reached `height` yet; empty when there is none."""
+
+        async def ask(connection: Connection) -> tuple[str, Head]:
+            return connection.address, await self.head_of(connection)
+
+        heads = await self.on_each_node(ask)
+        now = self._clock.now()
+        return next((address for address, head in heads if contradicts(head, height, now=now)), "")
 
     @property
     def several(self) -> bool:

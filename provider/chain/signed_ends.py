@@ -52,9 +52,21 @@ class SignedEnds:
             if lease.id.owner.encode() not in raw:  # every message that ends a lease names its owner
                 continue
             for account in _ending_accounts(raw, lease):
-                if _is_signed(raw, account, chain_id=self._rpc.chain_id, number=await self._number(account)):
+                if await self._is_signed_by(account, raw):
                     return account
         return ""
+
+    async def _is_signed_by(self, account: str, raw: bytes) -> bool:
+        """Whether `account` signed the transaction. Its number is kept once a signature proves it: a node that gives a
+        wrong number does no harm to what other nodes answer later.
+        """
+        number = self._numbers.get(account) or await self._number(account)
+        if not _is_signed(raw, account, chain_id=self._rpc.chain_id, number=number):
+            return False
+        if account not in self._numbers and len(self._numbers) >= _KEPT_ACCOUNTS:
+            self._numbers.clear()
+        self._numbers[account] = number
+        return True
 
     async def _transactions(self, height: int) -> tuple[bytes, ...]:
         async with self._turn:
@@ -74,14 +86,8 @@ class SignedEnds:
             raise ChainError(self._rpc.address, text) from error
 
     async def _number(self, address: str) -> int:
-        if address not in self._numbers:
-            account = await queries.account(self._rpc, address)
-            if account is None:
-                return 0
-            if len(self._numbers) >= _KEPT_ACCOUNTS:
-                self._numbers.clear()
-            self._numbers[address] = account.number
-        return self._numbers[address]
+        account = await queries.account(self._rpc, address)
+        return account.number if account is not None else 0
 
 
 def _ending_accounts(raw: bytes, lease: Lease) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""The hostnames that the cluster's shared edge serves for somebody else: the hosts of Ingresses and HTTPRoutes that
-Lessor did not make, such as an operator's dashboard.
+"""The hostnames that the cluster's shared edge serves for somebody else: the hosts of Ingresses, HTTPRoutes and
+GRPCRoutes that Lessor did not make, such as an operator's dashboard.
 
 A tenant who got such a hostname would receive the other's requests, with their cookies and passwords.
 """
@@ -14,12 +14,17 @@ from typing import Any
 from components.labels import AKASH
 from provider.errors import ClusterError
 from provider.protocols import Cluster
-from provider.protocols.cluster import HTTP_ROUTE, INGRESS, Kind
+from provider.protocols.cluster import GRPC_ROUTE, HTTP_ROUTE, INGRESS, Kind
 
 __all__ = ["NO_ROUTES", "ForeignRoutes", "foreign_routes"]
 
 _NOT_MANAGED = {AKASH: None}
 _NO_SUCH_KIND = 404
+_NO_RIGHT = 403
+_ABSENT = {INGRESS: (_NO_SUCH_KIND,), HTTP_ROUTE: (_NO_SUCH_KIND,), GRPC_ROUTE: (_NO_SUCH_KIND, _NO_RIGHT)}
+"""Answers that mean that there are no routes of a kind. An account of an older cluster stack has no right to read
+GRPCRoutes, and its tenants must get their hostnames all the same.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ NO_ROUTES = ForeignRoutes()
 
 async def foreign_routes(cluster: Cluster) -> ForeignRoutes:
     """The routes of the whole cluster without those of leases, one list for each kind. Raises `ClusterError`."""
-    listed = await asyncio.gather(_listed(cluster, INGRESS), _listed(cluster, HTTP_ROUTE))
+    listed = await asyncio.gather(*(_listed(cluster, kind) for kind in _ABSENT))
     hosts = {host.lower() for objects in listed for obj in objects for host in _hosts(obj)}
     wild = {host for host in hosts if host.startswith("*.")}
     return ForeignRoutes(frozenset(hosts - wild), frozenset(host[1:] for host in wild))
@@ -53,14 +58,14 @@ async def _listed(cluster: Cluster, kind: Kind) -> list[dict[str, Any]]:
     try:
         return await cluster.list(kind, labels=_NOT_MANAGED)
     except ClusterError as error:
-        if error.status == _NO_SUCH_KIND:
+        if error.status in _ABSENT[kind]:
             return []
         raise
 
 
 def _hosts(route: Mapping[str, Any]) -> Iterable[str]:
-    """Hosts of an Ingress's rules, hostnames of an HTTPRoute. A route without any serves every hostname that no other
-    route names; it takes none. A host that only a TLS entry names is served nowhere.
+    """Hosts of an Ingress's rules, hostnames of an HTTPRoute or GRPCRoute. A route without any serves every hostname
+    that no other route names; it takes none. A host that only a TLS entry names is served nowhere.
     """
     spec = route.get("spec") or {}
     for rule in spec.get("rules") or ():

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 __all__ = [
     "DEPLOYMENT",
     "ENDPOINTS",
+    "GRPC_ROUTE",
     "HTTP_ROUTE",
     "INGRESS",
     "IP_ADDRESS_POOL",
@@ -66,6 +67,7 @@ PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumec
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
+GRPC_ROUTE = Kind("gateway.networking.k8s.io/v1", "GRPCRoute", "grpcroutes")
 HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
 """Exists only where the Gateway API is installed."""
 STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)

@@ -25,6 +25,22 @@ __all__ = ["NAME", "VALIDATIONS", "VARIABLES", "policy_binding", "policy_spec", 
 NAME = "lessor-provider"
 _LEASE = "matches('^[0-9a-v]{45}$')"
 """The name of a lease's namespace: base32hex of SHA-224 (kubernetes-objects.md §1.1)."""
+_CAPABILITIES = [
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+]
+"""What the Pod Security level `baseline` lets a container add: what runtimes give by default."""
 
 VARIABLES = {
     "name": "request.name != '' ? request.name : object.metadata.name",
@@ -39,6 +55,10 @@ VARIABLES = {
     "pod": (
         "request.resource.group == 'apps' && request.operation != 'DELETE' && has(object.spec.template) "
         "? object.spec.template.spec : object"
+    ),
+    "containers": (
+        "request.resource.group == 'apps' && request.operation != 'DELETE' && has(variables.pod.containers) "
+        "? variables.pod.containers + (has(variables.pod.initContainers) ? variables.pod.initContainers : []) : []"
     ),
 }
 """CEL by name; a variable may use those before it."""
@@ -94,8 +114,23 @@ VALIDATIONS = (
         "&& (!has(variables.pod.hostPID) || !variables.pod.hostPID) "
         "&& (!has(variables.pod.hostIPC) || !variables.pod.hostIPC) "
         "&& (!has(variables.pod.volumes) || variables.pod.volumes.all(volume, !has(volume.hostPath))) "
-        "&& variables.pod.containers.all(item, !has(item.securityContext) "
-        "|| !has(item.securityContext.privileged) || !item.securityContext.privileged))",
+        "&& variables.containers.all(item, !has(item.ports) || item.ports.all(port, !has(port.hostPort) "
+        "|| port.hostPort == 0)))",
+    ),
+    (
+        "a container of a lease has no rights over its node",
+        "variables.containers.all(item, !has(item.securityContext) "
+        "|| ((!has(item.securityContext.privileged) || !item.securityContext.privileged) "
+        "&& (!has(item.securityContext.procMount) || item.securityContext.procMount == 'Default') "
+        "&& (!has(item.securityContext.seccompProfile) || item.securityContext.seccompProfile.type != 'Unconfined') "
+        "&& (!has(item.securityContext.capabilities) || !has(item.securityContext.capabilities.add) "
+        f"|| item.securityContext.capabilities.add.all(name, name in {_CAPABILITIES}))))",
+    ),
+    (
+        "an Ingress of a lease has no configuration of the edge in its annotations",
+        "request.resource.resource != 'ingresses' || request.operation == 'DELETE' "
+        "|| !has(object.metadata.annotations) "
+        "|| object.metadata.annotations.all(key, !key.endsWith('-snippet') && !key.endsWith('-snippets'))",
     ),
 )
 """What is allowed, with the text of the refusal; `{manifests}` and `{metallb}` are namespaces of the settings."""

@@ -20,6 +20,10 @@ __all__ = ["AnswerJudge", "Judgement", "Verdict"]
 _BY_OWNER = 1
 _REASONS = {_BY_OWNER: "owner"} | {reason: reason.name.lower().replace("_", " ") for reason in CloseReason}
 """The chain's numbers, chain.md §3; insufficient funds are a state of their own."""
+_MOST_AHEAD = 1000
+"""Blocks that an answer may be ahead of the blocks that were read. A node that names a greater height, once, would make
+the answers of all other nodes old, and no lease would end until the next start.
+"""
 
 
 class Verdict(StrEnum):
@@ -50,11 +54,13 @@ class AnswerJudge:
     def __init__(self, chain_id: str = "", *, confirmations: int = 2) -> None:
         self.chain_id = chain_id
         self.height = 0
+        self._read = 0
         self._needed = max(2, confirmations)
 
     def saw(self, height: int) -> None:
         """The chain's follower has reached `height`."""
-        self.height = max(self.height, height)
+        self._read = max(self._read, height)
+        self.height = max(height, min(self.height, self._read + _MOST_AHEAD))
 
     def incomplete(self, heights: Collection[int]) -> bool:
         """Whether a lease with these `heights` looked ended but not often enough: a new block may complete the
@@ -92,6 +98,11 @@ class AnswerJudge:
         self.chain_id = self.chain_id or answer.chain_id
         if answer.chain_id != self.chain_id:
             return f"the node is on chain {answer.chain_id!r}, this provider on {self.chain_id!r}: check AP_NODE"
+        if self._read and answer.height > self._read + _MOST_AHEAD:
+            return (
+                f"the node answered at height {answer.height}, this provider has read blocks up to {self._read} only: "
+                f"an answer counts when it is at most {_MOST_AHEAD} blocks ahead"
+            )
         return ""
 
     def _judge_old(self, height: int, heights: Collection[int], *, ended: bool) -> Judgement:

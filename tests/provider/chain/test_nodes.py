@@ -17,7 +17,7 @@ from akash.market.v1beta5 import query_pb2 as market_query
 from provider.chain import codec
 from provider.chain.comet import CometChain
 from provider.chain.connection import Connection
-from provider.chain.nodes import RpcNode, best, choose
+from provider.chain.nodes import RpcNode, best, choose, contradicts
 from provider.errors import ChainError, WrongChain
 from provider.lifecycle.ending.proof import AnswerJudge, Verdict
 from provider.protocols.chain import Block, Head
@@ -165,6 +165,28 @@ async def test_while_all_nodes_are_behind_no_block_comes_until_one_passes_the_la
         following(chain, 1000) as blocks,
     ):
         assert [block.height for block in await take(blocks, 3)] == [1001, 1002, 1003]
+
+
+async def test_no_block_is_skipped_for_a_height_that_one_node_makes_up() -> None:
+    leap = 2**62
+    async with (
+        scripted_node(good(leap, lowest=leap - 5)) as lying,
+        scripted_node(good(1010)) as honest,
+        client(f"{lying},{honest}") as chain,
+        following(chain, 1009) as blocks,
+    ):
+        (first,) = await take(blocks, 1)
+        assert (first.height, first.missed_from) == (1010, 0)
+        with pytest.raises(TimeoutError):
+            await take(blocks, 1, seconds=2)
+        assert chain._rpc._floor == 1010
+
+
+@pytest.mark.parametrize(("age_s", "height", "wrong"), [(0, 2000, False), (0, 2002, True), (3600, 38_000, False)])
+def test_a_head_contradicts_a_height_that_no_chain_reaches_in_the_time_since(
+    age_s: float, height: int, wrong: bool
+) -> None:
+    assert contradicts(Head("local", 1001, 5000.0, False), height, now=5000.0 + age_s) is wrong
 
 
 async def test_an_answer_of_a_node_far_behind_is_refused() -> None:

@@ -18,7 +18,7 @@ from devnet.chain.rpc_methods import METHODS_BY_NAME
 from devnet.chain.rpc_params import from_json
 from devnet.tenant import messages as tenant_messages
 from lease.ids import LeaseId
-from provider.chain import codec, messages
+from provider.chain import codec, messages, queries
 from provider.chain.comet import CometChain
 from provider.chain.keys import SigningKey
 from provider.chain.tx.signing import Terms, signed
@@ -196,6 +196,23 @@ async def test_only_the_signature_of_the_owner_or_the_provider_counts(
 ) -> None:
     async with lying(numbered, a_block(b"\x00", make())) as chain:
         assert await chain.end_signer(CLOSED) == signer
+
+
+async def test_a_wrong_account_number_of_one_node_hides_no_end_from_the_answers_after_it(
+    numbered: SimulatedChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    ask = queries.account
+
+    async def account(rpc: Any, address: str) -> Any:
+        asked.append(address)
+        found = await ask(rpc, address)
+        return replace(found, number=999) if found is not None and len(asked) == 1 else found
+
+    monkeypatch.setattr(queries, "account", account)
+    async with lying(numbered, a_block(a_tx(CLOSE))) as chain:
+        assert [await chain.end_signer(CLOSED) for _ in range(3)] == ["", OWNER.address, OWNER.address]
+    assert asked == [OWNER.address] * 2
 
 
 @pytest.mark.parametrize(("oseq", "signer"), [(1, OWNER.address), (2, "")])

@@ -16,7 +16,7 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import HTTP_ROUTE, INGRESS, MANIFEST, PROVIDER_HOST, Kind
+from provider.protocols.cluster import GRPC_ROUTE, HTTP_ROUTE, INGRESS, MANIFEST, PROVIDER_HOST, Kind
 from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
@@ -284,6 +284,11 @@ REFUSALS: dict[str, tuple[Any, int, str]] = {
         _foreign(HTTP_ROUTE, {"hostnames": ["grafana.example.org"], "rules": [{}]}, "grafana.example.org"),
         422,
         'hostname not allowed: host "grafana.example.org" in use',
+    ),
+    "a host of an operator's GRPCRoute": (
+        _foreign(GRPC_ROUTE, {"hostnames": ["api.example.org"], "rules": [{}]}, "api.example.org"),
+        422,
+        'hostname not allowed: host "api.example.org" in use',
     ),
     "a hostname of somebody else": (_taken, 422, 'hostname not allowed: host "www.example.org" in use'),
 }

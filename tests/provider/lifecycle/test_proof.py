@@ -54,6 +54,30 @@ def test_active_and_reclaiming_are_alive(state: LeaseState) -> None:
     assert verdicts(said(state, 5)) == [Verdict.ALIVE]
 
 
+@pytest.mark.parametrize("first", ["the answer", "the block"])
+@pytest.mark.parametrize("state", [LeaseState.ACTIVE, LeaseState.CLOSED, None])
+def test_a_height_that_one_node_makes_up_makes_no_other_node_s_answers_old(
+    first: str, state: LeaseState | None
+) -> None:
+    judge, heights = AnswerJudge("akashnet-2"), set[int]()
+    if first == "the block":
+        judge.saw(100)
+    judge.judge(L, said(state, 2**62), heights)
+    for height in range(101, 1200):  # what a start costs at most, before the first block: a thousand blocks
+        judge.saw(height)
+    judged = [judge.judge(L, closed(L, height), heights).verdict for height in (1200, 1201)]
+    assert judged[-1] is Verdict.ENDED
+
+
+def test_an_answer_far_above_the_blocks_that_were_read_proves_nothing_yet() -> None:
+    judge, heights = AnswerJudge("akashnet-2"), set[int]()
+    judge.saw(100)
+    assert judge.judge(L, closed(L, 1101), heights).verdict is Verdict.NOTHING_PROVEN
+    assert heights == set()
+    judge.saw(101)
+    assert judge.judge(L, closed(L, 1101), heights).verdict is Verdict.LOOKS_ENDED
+
+
 def test_the_follower_raises_the_height_below_which_nothing_counts() -> None:
     judge, heights = AnswerJudge("akashnet-2"), set[int]()
     judge.saw(100)

@@ -248,6 +248,8 @@ def the_account_is_kept_to_what_belongs_to_leases(pulumi: Cli, cluster: ControlP
     assert apply(a_role(apiGroups=[""], resources=["pods"], verbs=["get"])) == ""
     assert apply(a_secret(SPACE, "mine")) == ""
     assert apply(a_secret("lease", "applied-x")) == ""
+    assert apply(a_first_container(capabilities={"add": ["CHOWN"], "drop": ["NET_RAW"]})) == ""
+    assert apply(an_ingress(**{"nginx.ingress.kubernetes.io/proxy-body-size": "1m"})) == ""
     for name, (obj, words) in ESCALATIONS.items():
         assert words in apply(obj), name
 
@@ -273,6 +275,22 @@ def a_deployment(namespace: str = SPACE, **pod: object) -> dict:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
+def a_container(**fields: object) -> dict:
+    return {"name": "c", "image": "i", **fields}
+
+
+def a_first_container(**context: object) -> dict:
+    """A Deployment whose container that runs before the others has this security context."""
+    return a_deployment(hostUsers=False, initContainers=[a_container(name="first", securityContext=context)])
+
+
+def an_ingress(**annotations: str) -> dict:
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    meta = {"name": "i", "namespace": SPACE, "annotations": annotations}
+    spec = {"defaultBackend": backend}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": meta, "spec": spec}
+
+
 def a_namespace(name: str, **labels: str) -> dict:
     meta = {"name": name, "labels": {"akash.network": "true", **labels}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
@@ -290,6 +308,22 @@ ESCALATIONS = {
         "has no part of its node",
     ),
     "a pod in the node's network": (a_deployment(hostNetwork=True), "has no part of its node"),
+    "a port of the node": (
+        a_deployment(containers=[a_container(ports=[{"containerPort": 80, "hostPort": 80}])]),
+        "has no part of its node",
+    ),
+    "a privileged container": (
+        a_deployment(containers=[a_container(securityContext={"privileged": True})]),
+        "no rights over its node",
+    ),
+    "a privileged container before the others": (a_first_container(privileged=True), "no rights over its node"),
+    "an added capability": (a_first_container(capabilities={"add": ["SYS_ADMIN"]}), "no rights over its node"),
+    "all files of the kernel": (a_first_container(procMount="Unmasked"), "no rights over its node"),
+    "all calls of the kernel": (a_first_container(seccompProfile={"type": "Unconfined"}), "no rights over its node"),
+    "configuration of the edge": (
+        an_ingress(**{"nginx.ingress.kubernetes.io/server-snippet": "deny all;"}),
+        "no configuration of the edge",
+    ),
     "a namespace of another name": (a_namespace("other"), "namespaces of leases only"),
     "kube-system relabelled": (a_namespace("kube-system"), "namespaces of leases only"),
     "a privileged namespace": (
