@@ -19,6 +19,7 @@ from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
+from provider.gateway.watched_objects import WatchedObjects
 from provider.inventory.cards import Cards, cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
@@ -66,9 +67,10 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
-    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out)
+    objects = WatchedObjects()
+    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
     build = trial_build(specs)
-    gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build)
+    gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     return ProviderParts(inventory, market, leases, funds, gateway, status)
 
@@ -98,7 +100,15 @@ def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, 
     )
 
 
-def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: SpecMaker, ran_out: RanOut) -> LeaseLoop:
+def _lease_loop(
+    backends: Backends,
+    chain_id: str,
+    ledger: Ledger,
+    *,
+    specs: SpecMaker,
+    ran_out: RanOut,
+    objects: WatchedObjects,
+) -> LeaseLoop:
     config = _lifecycle_config(backends.settings, backends.address, chain_id)
     parts = Parts(
         cluster=backends.cluster,
@@ -111,7 +121,7 @@ def _lease_loop(backends: Backends, chain_id: str, ledger: Ledger, *, specs: Spe
     )
     directives = StoredDirectives(backends.database)
     reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives, ran_out=ran_out)
-    return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock)
+    return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock, observer=objects)
 
 
 def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> LifecycleConfig:
@@ -165,6 +175,7 @@ def _gateway(
     *,
     cards: Cards,
     build: TrialBuild,
+    objects: WatchedObjects,
 ) -> Gateway:
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
@@ -188,18 +199,20 @@ def _gateway(
         kube_version=backends.cluster.version,
         placements=placements,
         build=build,
-        read_lease=_lease_reader(backends, leases),
+        read_lease=_lease_reader(backends, leases, objects),
         strangers=backends.public_chain,
         is_tenant=is_tenant,
     )
 
 
-def _lease_reader(backends: Backends, leases: LeaseLoop) -> ReadLease:
-    """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
+def _lease_reader(backends: Backends, leases: LeaseLoop, objects: WatchedObjects) -> ReadLease:
+    """Reads what the cluster holds of a lease, from the watches or else from the API server, and adds the trouble that
+    the lease loop has with it.
+    """
     read = lease_reader(backends.cluster, backends.settings.manifest_namespace)
 
     async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        return replace(await read(lease), trouble=tenant_text(leases.statuses.get(lease)))
+        return replace(objects.read(lease) or await read(lease), trouble=tenant_text(leases.statuses.get(lease)))
 
     return read_with_trouble
 

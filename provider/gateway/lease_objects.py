@@ -20,7 +20,7 @@ from provider.protocols.cluster import (
     STATEFUL_SET,
 )
 
-__all__ = ["LeaseObjects", "ReadLease", "lease_reader"]
+__all__ = ["LeaseObjects", "ReadLease", "ReadManifest", "lease_reader", "manifest_reader"]
 
 _Objects: TypeAlias = tuple[dict[str, Any], ...]
 
@@ -46,6 +46,16 @@ class LeaseObjects:
 
 
 ReadLease: TypeAlias = Callable[[LeaseId], Awaitable[LeaseObjects]]
+ReadManifest: TypeAlias = Callable[[LeaseId], Awaitable[dict[str, Any] | None]]
+
+
+def manifest_reader(cluster: Cluster, manifest_namespace: str) -> ReadManifest:
+    """A reader of the stored Manifest object alone, None when none was ever accepted. Raises `ClusterError`."""
+
+    async def read(lease: LeaseId) -> dict[str, Any] | None:
+        return await cluster.get(MANIFEST, namespace_name(lease), namespace=manifest_namespace)
+
+    return read
 
 
 def lease_reader(cluster: Cluster, manifest_namespace: str) -> ReadLease:

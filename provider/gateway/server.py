@@ -13,7 +13,7 @@ from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
 from provider.gateway.intake import IntakeChain, ManifestIntake, Placements
 from provider.gateway.kept import Kept
-from provider.gateway.lease_objects import ReadLease, lease_reader
+from provider.gateway.lease_objects import ReadLease, lease_reader, manifest_reader
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
 from provider.gateway.rest.connection import HttpServer
@@ -81,6 +81,7 @@ class Gateway:
         self.admission = Admission(config.connections, refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         self._tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
+        self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._routes = self._build_routes(status, kube_version)
         self._server: HttpServer | None = None
@@ -143,6 +144,6 @@ class Gateway:
                 Kept(kube_version, self._clock, seconds=_VERSION_S).get,
             ),
             *deployment_routes(self.intake, config.limits),
-            *lease_routes(config, self._read_lease),
+            *lease_routes(config, self._read_lease, self._read_manifest),
             *stub_routes(config.limits),
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -142,9 +142,10 @@ class KubeCluster:
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         """Each object that exists, then every change. An expired version lists again; a lost connection resumes.
-        `known`: see `protocols.Cluster`.
+        `known` and `current`: see `protocols.Cluster`.
         """
         seen = _Seen(objects={_uid(obj): _trace(obj) for obj in known})
         now = asyncio.get_running_loop().time
@@ -157,13 +158,14 @@ class KubeCluster:
                         yield event
                     seen.version = version
                 began, events = now(), 0
-                async for event in self._stream(kind, namespace, labels, seen):
+                async for event in self._stream(kind, namespace, labels, seen, current=current):
                     failures, events = 0, events + 1
                     yield seen.note(event)
                 if not events and now() - began < _SHORTEST_WATCH_S:
                     raise ClusterError(self.address, "the watch was ended at once, without an event")
                 failures = 0
             except ClusterError as error:
+                current(False)
                 if error.status:
                     seen.version = ""
                 failures += 1
@@ -186,7 +188,13 @@ class KubeCluster:
             params["continue"] = meta["continue"]
 
     async def _stream(
-        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None, seen: _Seen
+        self,
+        kind: Kind,
+        namespace: str | None,
+        labels: Mapping[str, str | None] | None,
+        seen: _Seen,
+        *,
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         params = {
             "watch": "true",
@@ -203,6 +211,7 @@ class KubeCluster:
             try:
                 if response.is_error:
                     raise self._refused(response.status_code, await response.aread())
+                current(True)
                 async for line in _lines(response.aiter_bytes()):
                     event = self._event(line)
                     seen.version = event.object.get("metadata", {}).get("resourceVersion", "")

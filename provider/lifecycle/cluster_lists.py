@@ -7,7 +7,7 @@ old list costs a check and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -134,6 +134,7 @@ class _Listed:
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         raise _ListsTooShort
 

@@ -23,7 +23,7 @@ from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.lifecycle.volume_restore import restore_volumes
-from provider.lifecycle.watches import Watcher, watched
+from provider.lifecycle.watches import Observer, Watcher, watched
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import Block
 from provider.volumes.restore import RestoreRequest
@@ -43,7 +43,9 @@ class LeaseLoop:
     source that cannot be read is asked again after ten seconds.
     """
 
-    def __init__(self, reconciler: Reconciler, parts: Parts, *, chain: Chain, clock: Clock) -> None:
+    def __init__(
+        self, reconciler: Reconciler, parts: Parts, *, chain: Chain, clock: Clock, observer: Observer | None = None
+    ) -> None:
         self._reconciler = reconciler
         self._parts = parts
         self._chain = chain
@@ -56,6 +58,7 @@ class LeaseLoop:
             check=self._cluster_changed,
             drift_of=self._drift_of,
             metallb=config.metallb_namespace,
+            observer=observer,
         )
         self._all = asyncio.Event()
         self._unknown_stacks: tuple[str, ...] = ()

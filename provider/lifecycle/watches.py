@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import structlog
 
@@ -30,7 +31,7 @@ from provider.protocols.cluster import (
     WatchEvent,
 )
 
-__all__ = ["Watcher", "watched"]
+__all__ = ["Observer", "Watcher", "watched"]
 
 _RECORDS = (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP)
 _WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
@@ -48,6 +49,14 @@ def watched(*, gateway_api: bool, addresses: bool = False) -> tuple[Kind, ...]:
     return (*_RECORDS, NAMESPACE, *_WORKLOADS, POD, *ALWAYS_WATCHED, *routes, *(_POOLS if addresses else ()))
 
 
+class Observer(Protocol):
+    """Is called with every event of every watch, and with what `current` of `Cluster.watch` says."""
+
+    def note(self, kind: Kind, event: WatchEvent) -> None: ...
+
+    def mark(self, kind: Kind, current: bool) -> None: ...
+
+
 class Watcher:
     """Calls `check(lease, after)`. Remembers the holder of each claim (the old holder must let go), which workloads
     were ready, the trouble of each pod and what every object said. `drift_of`: what is known of a lease's drift, None
@@ -62,8 +71,10 @@ class Watcher:
         check: Callable[[LeaseId, float], None],
         drift_of: Callable[[LeaseId], Drift | None] = lambda lease: None,
         metallb: str = "metallb-system",
+        observer: Observer | None = None,
     ) -> None:
         self._cluster = cluster
+        self._observer = observer
         self._metallb = metallb
         self._users: dict[str, tuple[str, LeaseId]] = {}
         self._records = records
@@ -100,9 +111,13 @@ class Watcher:
     async def follow(self, kind: Kind) -> None:
         """Watch one kind until cancelled."""
         place = self._records if kind in _RECORDS else self._metallb if kind in _POOLS else None
-        async for event in self._cluster.watch(kind, namespace=place, labels=None if place else MANAGED):
+        watch = partial(self._cluster.watch, kind, namespace=place, labels=None if place else MANAGED)
+        observer = self._observer
+        async for event in watch(current=partial(observer.mark, kind)) if observer else watch():
             await self._running.wait()
             try:
+                if observer:
+                    observer.note(kind, event)
                 self._quiet = event.type == "ADDED" and self._known(event)
                 self._handle(kind, event)
             except (KeyError, TypeError, ValueError, AttributeError):

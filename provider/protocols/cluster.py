@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -104,9 +104,12 @@ class Cluster(Protocol):
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         """The existing objects, then every change, for ever; lists again by itself where it must. `known`: the objects
         that the caller listed before, read once; those that were deleted before the watch began come first, as DELETED.
+        `current` is called with True when all that exists was reported and changes follow, with False when the
+        connection to the API server is lost.
         """
         ...
 

@@ -61,6 +61,7 @@ class FakeCluster:
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
         entry = (kind, namespace, dict(labels or {}), queue)
@@ -72,6 +73,7 @@ class FakeCluster:
                 yield WatchEvent("DELETED", dict(obj))
             for obj in found:
                 yield WatchEvent("ADDED", obj)
+            current(True)
             while True:
                 yield await queue.get()
         finally:

@@ -17,7 +17,7 @@ from provider.gateway.auth.claims import Scope
 from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.errors import RequestError
 from provider.gateway.intake import ManifestIntake
-from provider.gateway.lease_objects import LeaseObjects, ReadLease
+from provider.gateway.lease_objects import LeaseObjects, ReadLease, ReadManifest
 from provider.gateway.lease_status import lease_status, service_status
 from provider.gateway.rest.answers import empty, json_answer
 from provider.gateway.rest.bodies import read_body
@@ -41,12 +41,14 @@ def deployment_routes(intake: ManifestIntake, limits: Limits) -> list[Route]:
     ]
 
 
-def lease_routes(config: GatewayConfig, read: ReadLease) -> list[Route]:
+def lease_routes(config: GatewayConfig, read: ReadLease, stored: ReadManifest) -> list[Route]:
+    """`stored` reads what is stored now: a tenant may ask for the manifest right after sending it."""
+
     async def get_manifest(call: Call) -> web.StreamResponse:
-        objects = await read(call.lease)
-        if objects.manifest is None:
+        manifest = await stored(call.lease)
+        if manifest is None:
             raise RequestError(404, "lease not found")
-        return json_answer(manifest_value((_returned(_group(objects.manifest)),)))
+        return json_answer(manifest_value((_returned(_group(manifest)),)))
 
     async def get_status(call: Call) -> web.StreamResponse:
         objects = await read(call.lease)

@@ -98,14 +98,16 @@ class SimulatedCluster(FakeCluster):
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         """Segments: list, follow until the connection breaks, wait, list again."""
         told = {object_key(obj): dict(obj) for obj in known}
         while True:
-            async for event in self._segment(kind, namespace, labels, told):
+            async for event in self._segment(kind, namespace, labels, told, current=current):
                 yield event
                 if self._faults.hit("repeated events"):
                     yield event
+            current(False)
             await asyncio.sleep(self._faults.random.uniform(0.5, 5.0))
 
     async def _segment(
@@ -114,6 +116,8 @@ class SimulatedCluster(FakeCluster):
         namespace: str | None,
         labels: Mapping[str, str | None] | None,
         known: dict[Key, dict[str, Any]],
+        *,
+        current: Callable[[bool], None],
     ) -> AsyncIterator[WatchEvent]:
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
         entry = (kind, namespace, dict(labels or {}), queue)
@@ -129,6 +133,7 @@ class SimulatedCluster(FakeCluster):
             for key, obj in now.items():
                 known[key] = obj
                 yield WatchEvent("ADDED", obj)
+            current(True)
             async for event in self._live(queue):
                 key = object_key(event.object)
                 known.pop(key, None)

@@ -216,6 +216,17 @@ async def test_a_watch_that_the_server_ends_at_once_is_asked_for_with_growing_pa
     assert len(script.asked) <= 5, "a list, and watches after 0, 0.2, 0.6 and 1.4 s"
 
 
+async def test_a_watch_says_from_when_to_when_it_is_current(tmp_path: Path) -> None:
+    script = Script(["one"], [("ADDED", "two", "6")], status(500, "boom"), ["one"], [("ADDED", "three", "7")])
+    said: list[bool | str] = []
+    async with server(tmp_path, script.answer) as cluster:
+        watch = cluster.watch(SECRET, namespace="b", current=said.append)
+        for _ in range(5):
+            said.append((await asyncio.wait_for(anext(watch), 5)).object["metadata"]["name"])
+        await watch.aclose()  # type: ignore[attr-defined]
+    assert said == ["one", True, "two", False, "two", "one", True, "three"]
+
+
 async def test_an_expired_version_relists_and_says_what_went(tmp_path: Path) -> None:
     script = Script(["one", "two"], [GONE], ["two", "three"], [])
     assert await told(tmp_path, script, 5) == [

@@ -58,9 +58,10 @@ class TwoClusters:
         namespace: str | None = None,
         labels: Mapping[str, str | None] | None = None,
         known: Iterable[Mapping[str, Any]] = (),
+        current: Callable[[bool], None] = lambda _: None,
     ) -> AsyncIterator[WatchEvent]:
         watching: AsyncIterator[WatchEvent] = self._of(kind.kind, namespace).watch(
-            kind, namespace=namespace, labels=labels, known=known
+            kind, namespace=namespace, labels=labels, known=known, current=current
         )
         return watching
 

@@ -35,8 +35,11 @@ async def test_a_first_version_that_failed_says_why_where_there_is_nothing_to_sh
     async def read(lease: object) -> LeaseObjects:
         return LeaseObjects(manifest={}, namespace=namespace, trouble=trouble)
 
+    async def stored(lease: object) -> None:
+        return None
+
     config = GatewayConfig(provider=PROVIDER, data_dir=Path("unused"))
-    (route,) = (route for route in lease_routes(config, read) if route.pattern.endswith("{oseq}/status"))
+    (route,) = (route for route in lease_routes(config, read, stored) if route.pattern.endswith("{oseq}/status"))
     with pytest.raises(RequestError) as refused:
         await route.handler(SimpleNamespace(lease=a_lease()))  # type: ignore[arg-type]
     assert (refused.value.status, refused.value.text) == (404, f"{words}: {trouble}" if trouble else words)

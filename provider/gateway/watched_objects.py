@@ -1,0 +1,108 @@
+"""The objects of every lease that a status needs, as the watches of the lease loop have reported them: a status is
+answered without a request to the API server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from lease.ids import LeaseId, namespace_name
+from provider.gateway.lease_objects import LeaseObjects
+from provider.kube.labels import lease_of
+from provider.protocols.cluster import (
+    DEPLOYMENT,
+    MANIFEST,
+    NAMESPACE,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+    WatchEvent,
+)
+
+__all__ = ["WatchedObjects"]
+
+_PARTS: Mapping[Kind, tuple[str, ...]] = {
+    MANIFEST: (),
+    NAMESPACE: (),
+    DEPLOYMENT: ("status",),
+    STATEFUL_SET: ("status",),
+    SERVICE: ("spec",),
+    PROVIDER_HOST: ("spec",),
+    PROVIDER_LEASED_IP: ("spec", "status"),
+}
+"""The kinds, and what a status reads of them beside the name. A whole object would need ten times the memory."""
+_CLAIMS = (PROVIDER_HOST, PROVIDER_LEASED_IP)
+_Place: TypeAlias = tuple[Kind, str]
+
+
+class WatchedObjects:
+    """`note` and `mark` are called with what the watches say. `read` answers from it, None while any of the watches is
+    not current: the API server must be asked then.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[_Place, dict[str, dict[str, Any]]] = {}
+        self._place_of: dict[tuple[Kind, str], _Place] = {}
+        self._manifests: dict[str, bytes] = {}
+        self._current: set[Kind] = set()
+
+    def note(self, kind: Kind, event: WatchEvent) -> None:
+        """Remember what a status reads of the object. Other kinds are ignored."""
+        if kind not in _PARTS:
+            return
+        meta = event.object["metadata"]
+        if kind is MANIFEST:
+            self._manifests.pop(meta["name"], None)
+            if event.type != "DELETED":
+                self._manifests[meta["name"]] = json.dumps(event.object, separators=(",", ":")).encode()
+            return
+        key = str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
+        self._drop(kind, key)
+        place = _place(kind, event.object)
+        if event.type != "DELETED" and place is not None:
+            kept = {part: event.object[part] for part in _PARTS[kind] if part in event.object}
+            self._places.setdefault(place, {})[key] = {"metadata": {"name": meta["name"]}, **kept}
+            self._place_of[kind, key] = place
+
+    def mark(self, kind: Kind, current: bool) -> None:
+        """Whether the watch of this kind has reported all that there is, and reports what changes."""
+        (self._current.add if current else self._current.discard)(kind)
+
+    def read(self, lease: LeaseId) -> LeaseObjects | None:
+        """The objects of the lease; None when they may not be all, or not as they are."""
+        if len(self._current & _PARTS.keys()) < len(_PARTS):
+            return None
+        name, manifest = namespace_name(lease), self._manifests.get(namespace_name(lease))
+
+        def found(kind: Kind) -> tuple[dict[str, Any], ...]:
+            return tuple(self._places.get((kind, str(lease) if kind in _CLAIMS else name), {}).values())
+
+        return LeaseObjects(
+            manifest=None if manifest is None else json.loads(manifest),
+            namespace=bool(found(NAMESPACE)),
+            deployments=found(DEPLOYMENT),
+            stateful_sets=found(STATEFUL_SET),
+            services=found(SERVICE),
+            hosts=found(PROVIDER_HOST),
+            leased_ips=found(PROVIDER_LEASED_IP),
+        )
+
+    def _drop(self, kind: Kind, key: str) -> None:
+        place = self._place_of.pop((kind, key), None)
+        if place is not None:
+            objects = self._places[place]
+            del objects[key]
+            if not objects:
+                del self._places[place]
+
+
+def _place(kind: Kind, obj: Mapping[str, Any]) -> _Place | None:
+    """A claim belongs to the lease of its labels, any other object to the lease of its namespace."""
+    if kind in _CLAIMS:
+        lease = lease_of(obj)
+        return None if lease is None else (kind, str(lease))
+    return kind, str(obj["metadata"].get("name" if kind is NAMESPACE else "namespace"))
