@@ -34,7 +34,10 @@ MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_MANIFEST_VALUES = 50_000
 """As the nodes of an SDL: a megabyte of empty services would take seconds to read."""
 
-_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]*|0[bB][01]+|[1-9][0-9]*)")
+_INTEGER = re.compile(
+    r"[-+]?(0[xX](_?[0-9a-fA-F])+|0[oO](_?[0-7])+|0[bB](_?[01])+|0(_?[0-7])*|[1-9](_?[0-9])*)", re.ASCII
+)
+"""Go's integers with a base by prefix: one underscore may stand between digits and after the prefix."""
 _MAX_BITS = 256
 
 
@@ -69,12 +72,16 @@ def _mismatch(value: object, where: _Where, go_type: str, *, literal: str = "") 
     return _refused(f"json: cannot unmarshal {kind_of(value)}{literal} into Go {into} of type {go_type}")
 
 
-def _text(value: object, where: _Where) -> object:
+def _text(value: object, where: _Where, go_type: str = "string") -> object:
     if value is None:
         return _KEEP
     if not isinstance(value, str) or isinstance(value, Number):
-        raise _mismatch(value, where, "string")
+        raise _mismatch(value, where, go_type)
     return value
+
+
+def _protocol(value: object, where: _Where) -> object:
+    return _text(value, where, "v2beta3.ServiceProtocol")
 
 
 def _flag(value: object, where: _Where) -> object:
@@ -85,18 +92,18 @@ def _flag(value: object, where: _Where) -> object:
     return value
 
 
-def _uint32(value: object, where: _Where) -> Any:
+def _uint32(value: object, where: _Where, go_type: str = "uint32", *, bits: int = 32) -> Any:
     if value is None:
         return _KEEP
     if not isinstance(value, Number):
-        raise _mismatch(value, where, "uint32")
-    if not value.isdigit() or len(value) > 10 or int(value) >= 2**32:
-        raise _mismatch(value, where, "uint32", literal=f" {value}")
+        raise _mismatch(value, where, go_type)
+    if not value.isdigit() or len(value) > 10 or int(value) >= 2**bits:
+        raise _mismatch(value, where, go_type, literal=f" {value}")
     return int(value)
 
 
 def _endpoint_kind(value: object, where: _Where) -> object:
-    number = _uint32(value, where)
+    number = _uint32(value, where, "v1beta4.Endpoint_Kind", bits=31)
     if number is _KEEP:
         return _KEEP
     try:
@@ -106,12 +113,13 @@ def _endpoint_kind(value: object, where: _Where) -> object:
 
 
 def _big_integer(value: object, where: _Where) -> object:
-    """A quantity: decimal digits in a string (Go also takes its prefixes), at most 256 bits."""
+    """A quantity: decimal digits in a string (Go also takes its prefixes and underscores), at most 256 bits."""
     text = "" if value is None else _text(value, where)
     if not isinstance(text, str) or len(text) > 100 or not _INTEGER.fullmatch(text):
         raise _refused(f'math/big: cannot unmarshal "{str(text)[:100]}" into a *big.Int')
-    octal = re.fullmatch(r"([-+]?)0([0-7]+)", text)
-    number = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
+    digits = text.replace("_", "")
+    octal = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
+    number = int(f"{octal[1]}0o{octal[2]}" if octal else digits, 0)
     if number.bit_length() > _MAX_BITS:
         raise _refused(f"integer out of range: {text}")
     return number
@@ -316,7 +324,8 @@ _EXPOSE = _Type(
     "v2beta3.ServiceExpose",
     {
         **dict.fromkeys(("port", "externalPort", "endpointSequenceNumber"), _uint32),
-        **dict.fromkeys(("proto", "service", "ip"), _text),
+        "proto": _protocol,
+        **dict.fromkeys(("service", "ip"), _text),
         "global": _flag,
         "hosts": _texts,
         "httpOptions": _or_keep(_http_options),

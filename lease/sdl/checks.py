@@ -124,6 +124,9 @@ def _check_deployed(
         )
     if placement is None:
         reader.problem(deployed.node, f"{at}no placement profile named {placement_name}", found="")
+    elif deployed.profile in placement.pricing_nodes and deployed.profile not in placement.pricing:
+        node = placement.pricing_nodes[deployed.profile]
+        reader.problem(node, f"{at}pricing entry is empty", allowed="denom and amount")
     elif deployed.profile not in placement.pricing:
         text = f"{at}no pricing for profile {deployed.profile}"
         reader.problem(placement.node, text, found="", suffix=f"pricing.{deployed.profile}")

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from yaml.nodes import Node, ScalarNode
 
 from lease.attributes import attribute_keys_valid
-from lease.gpus import GpuRequest, gpu_key, whole_gibibytes
+from lease.gpus import GpuRequest, gpu_key
 from lease.groups import SignedBy
 from lease.resources import Attribute, Price, Volume
-from lease.sdl.quantities import cpu_milli, price
+from lease.sdl.quantities import byte_size, cpu_milli, price
 from lease.sdl.reader import Reader, is_null, scalar_text
 from lease.sdl.storage import quantity, read_storage
 
@@ -68,19 +68,31 @@ def _cpu(reader: Reader, node: Node | None) -> tuple[int, tuple[Attribute, ...]]
         return 0, attributes
 
 
+def _gpu_memory(reader: Reader, node: Node | None) -> str:
+    """The memory of a card in whole Gi; "" when none is requested. The same numbers as for sizes, with binary suffixes
+    only.
+    """
+    if node is None or is_null(node):
+        return ""
+    text = scalar_text(node)
+    try:
+        if text[-1:] in tuple("kMGTPE"):
+            raise ValueError(f'parsing "{text[:40]}": invalid syntax')
+        return f"{byte_size(text) // 2**30}Gi"
+    except ValueError as error:
+        reader.problem(node, str(error), allowed="a number with Ki Mi Gi Ti Pi Ei")
+        return ""
+
+
 def _gpu_item(reader: Reader, node: Node) -> Attribute:
     """One model of the `nvidia` list as an attribute key."""
     found = reader.entries(node)
-    memory, interface = reader.text(found.get("ram")), reader.text(found.get("interface"))
-    size = whole_gibibytes(memory) if memory else ""
-    if size is None:
-        reader.problem(
-            found["ram"], f'parsing "{memory[:40]}": invalid syntax', allowed="a number with Ki Mi Gi Ti Pi Ei"
-        )
-    if interface not in ("", *_INTERFACES):
-        text = f'invalid GPU interface {interface[:40]}. expected "pcie|sxm"'
-        reader.problem(found["interface"], text, allowed=", ".join(_INTERFACES))
-    return Attribute(gpu_key(GpuRequest("nvidia", reader.text(found.get("model")), size or "", interface)), "true")
+    size, interface = _gpu_memory(reader, found.get("ram")), found.get("interface")
+    name = "" if interface is None or is_null(interface) else scalar_text(interface)
+    if interface is not None and not is_null(interface) and name not in _INTERFACES:
+        text = f'invalid GPU interface {name[:40]}. expected "pcie|sxm"'
+        reader.problem(interface, text, allowed=", ".join(_INTERFACES))
+    return Attribute(gpu_key(GpuRequest("nvidia", reader.text(found.get("model")), size, name)), "true")
 
 
 def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
@@ -147,8 +159,7 @@ def read_compute(reader: Reader, node: Node) -> Compute:
 
 
 def _price(reader: Reader, node: Node) -> Price | None:
-    if is_null(node):
-        reader.problem(node, "pricing entry is empty", allowed="denom and amount")
+    if is_null(node):  # Go refuses it where a service uses the profile
         return None
     before = reader.noted
     found = reader.entries(node)

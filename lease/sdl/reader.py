@@ -125,8 +125,8 @@ class Reader:
             self.check()
 
     def entries(self, node: Node | None) -> dict[str, Node]:
-        """The members of a mapping by name, merge keys applied; {} for null. Duplicate keys and other kinds are
-        problems.
+        """The members of a mapping by name, merge keys applied; {} for null. A member with a null key is dropped.
+        Duplicate keys and other kinds are problems.
         """
         if type(node) is not MappingNode:
             if not is_null(node):
@@ -135,10 +135,15 @@ class Reader:
         self._count(node, len(node.value))
         found: dict[str, Node] = {}
         merged: Node | None = None
+        nulls: set[str] = set()
         for key, value in node.value:
             name = key.value
             if type(key) is not ScalarNode:
                 self.mismatch(key, "a key must be text")
+            elif name in _NULLS and _plain(key):
+                if name in nulls:
+                    self._repeated(node, key)
+                nulls.add(name)
             elif name in found or (name == "<<" and merged is not None):
                 self._repeated(node, key)
             elif name == "<<" and not key.style:
@@ -175,7 +180,7 @@ class Reader:
             self._count(source, len(source.value))
             inner = [value for key, value in source.value if key.value == "<<" and not key.style]
             for key, value in source.value:
-                if type(key) is ScalarNode and (key.value != "<<" or key.style):
+                if type(key) is ScalarNode and (key.value != "<<" or key.style) and not is_null(key):
                     found.setdefault(key.value, value)
             for value in inner:
                 self._merge(found, value, [*seen, source])
@@ -209,6 +214,10 @@ class Reader:
         if not is_null(node):
             self.mismatch(node, "must be a list")  # type: ignore[arg-type]
         return None
+
+    def given(self, node: Node | None) -> list[Node]:
+        """The elements of a sequence without null ones, which Go drops from a list of structures."""
+        return [item for item in self.items(node) or () if not is_null(item)]
 
     def text(self, node: Node | None) -> str:
         """The scalar's own text, whatever type it looks like; "" for null."""

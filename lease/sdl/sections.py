@@ -49,7 +49,7 @@ def _read_version(reader: Reader, top: dict[str, Node]) -> bool:
         reader.problem(node or reader.root, "no version found", suffix="" if node else "version", allowed=allowed)
         reader.check()
     match = _VERSION.fullmatch(reader.text(node).strip())
-    if match is None:
+    if match is None or any(int(part or 0) >= 2**64 for part in match.group(1, 2, 3)):
         reader.problem(node, "not a version", allowed=allowed)  # type: ignore[arg-type]
         reader.check()
         return False

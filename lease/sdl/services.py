@@ -97,7 +97,10 @@ def _http_options(reader: Reader, node: Node) -> HttpOptions:
 
 
 def _to(reader: Reader, node: Node) -> To:
+    """One `to`. Its HTTP options have no effect, but their types are checked."""
     found = reader.entries(node)
+    if "http_options" in found:
+        _http_options(reader, found["http_options"])
     return To(
         reader.text(found.get("service")),
         reader.flag(found["global"]) if "global" in found else False,
@@ -135,7 +138,7 @@ def _expose(reader: Reader, node: Node) -> RawExpose:
         reader.uint32(found["as"]) if "as" in found else 0,
         reader.text(found["proto"]) if "proto" in found else "",
         None if accept is None else _accept(reader, accept),
-        () if to is None else tuple([_to(reader, item) for item in reader.items(to) or ()]),
+        () if to is None else tuple([_to(reader, item) for item in reader.given(to)]),
         DEFAULT_HTTP_OPTIONS if http_options is None else _http_options(reader, http_options),
         found,
     )
@@ -173,7 +176,7 @@ def read_service(reader: Reader, node: Node) -> RawService:
         reader.texts(found.get("command")),
         reader.texts(found.get("args")),
         reader.texts(found.get("env")),
-        () if expose is None else tuple([_expose(reader, item) for item in reader.items(expose) or ()]),
+        () if expose is None else tuple([_expose(reader, item) for item in reader.given(expose)]),
         _params(reader, found.get("params")),
         _credentials(reader, found.get("credentials")),
     )

@@ -92,12 +92,30 @@ def test_what_only_looks_like_null_is_text(text: str) -> None:
     assert args(text) == (text.strip("'\""),)
 
 
-def test_null_items_of_a_text_list_are_dropped_and_those_of_other_lists_are_zero_values() -> None:
+def test_null_items_of_lists_are_dropped() -> None:
     assert service_of(read(service="args: [a, ~, null, b, ],")).args == ("a", "b")
     assert service_of(read(service="args: [~],")).args == ()
-    text = TEXT.replace("to: [{global: true}]", "to: [~, {global: true}]")
-    assert [item.global_ for item in service_of(read_sdl(text)).expose or ()] == [True, False]
-    assert "port value" in first(TEXT.replace("expose: [", "expose: [~, "))
+    for written in ("[~, {global: true}]", "[{global: true}, null]", "[{global: true}, ]"):
+        assert read_sdl(TEXT.replace("to: [{global: true}]", f"to: {written}")).version == UNCHANGED
+    assert read_sdl(TEXT.replace("expose: [", "expose: [~, ")).version == UNCHANGED
+
+
+def test_the_types_of_http_options_without_an_effect_are_checked() -> None:
+    assert read(to="global: true, http_options: {read_timeout: 1}").version == UNCHANGED
+    assert problems(to="global: true, http_options: {read_timeout: soon}") == "must be a number"
+    assert problems(to="global: true, http_options: []") == "must be a mapping"
+
+
+def test_an_empty_price_counts_only_where_its_profile_is_used() -> None:
+    prices = "pricing: {web: {denom: uact, amount: 1}"
+    assert read_sdl(TEXT.replace(prices, f"{prices}, other: null")).version == UNCHANGED
+    assert "pricing entry is empty" in first(TEXT.replace("web: {denom: uact, amount: 1}", "web: null"))
+
+
+@pytest.mark.parametrize("version", [str(2**64), f"2.{2**64}", f"2.1.{2**64}", f"{2**64}.0"])
+def test_a_part_of_a_version_has_64_bits(version: str) -> None:
+    assert problems(version=version) == "not a version"
+    assert read(version=version.replace(str(2**64), str(2**64 - 1)).replace("2.1.", "2.2.")).groups
 
 
 NUMBERS = {
@@ -171,10 +189,13 @@ def test_a_repeated_key_is_an_error_with_the_line_of_the_first() -> None:
     assert "already defined" in first(TEXT + 'endpoints: {}\nversion: "2.0"\n'), "at the top too (Go takes the last)"
 
 
-def test_keys_are_their_text_whatever_their_type() -> None:
-    text = TEXT.replace("attributes: null", "attributes: {1: a, true: b, ~: c, 0x1: d}")
+def test_keys_are_their_text_whatever_their_type_and_null_keys_are_dropped() -> None:
+    text = TEXT.replace("attributes: null", "attributes: {1: a, true: b, ~: c, null: e, '~': f, 0x1: d}")
     attributes = read_sdl(text).groups[0].requirements.attributes
     assert [item.key for item in attributes or ()] == ["0x1", "1", "true", "~"]
+    assert [item.value for item in attributes or ()] == ["d", "a", "b", "f"]
+    assert read_sdl(TEXT.replace("services: {", "services: {null: {image: other}, ")).version == UNCHANGED
+    assert "already defined" in first(TEXT.replace("attributes: null", "attributes: {~: a, ~: b}"))
 
 
 def test_aliases_work_everywhere_and_anchors_may_be_redefined() -> None:

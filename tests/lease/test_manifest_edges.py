@@ -76,6 +76,19 @@ def test_quantities_are_kept_exactly_up_to_256_bits_and_judged_later(place: str)
         assert str(number) in manifest_json((Group("g", (service(str(number)),)),))
         with pytest.raises(ManifestRefused):
             cross_validate((Group("g", (service(str(number)),)),), groups_of((Group("g", (service("1"),)),)))
+    for text, number in (
+        ("1_0", 10),
+        ("1_0_0", 100),
+        ("0x_f", 15),
+        ("0_7", 7),
+        ("0o1_7", 15),
+        ("0b_1", 1),
+        ("+1_0", 10),
+    ):
+        assert f'"{number}"' in manifest_json((Group("g", (service(text),)),))
+    for text in ("_1", "1_", "1__0", "0o", "0x_", "1_a"):
+        with pytest.raises(ManifestRefused, match="cannot unmarshal"):
+            service(text)
     for text in ("", " 1", "1 ", "1.0", "1e3", "0x", "NaN", "\u0661", str(2**256), "9" * 101):
         with pytest.raises(ManifestRefused):
             service(text)
@@ -125,3 +138,11 @@ def test_lone_surrogates_never_reach_the_hash_or_the_cluster(text: str) -> None:
         assert canonical_manifest(manifest).decode()
         assert "\ufffd" in manifest_json(manifest)
         assert manifest_from_json(canonical_manifest(manifest)) == manifest
+
+
+def test_errors_name_gos_own_types_of_a_protocol_and_of_an_endpoints_kind() -> None:
+    with pytest.raises(ManifestRefused, match=r"expose\.proto of type v2beta3\.ServiceProtocol"):
+        first_service({"expose": [{"proto": 1}]})
+    for kind in ("RANDOM_PORT", True, 2**31):
+        with pytest.raises(ManifestRefused, match=r"endpoints\.kind of type v1beta4\.Endpoint_Kind"):
+            first_service({"resources": {"endpoints": [{"kind": kind}]}})
