@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from cosmos.tx.v1beta1.service_pb2 import SimulateResponse
 
 from devnet.chain.tx import decode
+from lease.resources import Attribute
+from provider.chain import messages
 from provider.chain.tx.limits import gas_limit
 from provider.chain.tx.policy import policy_from
 from provider.errors import FeesHeldBack
 from provider.metrics import FEES_REFUSED
 from provider.protocols.chain import TxResult
 from provider.settings import Settings
+from provider.units import Coin
 from tests.data import rows
-from tests.provider.chain.direct import Direct, bid_on, close_on, direct, outcomes, sender, ticking
+from tests.provider.chain.direct import Direct, bid_id, bid_on, close_on, direct, outcomes, sender, ticking
+from tests.provider.chain.world import spec
 
 pytestmark = pytest.mark.virtual_time
 _OURS = {
@@ -82,6 +88,21 @@ def test_the_defaults_limit_a_transaction_and_a_day() -> None:
     assert (policy.fee_limit, policy.fee_budget) == (10_000_000, 100_000_000)
     dearest = policy.fees.fee(gas_limit([close_on(dseq) for dseq in range(1, policy.batch + 1)]))
     assert dearest <= policy.fee_limit, "what the gas limit allows can be signed at the usual price"
+
+
+def test_a_bid_on_the_largest_order_that_is_read_stays_below_the_limit() -> None:
+    """Each byte costs 10 gas in the transaction, 30 where it is stored, 3 where it is read (Cosmos SDK)."""
+    unit = spec().units[0]
+    card = tuple(Attribute(f"vendor/nvidia/model/a100/ram/80Gi/interface/sxm{number}", "true") for number in range(4))
+    units = [
+        replace(unit, resources=replace(unit.resources, id=number, gpu_attributes=card)) for number in range(1, 101)
+    ]
+    large = messages.create_bid(bid_id(1), price=unit.price, deposit=Coin("uact", Decimal(1)), offer=units)
+    small = bid_on(1)
+    gas = policy_from(Settings()).fees.gas(122_900 + (10 + 30 + 3) * (large.ByteSize() - small.ByteSize()))
+    assert gas > 10 * 125_000
+    assert gas < gas_limit([large]) < 5 * gas
+    assert gas_limit([small]) == 10 * 125_000
 
 
 def test_every_recorded_transaction_stays_far_below_the_limit() -> None:
