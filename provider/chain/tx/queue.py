@@ -9,7 +9,12 @@ from collections.abc import Collection
 
 from provider.chain.tx.intents import Intent
 
-__all__ = ["IntentQueue"]
+__all__ = ["MOST_BYTES", "IntentQueue"]
+
+MOST_BYTES = 256 * 1024
+"""Bytes of the messages of one transaction that several intents share. A node takes 1 MiB, in a request of 1 MB in
+base64; without this limit, large orders of one tenant would end the bids of others that share their transaction.
+"""
 
 
 class IntentQueue:
@@ -37,17 +42,22 @@ class IntentQueue:
         self._places.pop(intent, None)
 
     def take(self, *, settling: Collection[str], at_most: int) -> tuple[Intent, ...]:
-        """Remove and return the first intent that may be sent, with those that may share its transaction; empty when
-        all must wait.
+        """Remove and return the first intent that may be sent, with those that may share its transaction, in number
+        and in bytes; empty when all must wait.
 
         `settling`: deployments of which a settlement is pending.
         """
         batch: list[Intent] = []
+        size = 0
         taken = set(settling)
         for intent in sorted(self._places, key=self._places.__getitem__):
             if intent.settles & taken or not _fits(intent, batch):
                 continue
+            more = sum(message.ByteSize() for message in intent.messages)
+            if batch and size + more > MOST_BYTES:
+                continue
             batch.append(intent)
+            size += more
             taken |= intent.settles
             if len(batch) >= at_most or intent.alone or not intent.kind:
                 break

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from akash.market.v1beta5 import msg_pb2 as market_msg
 from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.chain.tx.budget import DAY_S, allowance
 from provider.chain.tx.intents import Intent, Rank
 from provider.chain.tx.policy import policy_from
-from provider.chain.tx.queue import IntentQueue
+from provider.chain.tx.queue import MOST_BYTES, IntentQueue
 from provider.errors import SettingsError
 from provider.settings import load_settings
 
@@ -45,6 +46,26 @@ def test_a_batch_is_of_one_kind_settles_each_deployment_once_and_none_that_is_be
         )
     assert len(seen) + len(waiting) == len(wished)
     assert all(intent.settles & settling for intent in wished if intent in waiting)
+
+
+@pytest.mark.parametrize("larger_than_all", [False, True])
+def test_large_bids_of_one_tenant_share_no_transaction_that_no_node_takes(larger_than_all: bool) -> None:
+    def bid(number: int, size: int) -> Intent:
+        packed = market_msg.MsgCreateBid()
+        packed.id.owner = "x" * size
+        return Intent((packed,), str(number), kind="MsgCreateBid", rank=Rank.BID)
+
+    waiting = IntentQueue()
+    sizes = [MOST_BYTES + 1 if larger_than_all and not number else 40_000 for number in range(30)] + [200] * 10
+    bids = [bid(number, size) for number, size in enumerate(sizes)]
+    for intent in bids:
+        waiting.add(intent)
+    batches = list(iter(lambda: waiting.take(settling=(), at_most=40), ()))
+    for batch in batches:
+        assert len(batch) == 1 or sum(intent.messages[0].ByteSize() for intent in batch) <= MOST_BYTES
+    assert set(bids[-10:]) <= {intent for batch in batches[:2] for intent in batch}, "small ones do not wait for large"
+    assert sorted(int(intent.key) for batch in batches for intent in batch) == list(range(40))
+    assert [batch[0] for batch in batches] == sorted((batch[0] for batch in batches), key=bids.index)
 
 
 @given(
