@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from lease.addresses import leased_ip_name, sharing_key
 from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.manifest import Group, Service
+from lease.markers import first_marker
 
 __all__ = ["check_new_manifest"]
 
@@ -23,9 +24,16 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108  (a mount path of tenants' pods)
 def check_new_manifest(group: Group, *, owner: str) -> None:
     """Raise kind REJECTED with the first value that no new manifest may have."""
     for service in group.services or ():
-        for problem in (*_count_problems(service), *_mount_problems(service), *_endpoint_problems(service, owner)):
+        for problem in _problems(service, owner):
             text = f'service "{service.name}": {problem}'
             raise ManifestRefused(ManifestErrorKind.REJECTED, text, service=service.name)
+
+
+def _problems(service: Service, owner: str) -> Iterator[str]:
+    yield from _count_problems(service)
+    yield from _mount_problems(service)
+    yield from _endpoint_problems(service, owner)
+    yield from _marker_problems(service)
 
 
 def _count_problems(service: Service) -> Iterator[str]:
@@ -44,6 +52,19 @@ def _mount_problems(service: Service) -> Iterator[str]:
             yield f"mount path {path!r} is the root of the container's file system"
         elif not _below(clean, _SHARED_MEMORY) and any(_below(clean, folder) for folder in _CLOSED_FOLDERS):
             yield f"mount path {path!r} hides files of the kernel; below /dev only {_SHARED_MEMORY} can be mounted"
+
+
+def _marker_problems(service: Service) -> Iterator[str]:
+    """The problem with a text that the engine would read as something else. A variable's value may be one, since it is
+    held in a Secret then; its name may not.
+    """
+    variables = [text.partition("=")[0] for text in service.env or ()]
+    mounts = [mount.mount for mount in (service.params and service.params.storage) or ()]
+    volumes = [text for volume in service.resources.storage or () for text in (volume.name, volume.storage_class)]
+    hosts = [expose.hosts for expose in service.expose or ()]
+    words = (service.command, service.args)
+    if marker := first_marker([service.name, service.image, words, variables, mounts, volumes, hosts]):
+        yield f'"{marker}" has a meaning of its own to Pulumi and can only be the value of a variable'
 
 
 def _below(path: str, folder: str) -> bool:

@@ -15,7 +15,6 @@ from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.gpus import parse_gpu_request
 from lease.kubernetes_names import LABEL_LENGTH, is_label, is_label_name, is_subdomain
 from lease.manifest import Expose, Group, HttpOptions, Service
-from lease.markers import first_marker
 from lease.resources import Resources, Volume
 from lease.validation.names import hostname_problems, image_problems, name_problems, shared_name_problem
 
@@ -128,19 +127,6 @@ def _text_problems(service: Service) -> Iterator[str]:
         yield "command and args cannot hold DEL, U+0080 to U+009F, U+FFFE and U+FFFF"
 
 
-def _marker_problems(service: Service) -> Iterator[str]:
-    """The problem with a text that the engine would read as something else. A variable's value may be one, since it is
-    held in a Secret then; its name may not.
-    """
-    variables = [text.partition("=")[0] for text in service.env or ()]
-    mounts = [mount.mount for mount in (service.params and service.params.storage) or ()]
-    volumes = [text for volume in service.resources.storage or () for text in (volume.name, volume.storage_class)]
-    hosts = [expose.hosts for expose in service.expose or ()]
-    words = (service.command, service.args)
-    if marker := first_marker([service.name, service.image, words, variables, mounts, volumes, hosts]):
-        yield f'"{marker}" has a meaning of its own to Pulumi and can only be the value of a variable'
-
-
 def _amount_problems(service: Service) -> Iterator[str]:
     resources = service.resources
     volumes = sum(volume.size_bytes for volume in resources.storage or ())
@@ -172,7 +158,6 @@ def _service_problems(service: Service) -> Iterator[str]:
     yield from _mount_problems(service)
     yield from image_problems(service.image)
     yield from _text_problems(service)
-    yield from _marker_problems(service)
     yield from hostname_problems(service)
     for expose in service.expose or ():
         yield from _expose_problems(expose)

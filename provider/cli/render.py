@@ -130,15 +130,15 @@ def render(
         specs = list(_specs(_manifest(file), group, world))
         objects = [item for spec in specs for item in lease_objects(spec)]
     except OSError as error:
-        _refuse(f"cannot read {file}: {error.strerror}; name an SDL, or - for standard input")
+        _refuse(f"cannot read {file}: {error.strerror}; name an SDL, or - for standard input", code=2)
     except (LeaseError, BuildError) as error:
         _refuse(str(error))
     sys.stdout.write(_documents(objects, show_secrets=show_secrets))
 
 
-def _refuse(reason: str) -> NoReturn:
+def _refuse(reason: str, *, code: int = 1) -> NoReturn:
     typer.secho(printable(reason), fg="red", err=True)
-    raise typer.Exit(1) from None
+    raise typer.Exit(code) from None
 
 
 @dataclass(frozen=True, slots=True)

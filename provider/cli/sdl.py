@@ -1,21 +1,24 @@
 """`lessor sdl`: check SDLs, and print what a client makes of one. It reads files and needs no provider.
 
-Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot be read.
+Exit code 0: every SDL is valid; 1: an SDL cannot be deployed, or has warnings; 2: a file cannot be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lease.errors import Finding, SdlInvalid
+from lease.errors import Finding, ManifestRefused, SdlInvalid
 from lease.groups_json import groups_json
 from lease.manifest_json import manifest_json
 from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES, source_lines
+from lease.sdl.unknown_keys import unknown_keys
+from lease.validation import check_for_provider, check_new_manifest
 from provider.cli.input_file import read_input
 
 if TYPE_CHECKING:
@@ -27,12 +30,15 @@ _HELP = "An SDL of version 2.0 or 2.1; - reads standard input."
 _File = Annotated[Path, typer.Argument(help=_HELP, metavar="FILE")]
 _Files = Annotated[list[Path], typer.Argument(help=_HELP, metavar="FILE...")]
 _INVALID, _UNREADABLE = 1, 2
+_OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
+"""Any account: only the length of its address counts."""
 
 
 def check(files: _Files) -> None:
     """List every error in each SDL, with its line.
 
-    Exit code 0: every SDL is valid; 1: an SDL cannot be deployed; 2: a file cannot be read.
+    An SDL that is valid may have warnings: keys without an effect, and what a provider will refuse. Exit code 0: every
+    SDL is valid; 1: an SDL cannot be deployed, or has warnings; 2: a file cannot be read.
     """
     if files.count(Path("-")) > 1:
         typer.echo("-: given twice; standard input can be read only once", err=True)
@@ -40,19 +46,36 @@ def check(files: _Files) -> None:
     worst = 0
     for file in files:
         try:
-            _confirm(file, _read(file))
+            worst = max(worst, _confirm(file))
         except typer.Exit as refused:
             worst = max(worst, refused.exit_code)
     raise typer.Exit(worst)
 
 
-def _confirm(file: Path, document: Sdl) -> None:
+def _confirm(file: Path) -> int:
+    """Print that the SDL is valid, and its warnings; 1 when there are any. Raises `typer.Exit` when it is not valid."""
+    content = _bounded(file)
+    document = _parsed(file, content)
     groups = ", ".join(group.name for group in document.groups)
     services = sum(len(group.services or ()) for group in document.manifest)
     text = printable(f"{file}: valid; {services} service{'s' * (services != 1)} in {groups}")
     from rich.console import Console  # noqa: PLC0415  see _show
 
     Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
+    warnings = [*unknown_keys(content, file=str(file)), *_refusals(file, document)]
+    if warnings:
+        _show(tuple(warnings), source_lines(content), kind="warning")
+    return _INVALID if warnings else 0
+
+
+def _refusals(file: Path, document: Sdl) -> Iterator[Finding]:
+    """What this provider will refuse in each group of a valid SDL."""
+    for group in document.manifest:
+        try:
+            check_new_manifest(group, owner=_OWNER)
+            check_for_provider(group, require_hosts=False)
+        except ManifestRefused as error:
+            yield Finding(str(file), 1, 1, f"deployment to {group.name}", f"a provider will refuse it: {error.problem}")
 
 
 def hash_(file: _File) -> None:
@@ -72,10 +95,18 @@ def groups(file: _File) -> None:
 
 def _read(file: Path) -> Sdl:
     """The document. Raises `typer.Exit` when it cannot be read or is invalid, with the findings on standard error."""
+    return _parsed(file, _bounded(file))
+
+
+def _bounded(file: Path) -> bytes:
     content = _content(file)
     if len(content) > MAX_BYTES:
         typer.echo(printable(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long"), err=True)
         raise typer.Exit(_INVALID)
+    return content
+
+
+def _parsed(file: Path, content: bytes) -> Sdl:
     try:
         return read_sdl(content, file=str(file))
     except SdlInvalid as error:
@@ -92,7 +123,7 @@ def _content(file: Path) -> bytes:
         raise typer.Exit(_UNREADABLE) from None
 
 
-def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
+def _show(findings: tuple[Finding, ...], lines: list[str], *, kind: str = "error") -> None:
     """Print each finding as compilers do: place and problem, the line, a caret below the column.
 
     rich is imported here, because importing it takes as long as reading an SDL.
@@ -103,15 +134,17 @@ def _show(findings: tuple[Finding, ...], lines: list[str]) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in findings:
         head = Text(printable(f"{finding.file}:{finding.line}:{finding.column}: "), style="bold")
-        head.append("error: ", style="bold red").append(printable(finding.message))
+        head.append(f"{kind}: ", style="bold red" if kind == "error" else "bold yellow").append(
+            printable(finding.message)
+        )
         console.print(head)
         if finding.line <= len(lines):
             _show_line(console, lines[finding.line - 1], finding)
         for label, text in (("in", finding.path), ("found", finding.found), ("allowed", finding.allowed)):
             if text:
                 console.print(Text(f"  {label}: ", style="dim").append(printable(text)))
-    count = len(findings)
-    console.print(Text(f"{count} finding{'' if count == 1 else 's'}", style="bold"))
+    count, noun = len(findings), "finding" if kind == "error" else "warning"
+    console.print(Text(f"{count} {noun}{'' if count == 1 else 's'}", style="bold"))
 
 
 def _show_line(console: Console, line: str, finding: Finding) -> None:

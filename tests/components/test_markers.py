@@ -20,8 +20,8 @@ from lease.manifest import Group, Params, StorageMount
 from lease.markers import MARKERS, first_marker
 from lease.resources import Attribute, Volume
 from lease.spec import LeaseSpec
-from lease.validation import check_for_provider
-from tests.components.specs import environment, everything, service, spec
+from lease.validation import check_new_manifest
+from tests.components.specs import LEASE, environment, everything, service, spec
 from tests.components.test_registration import named, plain, registrations
 from tests.lease.manifests import SERVICE, with_expose, with_resources
 
@@ -84,12 +84,12 @@ def test_no_text_of_a_spec_can_become_a_marker(marker):
 @pytest.mark.parametrize("wanted", REFUSED.values(), ids=REFUSED.keys())
 def test_a_marker_outside_of_a_variables_value_is_refused_before_the_answer(wanted):
     with pytest.raises(ManifestRefused, match="has a meaning of its own to Pulumi"):
-        check_for_provider(Group("dc", (wanted,)), require_hosts=False)
+        check_new_manifest(Group("dc", (wanted,)), owner=LEASE.owner)
 
 
 def test_a_text_that_only_contains_a_marker_is_taken():
     wanted = replace(SERVICE, args=(f"--id={UNKNOWN}",), env=(f"ID={UNKNOWN}",))
-    check_for_provider(Group("dc", (wanted,)), require_hosts=False)
+    check_new_manifest(Group("dc", (wanted,)), owner=LEASE.owner)
 
 
 @pytest.mark.parametrize("marker", sorted(MARKERS))

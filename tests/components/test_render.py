@@ -175,7 +175,7 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_printed(arguments, doc
 
 def test_a_missing_file_is_named():
     done = CliRunner().invoke(build_app(), ["render", "/nowhere/sdl.yaml"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "cannot read /nowhere/sdl.yaml" in done.stderr
 
 

@@ -25,7 +25,7 @@ from lease.manifest import (
 )
 from lease.resources import Attribute, Resources, Volume
 from lease.spec import ClusterFacts
-from lease.validation import check_for_provider, validate_manifest
+from lease.validation import check_for_provider, check_new_manifest, validate_manifest
 from lease.validation.manifest import expose_sort_key
 from tests.components.specs import LEASE
 
@@ -110,6 +110,7 @@ def test_what_is_taken_can_be_built(made: list[Service]) -> None:
     try:
         validate_manifest(with_an_entrance(group))
         check_for_provider(group, require_hosts=False)
+        check_new_manifest(group, owner=LEASE.owner)
     except ManifestRefused as refused:
         event("refused before the answer")
         assert str(refused)

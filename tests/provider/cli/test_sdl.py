@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from lease.sdl import read_sdl
 from provider.cli import build_app
+from tests.lease.documents import BASE, DEFAULTS
 
 _COMMAND = get_command(build_app())
 """Built once: that takes longer than any document."""
@@ -172,3 +173,43 @@ def test_every_corpus_document_prints_its_expected_hash_manifest_and_groups(
     assert results["hash"].stdout == f"{expected['version']}\n"
     assert json.loads(results["manifest"].stdout) == expected["manifest"]
     assert json.loads(results["groups"].stdout) == expected["groups"]
+
+
+WITHOUT_EFFECT = {
+    "the key globl has no effect here; did you mean global?": {"to": "global: true, globl: true"},
+    "the key accept has no effect here; it belongs to expose": {"service": "accept: [a.com],"},
+    "the key zzz has no effect here": {"expose": "zzz: 1,"},
+}
+
+
+@pytest.mark.parametrize("warning", WITHOUT_EFFECT)
+def test_check_warns_of_keys_without_an_effect_and_names_the_nearest(warning: str, tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    path.write_text(BASE.format(**{**DEFAULTS, **WITHOUT_EFFECT[warning]}))
+    result = run("check", path)
+    assert (result.exit_code, "valid;" in result.stdout) == (1, True), result.output
+    assert f"warning: {warning}" in result.stderr
+    assert result.stderr.endswith("1 warning\n")
+
+
+REFUSED_LATER = {
+    "external port 70000 must be": {"expose": "as: 70000,"},
+    "is an IP address": {"expose": "accept: [192.0.2.1],"},
+    "a meaning of its own to Pulumi": {"service": "args: [04da6b54-80e4-46f7-96ec-b56ff0331ba9],"},
+}
+
+
+@pytest.mark.parametrize("problem", REFUSED_LATER)
+def test_check_warns_of_what_a_provider_will_refuse(problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    path.write_text(BASE.format(**{**DEFAULTS, **REFUSED_LATER[problem]}))
+    result = run("check", path)
+    assert (result.exit_code, "valid;" in result.stdout) == (1, True), result.output
+    assert "warning: a provider will refuse it" in result.stderr
+    assert problem in result.stderr
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "."])
+def test_check_and_render_agree_on_the_code_of_a_file_that_cannot_be_read(name: str, tmp_path: Path) -> None:
+    rendered = CliRunner().invoke(_COMMAND, ["render", str(tmp_path / name)])  # type: ignore[arg-type]
+    assert rendered.exit_code == run("check", tmp_path / name).exit_code == 2
