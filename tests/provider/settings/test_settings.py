@@ -38,6 +38,11 @@ def test_what_is_not_set_has_the_go_providers_default() -> None:
     assert settings.database_url == f"sqlite+aiosqlite:///{Path.home()}/.lessor/lessor.db"
 
 
+def test_defaults_that_differ_from_the_go_provider() -> None:
+    settings = load_settings()
+    assert (settings.home, settings.rpc_timeout) == (Path.home() / ".lessor", 10)
+
+
 @pytest.mark.parametrize(
     ("variable", "text", "field", "value"),
     [
