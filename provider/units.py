@@ -14,6 +14,7 @@ from lease.kubernetes_names import is_hostname, is_label_name, is_subdomain
 __all__ = [
     "AddressRange",
     "Coin",
+    "mask_addresses",
     "parse_address",
     "parse_address_range",
     "parse_blocked",
@@ -28,6 +29,9 @@ __all__ = [
     "parse_quantity",
 ]
 
+_USER = re.compile(r"//\S*@")
+_NAMED_KEY = re.compile(r"(password|token|key)=[^&\s]*")
+_KEY = re.compile(r"(?<=[^/]/|[^=]=)(?=[^/?&,\s]*\d)[^/?&,\s]{20,}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COIN = re.compile(r"(\d{1,30}(?:\.\d{1,18})?)([a-zA-Z][a-zA-Z0-9/:._-]{2,127})", re.ASCII)
@@ -117,6 +121,14 @@ def parse_address_range(text: str) -> AddressRange:
     if low.version != high.version or int(high) < int(low):
         raise ValueError("the last address must not be below the first, and both must be of one family")
     return AddressRange(low, high)
+
+
+def mask_addresses(text: str) -> str:
+    """The text of a setting without the passwords of its addresses, and without the parts of their paths and queries
+    that look like a key: providers of nodes give each customer an address whose path is the key.
+    """
+    shown = _NAMED_KEY.sub(r"\1=***", _USER.sub("//***@", text))
+    return _KEY.sub("***", shown) if "://" in shown else shown
 
 
 def parse_hostname(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from provider.cli.output import failure
 from provider.errors import SettingsError
 from provider.settings import load_settings, unknown_variables
 from provider.settings.reference import Setting, markdown, sections
+from provider.units import mask_addresses
 
 __all__ = ["setting_lines", "settings"]
 
@@ -65,8 +65,7 @@ def _source(setting: Setting, environment: Mapping[str, str]) -> str | None:
 
 
 def _masked(value: str, *, secret: bool) -> str:
-    shown = re.sub(r"(password|token|key)=[^&\s]*", r"\1=***", re.sub(r"//\S*@", "//***@", value))
-    return "***" if secret else printable_line(shown)
+    return "***" if secret else printable_line(mask_addresses(value))
 
 
 def _show(title: str, lines: list[str]) -> None:

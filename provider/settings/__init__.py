@@ -27,6 +27,7 @@ from provider.settings.home import HomeSettings, LogFormat
 from provider.settings.inventory import InventorySettings
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
+from provider.units import mask_addresses
 
 __all__ = ["NOT_SETTINGS", "LogFormat", "Settings", "load_settings", "unknown_variables"]
 
@@ -124,7 +125,7 @@ def _explain(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if field is None:
         return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
-    text = re.sub(r"//\S*@", "//***@", str(problem["input"]))
+    text = mask_addresses(str(problem["input"]))
     value = "***" if "SecretStr" in str(field.annotation) else repr(text[:80])
     hint = f" ({field.description.rstrip('.')})" if field.description else ""
     return f"{_variable(field)}={value}: {message}{hint}"

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from provider.cli import build_app
 from provider.cli.settings import setting_lines
-from provider.settings import Settings
+from provider.errors import SettingsError
+from provider.settings import Settings, load_settings
 from provider.settings.reference import markdown, sections
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,6 +82,9 @@ def test_the_listing_names_value_and_source() -> None:
         ("stack_backend", "postgres://lessor:hunter2/p@rt@host/state"),
         ("stack_backend", "postgres://host/state?user=lessor&password=hunter2"),
         ("vault_url", "https://lessor:hunter2@vault.example"),
+        ("node", "https://rpc.example/hunter2hunter2hunter2"),
+        ("more_nodes", "https://a.example,https://rpc.example/v1/hunter2hunter2hunter2/rpc"),
+        ("node", "https://rpc.example/?api=hunter2hunter2hunter2"),
     ],
 )
 def test_the_listing_shows_no_secret(name: str, value: str) -> None:
@@ -88,6 +92,25 @@ def test_the_listing_shows_no_secret(name: str, value: str) -> None:
     lines = "\n".join(setting_lines(setting, {setting.variables[0]: value}))
     assert "***" in lines
     assert "hunter2" not in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("node", "https://akash-rpc-01.datacenter-2.example.com:443/rpc/v1,http://127.0.0.1:26657"),
+        ("stack_backend", "s3://stacks-of-provider-2026/akash?region=us-east-1"),
+    ],
+)
+def test_the_listing_shows_an_address_without_a_secret_whole(name: str, value: str) -> None:
+    setting = _SETTINGS[name]
+    assert f" = {value}  [environment]" in next(setting_lines(setting, {setting.variables[0]: value}))
+
+
+def test_the_error_of_a_wrong_address_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AP_NODE", "htps://rpc.example/hunter2hunter2hunter2")
+    with pytest.raises(SettingsError, match="AP_NODE") as raised:
+        load_settings()
+    assert "hunter2" not in str(raised.value) and "rpc.example" in str(raised.value)
 
 
 def test_the_command_lists_what_is_set_and_what_is_no_setting() -> None:
