@@ -137,12 +137,20 @@ def _close(process: Process) -> None:
 
 
 async def _end(process: Process, run: str) -> None:
-    """Ends the descendants first, while their parent is known, then the program, then the rest of its process group."""
+    """Ends the descendants first, while their parent is known, then the program, then the rest of its process group.
+
+    The group is stopped before: a shell whose command is killed would go on with its next command.
+    """
+    _signal_group(process, signal.SIGSTOP)
     await asyncio.to_thread(end_all, {run}, process.pid if process.returncode is None else None)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _signal_group(process, signal.SIGKILL)
     for _ in range(_PATIENCE):
         if process.returncode is not None:
             break
         await asyncio.sleep(_TICK_S)
     _close(process)
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
