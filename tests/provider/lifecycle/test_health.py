@@ -401,6 +401,13 @@ async def test_pods_that_cannot_even_be_made_are_explained_by_their_workload() -
     assert (await world.check(L)).reason == "service web: 0 of 1 ready; pods is forbidden: exceeded quota"
 
 
+@pytest.mark.parametrize(("kind", "status"), [("ReplicaFailure", "False"), ("Available", "True")])
+async def test_a_condition_that_is_no_failure_explains_nothing(kind: str, status: str) -> None:
+    condition = {"type": kind, "status": status, "message": "Deployment has minimum availability"}
+    world = await running_with(workload={"observedGeneration": 1, "conditions": [condition]})
+    assert (await world.check(L)).reason == "service web: 0 of 1 ready"
+
+
 @pytest.mark.parametrize(
     ("status", "revision", "gone"),
     [

@@ -11,7 +11,7 @@ import pytest
 from lease.groups import SignedBy
 from provider.bus import CHAIN_BLOCK
 from provider.chain import events
-from provider.errors import ChainError, FeesHeldBack
+from provider.errors import ChainError, FeesHeldBack, TxRefused
 from provider.market.loop import run_market
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.protocols.chain import Bid, BidState, Event, Head, Message, TxResult
@@ -287,3 +287,28 @@ async def test_a_lease_that_is_adopted_while_its_order_is_judged_keeps_its_reser
         await world.later(1)
         assert world.market.ledger.reservation(order.id) is not None
         assert world.free_cpu() == 1000
+
+
+async def test_an_own_open_bid_that_a_new_order_turns_out_to_have_is_adopted_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        order = make_order(7, cpu=3000)
+        bid = order.id.bid_by(US)
+        world.chain.bid_states[bid] = Bid(bid, BidState.OPEN, order.spec.units[0].price, 95)
+        world.chain.add_order(order)
+        await world.block()
+        await world.later(3)
+        assert order.id in world.market.book.placed
+        assert (world.chain.sent, world.free_cpu()) == ([], 1000)
+
+
+async def test_a_close_that_the_chain_refuses_keeps_the_reservation_of_the_open_bid(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order(7, cpu=3000))
+        await world.block()
+        refusal = TxRefused("fake", codespace="sdk", code=11, log="out of gas")
+        world.chain.before = fail("broadcast", refusal, times=10**6)
+        await world.later(310)
+        assert world.free_cpu() == 1000
+        world.chain.before = lambda name: None
+        await world.later(120)
+        assert (world.chain.sent_kinds().count("MsgCloseBid"), world.free_cpu()) == (1, 4000)

@@ -240,7 +240,8 @@ async def test_old_decisions_go_with_what_only_they_were_made_from(tmp_path: Pat
         async with database.reading() as connection:
             for table in (capacity_log, decision_inputs):
                 assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0
-        await log.record(inputs, Declined(("no",)), now=1.0)
+        last = await log.record(inputs, Declined(("no",)), now=1.0)
+        assert await load_inputs(database, last.number) == inputs
     finally:
         await database.close()
 
