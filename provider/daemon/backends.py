@@ -90,11 +90,19 @@ async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEn
     require_plugin(config.home)
     engine = PulumiEngine(config, shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin)
     stack.push_async_callback(engine.close)
-    problem, _ = await asyncio.gather(asyncio.to_thread(fence_problem), engine.start())
-    if problem:
-        _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
+    fence = asyncio.create_task(_warn_of_open_listeners(), name="fence")
+    stack.callback(fence.cancel)
+    await engine.start(await_plugin=False)
     show_load(lambda: engine.load)
     return engine
+
+
+async def _warn_of_open_listeners() -> None:
+    """Log why other users of this machine can reach the workers. The answer takes a second, and nothing waits for
+    it.
+    """
+    if problem := await asyncio.to_thread(fence_problem):
+        _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
 
 
 async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, settings: Settings) -> RecordedEngine:

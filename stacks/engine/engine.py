@@ -69,22 +69,30 @@ class PulumiEngine:
         self._stacks = KeyedLocks[str]()
         self._starting = asyncio.Lock()
         self._hold: int | None = None
+        self._plugin_start: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, *, await_plugin: bool = True) -> None:
         """Take the data folder, make the key, end the processes that a killed engine left. A second call does
-        nothing.
+        nothing. Without `await_plugin` the shared plugin's broker starts meanwhile, and the first operation waits for
+        it: a restart is then ready a second earlier.
         """
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
                 self._pool.open()
                 if self._plugin is not None:
-                    await self._plugin.start()
+                    self._plugin_start = asyncio.create_task(self._plugin.start(), name="plugin broker")
+        if await_plugin and self._plugin_start is not None:
+            await asyncio.shield(self._plugin_start)
 
     async def close(self) -> None:
         """Interrupt running operations and end the workers."""
         await self._opened.close()
         await self._pool.close()
+        if self._plugin_start is not None:
+            self._plugin_start.cancel()
+            await asyncio.wait({self._plugin_start})
+            self._plugin_start = None
         if self._plugin is not None:
             await self._plugin.stop()
         if self._hold is not None:
@@ -109,7 +117,7 @@ class PulumiEngine:
         if config.engine != "thin" or stack in self._stacks or config.folder(stack).exists():
             return False
         try:
-            await self.start()
+            await self.start(await_plugin=False)
         except EngineError:
             return False  # an operation that needs it reports the failure
         return stack not in self._stacks and self._opened.open(opening)  # another caller may have opened it meanwhile
@@ -191,7 +199,7 @@ class PulumiEngine:
         asked = _Asked(task, priority, self._tenants.get(task.stack, task.stack), time.monotonic())
         async with self._stacks.hold(task.stack):
             try:
-                await self.start()
+                await self.start(await_plugin=False)
                 return await self._from_opened(task) or await self._in_worker(asked)
             except EngineError as error:
                 seconds = round(time.monotonic() - asked.at, 3)
