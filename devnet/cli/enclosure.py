@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +15,7 @@ from devnet.errors import DevnetError, EnclosureFailed
 from devnet.node import ENCLOSURE_VARIABLE, Enclosure, missing_requirements
 from devnet.node.edges import EdgeKind, edge_tools
 from devnet.node.nginx import missing_nginx
-from devnet.node.session import lessor_command, run_enclosed
+from devnet.node.session import lessor_command, run_enclosed, temporary_folder
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 
 __all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
@@ -45,8 +44,8 @@ def enclosed(
     """
     edges = [tool for kind in edge or () for tool in edge_tools(kind)]
     _build([*CONTROL_PLANE, *ENGINE, *NODE, *edges])  # nothing can be downloaded inside
-    with tempfile.TemporaryDirectory(prefix="lessor-enclosure-", ignore_cleanup_errors=True) as folder:
-        _exit(Path(folder) / "enclosure", command)
+    with temporary_folder() as folder:
+        _exit(folder, command)
 
 
 def exec_(

@@ -13,9 +13,15 @@ _MOUNT = Path("/sys/fs/cgroup")
 _REMOVAL_S = 5.0
 
 
-def make_cgroups(name: str) -> list[Path]:
-    """Create a cgroup `name` below the caller's own in each mounted hierarchy and return their folders."""
-    return [_make(controller, folder / name) for controller, folder in _own().items()]
+def make_cgroups(name: str, *, record: Path | None = None) -> list[Path]:
+    """Create a cgroup `name` below the caller's own in each mounted hierarchy and return their folders.
+
+    `record`: a file that names the folders, a line each, before any is made; a killed caller leaves none unnamed.
+    """
+    folders = {controller: folder / name for controller, folder in _own().items()}
+    if record is not None:
+        record.write_text("".join(f"{folder}\n" for folder in folders.values()))
+    return [_make(controller, folder) for controller, folder in folders.items()]
 
 
 def enter_cgroups(folders: Iterable[Path]) -> None:
@@ -25,8 +31,11 @@ def enter_cgroups(folders: Iterable[Path]) -> None:
 
 
 def remove_cgroups(folders: Iterable[Path]) -> list[Path]:
-    """Remove these cgroups with all below them, and return those that still hold a process after 5 s."""
-    return [folder for folder in folders if not _removed(folder)]
+    """Remove these cgroups with all below them, and return those that still hold a process after 5 s.
+
+    A path outside of the cgroups' mount is ignored.
+    """
+    return [folder for folder in folders if folder.is_relative_to(_MOUNT) and not _removed(folder)]
 
 
 def _own() -> dict[str, Path]:

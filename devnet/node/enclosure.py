@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +18,17 @@ from typing import Self
 from devnet.children import alive, start_bound, started_at
 from devnet.errors import EnclosureFailed
 from devnet.node.cgroups import remove_cgroups
+from devnet.node.mounts import REPLACED
 from devnet.node.requirements import missing_requirements
 
-__all__ = ["ENCLOSURE_VARIABLE", "Enclosure", "first_process", "own_enclosure", "write_first"]
+__all__ = ["ENCLOSURE_VARIABLE", "Enclosure", "first_process", "own_enclosure", "remove_ended", "write_first"]
 
 ENCLOSURE_VARIABLE = "LESSOR_ENCLOSURE"
 """Environment of every command in an enclosure: the enclosure's folder."""
 _START_S = 30.0
 _STOP_S = 30.0
+_LOG = "enclosure.log"
+"""The first file of an enclosure, and the last one that goes: it shows that an enclosure made the folder."""
 
 
 class Enclosure:
@@ -31,22 +37,29 @@ class Enclosure:
     `FOLDER/first` names the enclosure's first process as `PID STARTED`, `FOLDER/cgroups` its cgroups, a line each.
     """
 
-    def __init__(self, folder: Path, runner: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, folder: Path, *, lock: int | None = None) -> None:
         self.folder = folder
-        self._runner = runner
+        self._lock = lock
+        self._runner: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def start(cls, folder: Path) -> Self:
-        """Start an enclosure bound to the calling thread's life. EnclosureFailed says what the machine lacks."""
+    def start(cls, folder: Path, *, fresh: bool = False) -> Self:
+        """Start an enclosure bound to the calling thread's life. EnclosureFailed says what the machine lacks.
+
+        `fresh`: the files of an earlier enclosure in the folder are removed first.
+        """
         problems = missing_requirements(build=False)
         if problems:
             raise EnclosureFailed("; ".join(problems))
-        folder = _prepared(folder.absolute())
-        with (folder / "enclosure.log").open("ab") as log:
-            runner = start_bound([sys.executable, "-m", "devnet.node.runner", folder], output=log, env=_environment())
-        made = cls(folder, runner)
+        folder = folder.absolute()
+        made = cls(folder, lock=_held(folder))
         try:
+            _clear(folder, fresh=fresh)
+            made._start_runner()
             made._await_first()
+        except OSError as error:
+            made.stop()
+            raise EnclosureFailed(f"{folder} cannot be used: {error}") from None
         except BaseException:
             made.stop()
             raise
@@ -58,13 +71,13 @@ class Enclosure:
         folder = folder.absolute()
         if _first(folder) is None:
             raise EnclosureFailed(f"no enclosure runs in {folder}; start one with `lessor devnet up --node real`")
-        return cls(folder, None)
+        return cls(folder)
 
     @classmethod
     def stop_in(cls, folder: Path) -> bool:
         """Stop the enclosure of this folder; False when none runs there."""
         running = _first(folder) is not None
-        cls(folder, None).stop()
+        cls(folder).stop()
         return running
 
     def command(self, argv: Sequence[str | Path]) -> list[str]:
@@ -79,14 +92,18 @@ class Enclosure:
         """Stop everything inside, wait for its end, and remove its cgroups. A second call does nothing."""
         first = _first(self.folder)
         if first is not None:
-            os.kill(first, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(first, signal.SIGTERM)
             _wait(lambda: _first(self.folder) is None, seconds=_STOP_S)
         if self._runner is not None:
-            if _first(self.folder) is not None:
+            if first is None or _first(self.folder) is not None:  # None: not recorded yet, so nobody asked it to end
                 self._runner.kill()  # its death kills the first process, and that everything else
             self._runner.wait()
             self._runner = None
         clear_leftovers(self.folder)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def __enter__(self) -> Self:
         return self
@@ -96,11 +113,16 @@ class Enclosure:
     ) -> None:
         self.stop()
 
+    def _start_runner(self) -> None:
+        argv = [sys.executable, "-m", "devnet.node.runner", str(self.folder)]
+        with (self.folder / _LOG).open("ab") as log:
+            self._runner = start_bound(argv, output=log, env=_environment())
+
     def _await_first(self) -> None:
         ready = self.folder / "ready"
         _wait(lambda: ready.exists() or self._ended(), seconds=_START_S)
         if not ready.exists():
-            lines = (self.folder / "enclosure.log").read_text(errors="replace").splitlines()[-8:]
+            lines = (self.folder / _LOG).read_text(errors="replace").splitlines()[-8:]
             raise EnclosureFailed("the enclosure did not start: " + " / ".join(lines))
 
     def _ended(self) -> bool:
@@ -120,17 +142,68 @@ def clear_leftovers(folder: Path) -> None:
     record = folder / "cgroups"
     if record.exists() and _first(folder) is None:
         remaining = remove_cgroups(map(Path, record.read_text().splitlines()))
-        record.write_text("".join(f"{path}\n" for path in remaining))
+        with contextlib.suppress(OSError):  # a full disk: the old record names cgroups that are gone, which is harmless
+            record.write_text("".join(f"{path}\n" for path in remaining))
 
 
-def _prepared(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    if _first(folder) is not None:
-        raise EnclosureFailed(f"an enclosure runs in {folder} already; stop it with `lessor devnet down`")
+def remove_ended(folder: Path) -> bool:
+    """Remove the folder of an enclosure that has ended, and its cgroups; False while it runs or is being started."""
+    try:
+        lock = _locked(folder)
+    except (OSError, EnclosureFailed):
+        return False
+    try:
+        if _first(folder) is not None or not (folder / _LOG).exists():
+            return False
+        clear_leftovers(folder)
+        if (folder / "cgroups").exists() and (folder / "cgroups").read_text():
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    finally:
+        os.close(lock)
+
+
+def _held(folder: Path) -> int:
+    """Make the folder, which is this process's until the returned descriptor is closed. Raises EnclosureFailed."""
+    for place in REPLACED:
+        if folder.resolve().is_relative_to(place):
+            raise EnclosureFailed(f"{folder} cannot be used: inside an enclosure {place} is another folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _locked(folder)
+    except OSError as error:
+        raise EnclosureFailed(f"{folder} cannot be used: {error}") from None
+
+
+def _locked(folder: Path) -> int:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        problem = f"an enclosure runs in {folder} already; stop it with `lessor devnet down`, or name another folder"
+        raise EnclosureFailed(problem) from None
+    return lock
+
+
+def _clear(folder: Path, *, fresh: bool) -> None:
+    """Take from a held folder what an earlier enclosure has left. Raises EnclosureFailed, OSError.
+
+    An earlier one whose holder was killed is about to end.
+    """
+    found = [path for path in folder.iterdir() if path.name != _LOG]
+    if found and not (folder / _LOG).exists():
+        raise EnclosureFailed(f"{folder} holds other files than those of an earlier enclosure; name another folder")
+    _wait(lambda: _first(folder) is None, seconds=_STOP_S)
     clear_leftovers(folder)
-    for name in ("ready", "first"):
-        (folder / name).unlink(missing_ok=True)
-    return folder
+    if (record := folder / "cgroups").exists() and (remaining := record.read_text().split("\n", 1)[0]):
+        raise EnclosureFailed(f"processes of an earlier enclosure do not end; see {remaining}/cgroup.procs")
+    for path in found if fresh else (folder / "ready", folder / "first"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _first(folder: Path) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-__all__ = ["make_mounts"]
+__all__ = ["REPLACED", "make_mounts"]
 
 _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
 _SYSCTLS = {
@@ -21,6 +21,8 @@ _FIXED = {"/var/lib/cni": "lib-cni", "/var/lib/kubelet": "lib-kubelet"}
 """Folders of the machine that no option moves, and the enclosure's own in their place. Whatever its root folder is, a
 kubelet makes its socket for device plugins in the second, and removes the other files there.
 """
+REPLACED = ("/proc", "/run", "/sys", "/var/log", *_FIXED)
+"""Folders of the machine that nobody sees inside."""
 
 
 def make_mounts(folder: Path) -> None:

@@ -28,8 +28,7 @@ _FIRST_S = 10.0
 
 
 def _main(folder: Path) -> int:
-    cgroups = make_cgroups(f"lessor-enclosure-{os.getpid()}")
-    (folder / "cgroups").write_text("".join(f"{path}\n" for path in cgroups))
+    cgroups = make_cgroups(f"lessor-enclosure-{os.getpid()}", record=folder / "cgroups")
     libc = ctypes.CDLL(None)
 
     def enter() -> None:

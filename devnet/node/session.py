@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from devnet.node.enclosure import Enclosure, clear_leftovers
+from devnet.node.enclosure import Enclosure, remove_ended
 
-__all__ = ["lessor_command", "run_enclosed"]
+__all__ = ["lessor_command", "run_enclosed", "temporary_folder"]
+
+_PREFIX = "lessor-enclosure-"
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the enclosure: a request, and the end of the terminal."""
 
 
 def run_enclosed(folder: Path, argv: Sequence[str | Path]) -> int:
     """Run `argv` in a fresh enclosure below `folder` and return its exit status; the enclosure ends with it.
 
-    Ctrl-C reaches the command, which ends in its own order. SIGTERM ends the enclosure, which ends the command and
-    leaves no cgroup. Raises EnclosureFailed.
+    Ctrl-C reaches the command, which ends in its own order. SIGTERM and SIGHUP end the enclosure, which ends the
+    command and leaves no cgroup; a second signal changes nothing. `nohup` keeps its effect. Raises EnclosureFailed.
     """
-    clear_leftovers(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    with _signals_handled(), Enclosure.start(folder) as enclosure:
+    ends = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+    with (
+        _handled(_leave, *ends),
+        Enclosure.start(folder, fresh=True) as enclosure,
+        # A handler instead of SIG_IGN: the command would inherit that and hear no Ctrl-C.
+        _handled(_ignore, signal.SIGINT),
+    ):
         return enclosure.run(argv)
 
 
@@ -32,15 +42,41 @@ def lessor_command() -> list[str | Path]:
 
 
 @contextmanager
-def _signals_handled() -> Iterator[None]:
-    """Do nothing on SIGINT, and leave the block on SIGTERM with status 143.
+def temporary_folder() -> Iterator[Path]:
+    """A folder for an enclosure, which goes at the end. What killed commands left in such folders is removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if left.is_dir() and not left.is_symlink() and left.stat().st_uid == os.geteuid():
+            _remove(left)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try:
+        yield made / "enclosure"
+    finally:
+        if not (made / "enclosure").exists():
+            made.rmdir()
+        _remove(made)
 
-    SIGINT has a handler instead of SIG_IGN: the command would inherit that and hear no Ctrl-C.
-    """
-    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: sys.exit(128 + signal.SIGTERM)}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+def _remove(made: Path) -> None:
+    if remove_ended(made / "enclosure"):
+        with contextlib.suppress(OSError):
+            made.rmdir()
+
+
+def _leave(number: int, _frame: object) -> None:
+    for each in (*_ENDS, signal.SIGINT):
+        signal.signal(each, _ignore)
+    sys.exit(128 + number)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Let the command, or the end that has begun, go on."""
+
+
+@contextmanager
+def _handled(handler: Callable[[int, object], None], *numbers: signal.Signals) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, each in before.items():
+            signal.signal(number, each)

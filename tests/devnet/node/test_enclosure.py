@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -118,14 +119,15 @@ def test_its_stop_ends_every_process_and_leaves_no_cgroup(folder: Path) -> None:
 
 def test_the_death_of_its_runner_ends_it_and_the_next_start_clears_what_stayed(folder: Path) -> None:
     enclosure = Enclosure.start(folder)
-    runner = enclosure._runner
-    assert runner is not None
+    runner, lock = enclosure._runner, enclosure._lock
+    assert runner is not None and lock is not None
     with sleeper(enclosure) as command:
         first, made = first_process(folder), cgroups(folder)
         runner.kill()
         assert runner.wait() and command.wait(timeout=10)
     assert ends_soon(first)
     assert all(path.is_dir() for path in made), "nobody was left to remove them"
+    os.close(lock)  # as the kernel does when the runner's parent is killed with it
     with Enclosure.start(folder) as again:
         assert not any(path.exists() for path in made)
         assert again.run(["true"]) == 0

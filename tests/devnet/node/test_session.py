@@ -1,0 +1,171 @@
+"""Commands in an enclosure: two at once, signals at awkward moments, and what a killed command leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from devnet.children import alive
+from devnet.errors import EnclosureFailed
+from devnet.node import Enclosure
+from devnet.node.enclosure import first_process
+from devnet.node.session import run_enclosed, temporary_folder
+
+RUN = "import sys; from pathlib import Path; from devnet.node.session import run_enclosed\n"
+RUN += "sys.exit(run_enclosed(Path(sys.argv[1]), ['sh', '-c', 'echo started; exec sleep 600']))"
+RUN_TEMPORARY = "from devnet.node.session import run_enclosed, temporary_folder\n"
+RUN_TEMPORARY += "with temporary_folder() as folder: run_enclosed(folder, ['sh', '-c', 'echo started; exec sleep 600'])"
+
+
+@contextmanager
+def running(*argv: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python program whose command runs inside when this returns."""
+    code = [sys.executable, "-c", *map(str, argv)]
+    with subprocess.Popen(code, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"started\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def cgroups(folder: Path) -> list[Path]:
+    return [Path(line) for line in (folder / "cgroups").read_text().splitlines()]
+
+
+def comes_true(what: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return what()
+
+
+def test_a_second_command_in_the_same_folder_is_refused_and_the_first_goes_on(folder: Path) -> None:
+    with running(RUN, folder) as process:
+        first = first_process(folder)
+        (folder / "data").write_text("of the first")
+        with pytest.raises(EnclosureFailed, match="already"):
+            run_enclosed(folder, ["true"])
+        assert (first_process(folder), (folder / "data").read_text()) == (first, "of the first")
+        assert process.poll() is None
+
+
+def test_a_folder_with_files_of_somebody_else_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("three years")
+    with pytest.raises(EnclosureFailed, match="holds other files than those of an earlier enclosure"):
+        run_enclosed(folder, ["true"])
+    assert (folder / "thesis.txt").read_text() == "three years"
+
+
+def test_an_earlier_commands_files_are_gone(folder: Path) -> None:
+    assert run_enclosed(folder, ["touch", str(folder / "earlier")]) == 0
+    assert (folder / "earlier").exists()
+    assert run_enclosed(folder, ["true"]) == 0
+    assert not (folder / "earlier").exists()
+
+
+@pytest.mark.parametrize(
+    "numbers", [(signal.SIGHUP,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGHUP)]
+)
+def test_a_signal_even_a_second_one_during_the_end_leaves_nothing(folder: Path, numbers: tuple[int, ...]) -> None:
+    with running(RUN, folder) as process:
+        first, made = first_process(folder), cgroups(folder)
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.1)
+        assert process.wait(timeout=30) == 128 + numbers[0]
+    assert not alive(first) and not any(path.exists() for path in made)
+
+
+def test_a_command_under_nohup_goes_on_when_its_terminal_goes_away(folder: Path) -> None:
+    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    with running(ignoring + RUN, folder) as process:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert process.poll() is None and first_process(folder)
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+
+
+def test_an_interrupt_during_the_start_ends_the_command(folder: Path) -> None:
+    hearing = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
+    code = [sys.executable, "-c", hearing + RUN, str(folder)]
+    with subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert comes_true((folder / "cgroups").exists)
+            process.send_signal(signal.SIGINT)
+            printed, _ = process.communicate(timeout=40)
+        finally:
+            process.kill()
+    assert printed == b"", "the command was not started"
+    assert process.returncode and not any(path.exists() for path in cgroups(folder))
+
+
+def test_a_start_right_after_a_kill_waits_for_the_end_of_the_killed_one(folder: Path) -> None:
+    with running(RUN, folder) as process:
+        made = cgroups(folder)
+        process.kill()
+        assert run_enclosed(folder, ["true"]) == 0
+    assert not any(path.exists() for path in made)
+
+
+def test_the_next_command_clears_the_temporary_folder_and_the_cgroups_of_a_killed_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with running(RUN_TEMPORARY) as process:
+        with temporary_folder():
+            (left,) = [path for path in folder.iterdir() if (path / "enclosure" / "first").exists()]
+        first, made = first_process(left / "enclosure"), cgroups(left / "enclosure")
+        process.kill()
+    assert comes_true(lambda: not alive(first)) and all(path.is_dir() for path in made)
+    with temporary_folder() as next_one:
+        assert list(folder.iterdir()) == [next_one.parent]
+    assert not any(path.exists() for path in made) and not list(folder.iterdir())
+
+
+def test_a_folder_of_another_user_is_no_list_of_cgroups_to_remove(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, planted = folder / "empty", folder / "lessor-enclosure-planted" / "enclosure"
+    for path in (victim, planted):
+        path.mkdir(parents=True)
+    (planted / "enclosure.log").touch()
+    (planted / "cgroups").write_text(f"{victim}\n")
+    os.chown(planted.parent, 65534, 65534)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with temporary_folder():
+        assert victim.is_dir() and planted.is_dir()
+    os.chown(planted.parent, 0, 0)
+    with temporary_folder():
+        assert victim.is_dir(), "a path outside of the cgroups' mount is never removed"
+
+
+@pytest.mark.parametrize("place", ["/run", "/var/log", "/var/lib/kubelet"])
+def test_a_folder_that_the_enclosure_would_hide_is_refused_with_the_reason(folder: Path, place: str) -> None:
+    hidden = Path(place) / f"lessor-test-{os.getpid()}"
+    try:
+        with pytest.raises(EnclosureFailed, match=f"inside an enclosure {place} is another folder"):
+            Enclosure.start(hidden)
+        assert not hidden.exists()
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def test_a_folder_that_cannot_be_made_is_named(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(EnclosureFailed, match=str(folder)):
+        run_enclosed(folder, ["true"])
