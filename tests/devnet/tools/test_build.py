@@ -85,9 +85,9 @@ def test_a_finished_build_is_not_repeated(tmp_path, told):
 
 def test_modules_of_later_recipes_are_downloaded_while_the_first_is_compiled(tmp_path, told):
     listed = tmp_path / "listed"
-    fake_go(tmp_path / "bin", told=told, then=f"for _ in 1 2 3 4 5 6 7 8 9; do test -e {listed} || sleep 0.3; done")
+    fake_go(tmp_path / "bin", told=told, then=f"for _ in 1 2 3 4 5 6 7 8 9; do test -e '{listed}' || sleep 0.3; done")
     go = tmp_path / "bin" / "go"
-    go.write_text(go.read_text().replace("env)", f"list) echo $* >>{listed};;\nenv)"))
+    go.write_text(go.read_text().replace("env)", f"list) echo $* >>'{listed}';;\nenv)"))
     made, _ = builder(tmp_path)
     later = replace(RECIPE, name="later", steps=(GoBuild("./later", "hello", tags="one,two"),))
     made.ensure_all([RECIPE, later])

@@ -26,8 +26,15 @@ def checkout() -> Path:
 
 def lessor(*arguments: str, cwd: Path, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("AP_", "AKASH_", "LESSOR_"))}
+    wide = {"COLUMNS": "500"}  # a box would break a long path anywhere
     return subprocess.run(
-        [str(LESSOR), *arguments], cwd=cwd, env=plain | env, input=stdin, capture_output=True, timeout=120, check=False
+        [str(LESSOR), *arguments],
+        cwd=cwd,
+        env=plain | wide | env,
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
 
 
