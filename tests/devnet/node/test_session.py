@@ -27,6 +27,13 @@ RUN_TEMPORARY = "from devnet.node.session import run_enclosed, temporary_folder\
 RUN_TEMPORARY += "with temporary_folder() as folder: run_enclosed(folder, ['sh', '-c', 'echo started; exec sleep 600'])"
 
 
+@pytest.fixture(autouse=True)
+def cleared(folder: Path) -> Iterator[None]:
+    """No test leaves the cgroups of a command that it has killed."""
+    yield
+    Enclosure.stop_in(folder)
+
+
 @contextmanager
 def running(*argv: object) -> Iterator[subprocess.Popen[bytes]]:
     """A Python program whose command runs inside when this returns."""
@@ -37,6 +44,7 @@ def running(*argv: object) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
+            process.wait()
 
 
 def cgroups(folder: Path) -> list[Path]:
