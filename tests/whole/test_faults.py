@@ -118,7 +118,7 @@ async def test_a_dead_api_server_is_named_and_waited_for(world: World, tmp_path:
     env = world.provider_env(KUBECONFIG=str(nobody), AP_HOME=str(tmp_path / "home"))
     provider = ProviderProcess(env, log=tmp_path / "log")
     try:
-        said = await provider.wait_for("inventory.unreadable")
+        said = await provider.wait_for("cluster.unreachable")
         assert "127.0.0.1:9" in json.dumps(said)
         await asyncio.sleep(2)
         assert provider.running

@@ -22,6 +22,8 @@ from tests.laws.killmatrix.tap import EngineEvent, Tap
 
 __all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
 
+_EVENT_TRIES = 200
+_EVENT_PAUSE_S = 0.05
 VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
 WAITING = "waiting"
 """No event of the engine's: an opened update has done all that needs no manifest."""
@@ -121,7 +123,13 @@ class Slot:
         self._came(trap, name)
 
     async def waits(self, trap: Trap) -> None:
-        """The run that the trap has seen waits for a manifest, as far as anybody was left alive."""
+        """The run that the trap has seen waits for a manifest, as far as anybody was left alive.
+
+        The tap may hand on the run's first event after the daemon has answered.
+        """
+        tries = _EVENT_TRIES if trap.event == WAITING else 0
+        while not trap.run and (tries := tries - 1) >= 0:
+            await asyncio.sleep(_EVENT_PAUSE_S)
         if trap.run:
             await asyncio.to_thread(self._came, trap, WAITING)
 

@@ -64,7 +64,7 @@ def test_a_baseline_namespace_admits_the_pods_of_every_valid_document_and_no_esc
     done = create(corpus_cluster, *made)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("created (server dry run)") == len(made) > 100
-    escaping = made[0] | {"spec": made[0]["spec"] | {"hostNetwork": True}}
+    escaping = made[0] | {"spec": made[0]["spec"] | {"hostPID": True}}
     refused = create(corpus_cluster, escaping)
     assert refused.returncode != 0
     assert 'violates PodSecurity "baseline' in refused.stderr
