@@ -1,9 +1,10 @@
-"""The bounds of a lease's namespace: a ResourceQuota of what is rented, and default limits for a container without any.
+"""Builds the ResourceQuota and the LimitRange of a lease's namespace.
 
-The quota is twice what the services rent, because the pods of a new version may begin while those of the old one end,
-and one small pod more, because an operator's own controllers may run one there (a solver of certificate challenges). It
-counts what controllers make. It does not count Services and Secrets: the API server refuses an object of a counted kind
-until the quota's controller has counted once, and the engine makes those objects at once.
+The quota allows twice what the services rent, because the pods of a new version may begin while the pods of the old
+version end. It allows one small pod more, because an operator's own controllers may run one in the namespace (a solver
+of certificate challenges). The quota counts the objects that controllers make. The quota does not count Services and
+Secrets: the API server refuses an object of a counted kind until the quota's controller has counted once, and the
+engine makes Services and Secrets at once. The LimitRange gives limits to a container that sets none.
 """
 
 from __future__ import annotations

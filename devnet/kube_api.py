@@ -23,7 +23,7 @@ _PAUSE_S = 0.5
 _UNUSABLE = (AssertionError, ConfigError, httpx.InvalidURL, OSError, TypeError, ValueError)
 """What lightkube and httpx raise for a kubeconfig with wrong values; TypeError: a certificate without its key."""
 _LONGEST = 500
-"""Characters of another program's message that a message of ours repeats."""
+"""The number of characters of another program's message that an error message of the devnet quotes."""
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 

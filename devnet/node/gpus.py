@@ -2,7 +2,7 @@
 
 It serves the kubelet's device plugin API v1beta1 beside the kubelet's own socket for that. A
 container that gets cards has `NVIDIA_VISIBLE_DEVICES` and a device `/dev/nvidia<N>` for each, which is the null device.
-A card whose name stands in `UNHEALTHY`, a line each, is unhealthy.
+The file `UNHEALTHY` lists the names of the unhealthy cards, one name a line.
 """
 
 from __future__ import annotations
