@@ -6,11 +6,11 @@ another form than Kubernetes knows counts as the dangerous one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.pods import all_containers, at, items, named, pod_metadata, pod_of
-from policies.rules import Level, Manifest, Rule, Severity, of_each
+from policies.rules import Manifest, fence, of_each
 
 __all__ = ["RULES"]
 
@@ -109,77 +109,65 @@ def _binding(manifest: Manifest) -> Iterator[str]:
             yield f"{field} is set"
 
 
-def _rule(id_: str, check: Callable[[Manifest], Iterator[str]], *, reason: str, remedy: str, form: int = 1) -> Rule:
-    return Rule(
-        id=id_,
-        severity=Severity.CRITICAL,
-        level=Level.MANDATORY,
-        reason=reason,
-        remedy=remedy,
-        check=of_each(check),
-        form=form,
-    )
-
-
 RULES = (
-    _rule(
+    fence(
         "no-foreign-volume",
-        _volumes,
+        of_each(_volumes),
         reason="A volume of the node (hostPath), of a foreign Secret or of a projected token is another's data.",
         remedy="Use emptyDir or persistentVolumeClaim.",
     ),
-    _rule(
+    fence(
         "no-host-namespace",
-        _host_namespaces,
+        of_each(_host_namespaces),
         reason="A pod in its node's namespaces sees and reaches every process and service of the node.",
         remedy="Remove hostNetwork, hostPID and hostIPC.",
     ),
-    _rule(
+    fence(
         "no-added-capability",
-        _capabilities,
+        of_each(_capabilities),
         reason="An added capability is a power over the node or over other pods.",
         remedy="Remove securityContext.capabilities.add.",
     ),
-    _rule(
+    fence(
         "masked-proc",
-        _unmasked_proc,
+        of_each(_unmasked_proc),
         reason="An unmasked /proc shows and changes the kernel's state.",
         remedy="Remove securityContext.procMount.",
     ),
-    _rule(
+    fence(
         "no-privilege-escalation",
-        _escalation,
+        of_each(_escalation),
         reason="A program with the setuid bit would gain more privileges than its container was given.",
         remedy="Set securityContext.allowPrivilegeEscalation to false.",
     ),
-    _rule(
+    fence(
         "no-profile-of-ones-own",
-        _profiles,
+        of_each(_profiles),
         reason="An unconfined pod, or one with a profile of the node, can make every call to the kernel.",
         remedy="Use the profile RuntimeDefault, or none.",
     ),
-    _rule(
+    fence(
         "seccomp-profile",
-        _seccomp,
+        of_each(_seccomp),
         reason="Without a profile the kubelet runs the pod unconfined.",
         remedy="Set securityContext.seccompProfile.type of the pod to RuntimeDefault.",
         form=2,
     ),
-    _rule(
+    fence(
         "no-kernel-option",
-        _kernel,
+        of_each(_kernel),
         reason="Labels of SELinux, options of Windows and unsafe sysctls change what the node guards.",
         remedy="Remove seLinuxOptions, windowsOptions and unsafe sysctls.",
     ),
-    _rule(
+    fence(
         "no-host-port",
-        _host_ports,
+        of_each(_host_ports),
         reason="A port of the node is reached past the network policies, and only one pod can have it.",
         remedy="Remove hostPort and hostIP.",
     ),
-    _rule(
+    fence(
         "no-chosen-node",
-        _binding,
+        of_each(_binding),
         reason="A pod that chooses its node, tolerates taints or has a priority takes what other tenants rent.",
         remedy="Remove nodeName, tolerations, priorityClassName and schedulerName.",
     ),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policies.pods import at, items, pod_of
-from policies.rules import Level, Manifest, ObjectProblem, Rule, RuleScope, Severity, of_each
+from policies.rules import Manifest, ObjectProblem, RuleScope, fence, of_each
 
 __all__ = ["RULES"]
 
@@ -199,74 +199,53 @@ def _admission(manifest: Manifest) -> Iterator[str]:
         yield f"its admission level is {level or 'not set'}"
 
 
-def _rule(
-    id_: str,
-    check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]],
-    *,
-    reason: str,
-    remedy: str,
-    scope: RuleScope = RuleScope.OBJECT,
-    form: int = 1,
-) -> Rule:
-    return Rule(
-        id=id_,
-        severity=Severity.CRITICAL,
-        level=Level.MANDATORY,
-        reason=reason,
-        remedy=remedy,
-        check=check,
-        scope=scope,
-        form=form,
-    )
-
-
 RULES = (
-    _rule(
+    fence(
         "known-kinds",
         _known_kinds,
         reason="An object of another kind (a PodTemplate, a DaemonSet, a webhook) is judged by no other rule.",
         remedy="Use the kinds that a lease is made of.",
         scope=RuleScope.STACK,
     ),
-    _rule(
+    fence(
         "own-namespace",
         _own_namespace,
         reason="An object in another namespace acts there: on other tenants, or on the cluster itself.",
         remedy="Put it into the namespace of the lease.",
         scope=RuleScope.STACK,
     ),
-    _rule(
+    fence(
         "own-service-account",
         _service_accounts,
         reason="A pod has the rights of its service account.",
         remedy="Use an account of the same stack, or none, and mount no token of the account `default`.",
         scope=RuleScope.STACK,
     ),
-    _rule(
+    fence(
         "no-cluster-rights",
         of_each(_rights),
         reason="A tenant may read pods, logs and events of its own namespace, and nothing else.",
         remedy="Bind a Role of the namespace that reads pods, pods/log, deployments or events.",
     ),
-    _rule(
+    fence(
         "known-edge-options",
         of_each(_edge_options),
         reason="Annotations of an Ingress become configuration of an edge that all tenants share.",
         remedy="Use the options of the manifest and a hostname.",
     ),
-    _rule(
+    fence(
         "own-endpoints",
         of_each(_services),
         reason="A Service that names foreign hosts or addresses makes the edge reach them.",
         remedy="Use a selector of the lease's own pods.",
     ),
-    _rule(
+    fence(
         "no-open-policy",
         of_each(_policies),
         reason="Policies add up: one that allows everything ends the isolation of its pods.",
         remedy="Name peers, and close the private, link-local and carrier-grade networks.",
     ),
-    _rule(
+    fence(
         "admission-level",
         of_each(_admission),
         reason="The API server's own admission is the second fence.",

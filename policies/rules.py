@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Level", "Manifest", "ObjectProblem", "Rule", "RuleScope", "Severity", "Violation", "describe", "of_each"]
+__all__ = [
+    "Level",
+    "Manifest",
+    "ObjectProblem",
+    "Rule",
+    "RuleScope",
+    "Severity",
+    "Violation",
+    "describe",
+    "fence",
+    "of_each",
+]
 
 Manifest = Mapping[str, Any]
 """One plain Kubernetes object. Its content may be of any shape, since any program may have written it."""
@@ -77,6 +88,28 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.object}: {self.problem} ({self.rule}, {self.severity}). {self.remedy}"
+
+
+def fence(
+    id_: str,
+    check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]],
+    *,
+    reason: str,
+    remedy: str,
+    scope: RuleScope = RuleScope.OBJECT,
+    form: int = 1,
+) -> Rule:
+    """A mandatory rule whose violation harms other tenants or the node."""
+    return Rule(
+        id=id_,
+        severity=Severity.CRITICAL,
+        level=Level.MANDATORY,
+        reason=reason,
+        remedy=remedy,
+        check=check,
+        scope=scope,
+        form=form,
+    )
 
 
 def of_each(check: Callable[[Manifest], Iterable[str]]) -> Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]:
