@@ -17,6 +17,7 @@ from functools import partial
 
 import structlog
 
+from provider.errors import SettingsError
 from provider.gateway.admission import Admission
 from provider.gateway.turns import Turns
 
@@ -134,9 +135,17 @@ class TlsListener:
         host, port = self._sockets[0].getsockname()[:2]
         return str(host), int(port)
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen. An empty host means all addresses. Raises `OSError` for an address that is not available."""
-        self._sockets += await asyncio.to_thread(_bound, host, port)
+    async def start(self, host: str, port: int, *, setting: str) -> None:
+        """Listen. An empty host means all addresses. Raises `SettingsError`, which names the environment variable
+        `setting`, for an address that is not available.
+        """
+        try:
+            self._sockets += await asyncio.to_thread(_bound, host, port)
+        except OSError as error:
+            raise SettingsError(
+                f"{setting}={host}:{port}: {error.strerror or error}; "
+                "stop the program that listens there, or set another address of this machine"
+            ) from error
         self._listen()
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from provider.errors import SettingsError
 from provider.gateway.admission import Admission
 from provider.gateway.auth.keys import AccountKeys, KeySource
 from provider.gateway.auth.tokens import Tokens
@@ -116,13 +115,7 @@ class Gateway:
         server = self._server = HttpServer(dispatcher, config.limits)
         context = server_context(self._certificate)
         listener = TlsListener(lambda _: server(), context, admission=self.admission, turns=Turns())
-        try:
-            await listener.start(config.host, config.port)
-        except OSError as error:
-            raise SettingsError(
-                f"AP_GATEWAY_LISTEN_ADDRESS={config.host}:{config.port}: {error.strerror or error}; "
-                "stop the program that listens there, or set another address of this machine"
-            ) from error
+        await listener.start(config.host, config.port, setting="AP_GATEWAY_LISTEN_ADDRESS")
         self._listener = listener
 
     async def stop(self) -> None:

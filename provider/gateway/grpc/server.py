@@ -140,13 +140,7 @@ class GrpcServer:
             listener = TlsListener(relay.end, context, admission=self.admission, turns=Turns())
             stack.push_async_callback(listener.abort)
             await self._serve(folder / "server", stack)
-            try:
-                await listener.start(self._host, self._asked_port)
-            except OSError as error:
-                raise SettingsError(
-                    f"AP_GATEWAY_GRPC_LISTEN_ADDRESS={self._host}:{self._asked_port}: {error.strerror or error}; "
-                    "stop the program that listens there, or set another address of this machine"
-                ) from error
+            await listener.start(self._host, self._asked_port, setting="AP_GATEWAY_GRPC_LISTEN_ADDRESS")
             stack.callback(listener.close)
             self.port = listener.address[1]
             self._running = stack.pop_all()

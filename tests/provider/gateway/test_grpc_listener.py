@@ -15,7 +15,7 @@ from akash.deployment.v1beta4 import types_pb2 as deployment_pb
 from akash.provider.v1 import service_pb2, service_pb2_grpc
 
 from lease.groups import GroupSpec
-from provider.errors import MarketError
+from provider.errors import MarketError, SettingsError
 from provider.gateway.admission import ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.frames import FrameGuard
@@ -73,6 +73,13 @@ async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
     await found.server.start()
     yield found
     await found.server.stop()
+
+
+async def test_an_address_that_is_taken_is_an_error_that_names_the_setting(listening: Listening) -> None:
+    port = listening.server.port
+    second = GrpcServer({}, host="127.0.0.1", port=port, certificate=listening.account)
+    with pytest.raises(SettingsError, match=rf"AP_GATEWAY_GRPC_LISTEN_ADDRESS=127\.0\.0\.1:{port}: .*in use"):
+        await second.start()
 
 
 SMALL = service_pb2.BidScreeningRequest(group_spec={})
