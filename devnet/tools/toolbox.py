@@ -103,14 +103,14 @@ def survey(names: Iterable[str] | None = None, *, cache: Cache | None = None) ->
 
 
 def ensure_tools(
-    names: Sequence[str] = (*CONTROL_PLANE, *ENGINE),
+    names: Sequence[str] | None = (*CONTROL_PLANE, *ENGINE),
     *,
     progress: Progress | None = None,
     build: bool = True,
     throw_away: bool | None = None,
     cache: Cache | None = None,
 ) -> Toolbox:
-    """These tools; missing ones are built now. Blocks; a first build takes many minutes.
+    """These tools (None: every tool); missing ones are built now. Blocks; a first build takes many minutes.
 
     `progress`: where the progress is printed (default: stderr, one line a minute during a build). `build=False`: raise
     `ToolsMissing` in place of building. `throw_away` (default: LESSOR_GO_CACHE=throw-away): see `Builder`. Raises

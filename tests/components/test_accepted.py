@@ -109,6 +109,7 @@ def route_definition() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def http(devnet_cluster: Any) -> Iterator[httpx.Client]:
     config = KubeConfig.from_file(devnet_cluster.kubeconfig).get()
+    assert config is not None
     with Client(config, ConnectionParams(timeout=httpx.Timeout(30), trust_env=False)) as http:
         definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/httproutes.gateway.networking.k8s.io"
         asked = {"fieldManager": "lessor-tests", "force": "true"}

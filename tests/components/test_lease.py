@@ -81,7 +81,9 @@ def test_sealing_hides_every_secret_text_and_leaves_the_manifest_alone():
     sealed = json.dumps([seal(item, lambda _: "***") for item in made])
     assert "s3cret" in before
     assert "s3cret" not in sealed
-    assert everything().services[0].credentials.password.get_secret_value() not in sealed
+    credentials = everything().services[0].credentials
+    assert credentials is not None
+    assert credentials.password.get_secret_value() not in sealed
     one_secret, of_web, of_store = 1, 7, 6
     assert sealed.count("***") == one_secret + of_web + of_store
     assert json.dumps(made) == before

@@ -20,6 +20,7 @@ from policies.pack import manifest
 from policies.pack import policies as pulumi_policies
 from policies.rules import Level, ObjectProblem, Rule, RuleScope, Severity
 from tests.components.specs import fenced
+from tests.world.processes import line_of
 
 PACK = Path(policies.__file__).parent
 
@@ -28,15 +29,12 @@ PACK = Path(policies.__file__).parent
 def running_pack():
     """`python -u -m pulumi.policy ENGINE PACK` in the pack's folder; it prints its port."""
     command = [sys.executable, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(PACK)]
-    process = subprocess.Popen(command, cwd=PACK, stdout=subprocess.PIPE)
-    try:
-        port = int(process.stdout.readline())
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield analyzer_pb2_grpc.AnalyzerStub(channel)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with subprocess.Popen(command, cwd=PACK, stdout=subprocess.PIPE) as process:
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{int(line_of(process))}") as channel:
+                yield analyzer_pb2_grpc.AnalyzerStub(channel)
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,8 @@ def test_a_value_that_a_preview_cannot_know_is_reported_not_fatal(analyzer):
 
 def test_types_become_kinds_where_a_program_left_them_out():
     assert manifest("kubernetes:core/v1:Pod", {}) == {"apiVersion": "v1", "kind": "Pod"}
-    assert manifest("kubernetes:apps/v1:Deployment", {"kind": "Deployment"})["apiVersion"] == "apps/v1"
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    assert manifest("kubernetes:apps/v1:Deployment", {"kind": "Deployment"}) == deployment
     assert manifest("lessor:lease:Lease", {}) is None
 
 

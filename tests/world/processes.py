@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ending_processes", "ends_with_test", "kill_processes_of", "processes_of", "start_process"]
+__all__ = ["ending_processes", "ends_with_test", "kill_processes_of", "line_of", "processes_of", "start_process"]
 
 _started: list[subprocess.Popen[Any]] = []
 
@@ -25,6 +25,13 @@ def ends_with_test(process: subprocess.Popen[Any]) -> subprocess.Popen[Any]:
     """`process`, which an uncollected `Popen` would otherwise make another test fail for (`ResourceWarning`)."""
     _started.append(process)
     return process
+
+
+def line_of(process: subprocess.Popen[Any]) -> str:
+    """The next line of its output, which is a pipe."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    return line if isinstance(line, str) else line.decode()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devnet.controlplane.holders import Holders, announce, retract, watch_process
-from tests.world.processes import start_process
+from tests.world.processes import line_of, start_process
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 HOLDER = """
@@ -61,7 +61,7 @@ async def test_a_killed_holder_is_removed_even_if_its_child_has_the_fifo_open(fi
     none_left = asyncio.Event()
     reading = supervisor_end(fifo)
     process = start_holder(fifo, kind)
-    child = await asyncio.to_thread(process.stdout.readline)
+    child = await asyncio.to_thread(line_of, process)
     holders = Holders(reading, none_left.set)
     assert holders.any_left()
     try:
@@ -96,7 +96,7 @@ async def test_two_holds_of_one_process_count_twice(fifo):
 async def test_a_holder_that_ended_before_its_message_was_read_does_not_count(fifo):
     reading = supervisor_end(fifo)
     process = start_holder(fifo, "alone")
-    await asyncio.to_thread(process.stdout.readline)
+    await asyncio.to_thread(line_of, process)
     process.kill()
     process.communicate()
     ours = os.open(fifo, os.O_WRONLY)  # another one has it open, and has not said anything yet

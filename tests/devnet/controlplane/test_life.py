@@ -16,7 +16,7 @@ from devnet.children import start_bound
 from devnet.controlplane import ControlPlane, read_state, stop_supervisor
 from devnet.errors import ControlPlaneFailed
 from tests.world.patience import PATIENCE_S, until
-from tests.world.processes import ends_with_test, kill_processes_of, processes_of, start_process
+from tests.world.processes import ends_with_test, kill_processes_of, line_of, processes_of, start_process
 
 pytestmark = pytest.mark.devnet
 
@@ -112,7 +112,9 @@ def test_nothing_outlives_the_owner_that_the_environment_names(data, monkeypatch
 def test_the_members_end_with_a_killed_supervisor_and_the_command_reports_it(data):
     command = start_command(data)
     until(lambda: starting(data))
-    os.kill(read_state(data).pid, signal.SIGKILL)
+    state = read_state(data)
+    assert state is not None
+    os.kill(state.pid, signal.SIGKILL)
     assert command.wait(timeout=PATIENCE_S) == 1
     until(lambda: processes_of(data) == {})
     assert "its supervisor ended" in (data.parent / "command.log").read_text()
@@ -123,7 +125,7 @@ def test_a_shared_control_plane_runs_until_its_last_holder_ends(data, toolbox):
         [sys.executable, "-c", SHARER, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     plane = ControlPlane.share(data, toolbox)
-    assert sharer.stdout.readline() == f"{plane.api_server}\n", "both have the same one"
+    assert line_of(sharer) == f"{plane.api_server}\n", "both have the same one"
     sharer.kill()
     sharer.communicate()
     time.sleep(0.5)  # the supervisor has heard of it
@@ -148,7 +150,7 @@ sys.stdin.read()
 
 def test_a_killed_holder_leaves_no_process_even_if_its_child_runs_on(data):
     holder = start_process([sys.executable, "-c", FORKING, str(data)], stdout=subprocess.PIPE, text=True)
-    child = int(holder.stdout.readline())
+    child = int(line_of(holder))
     holder.kill()
     holder.communicate()
     try:

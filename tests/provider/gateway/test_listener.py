@@ -39,7 +39,6 @@ async def impatient(tmp_path: Path):
 
 
 async def test_an_ordinary_client_gets_answers_over_one_connection(world: World) -> None:
-    assert world.gateway is not None
     host, port = world.gateway.address
     rent(world, body(), lease())
     headers = {"Authorization": f"Bearer {TENANT.token()}"}
@@ -228,7 +227,6 @@ async def test_a_migration_is_read_before_it_is_declined(world: World, data: byt
 
 
 async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
-    assert world.gateway is not None
     second = new_world(tmp_path / "second", port=world.gateway.address[1])
     with pytest.raises(SettingsError, match=r"AP_GATEWAY_LISTEN_ADDRESS=.*in use"):
         async with second.running():
@@ -240,7 +238,6 @@ async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(wo
 async def test_stopping_ends_the_listener_and_starting_again_serves_the_same_certificate(tmp_path: Path) -> None:
     world = new_world(tmp_path)
     async with world.running():
-        assert world.gateway is not None
         first, (host, port) = world.gateway.certificate.pem, world.gateway.address
     with pytest.raises(OSError):
         await asyncio.open_connection(host, port)

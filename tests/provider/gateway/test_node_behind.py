@@ -54,7 +54,6 @@ async def test_a_manifest_of_a_lease_that_the_node_does_not_have_yet_is_accepted
 
 async def test_a_new_tenants_manifest_waits_before_its_body_is_read(world: World) -> None:
     world.chain.lease_states.clear()
-    assert world.gateway is not None
     world.gateway.intake._is_tenant = lambda _: False
     at_head(world, 2, lambda: world.chain.put_lease(lease(), LeaseState.ACTIVE, price=FREE))
     assert (await put(world, OLD)).status == 200

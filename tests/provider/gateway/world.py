@@ -97,7 +97,8 @@ class World:
     status: ProviderStatus = field(default_factory=ProviderStatus)
     kube: dict[str, str] = field(default_factory=lambda: {"major": "1", "minor": "36"})
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
-    gateway: Gateway | None = None
+    gateway: Gateway = field(init=False)
+    """From `running` on."""
     build: TrialBuild = field(default_factory=lambda: trial_build(SPECS))
     kube_calls: int = 0
     strangers: FakeChain | None = None
@@ -140,13 +141,11 @@ class World:
 
     @property
     def pinned(self) -> ssl.SSLContext:
-        assert self.gateway is not None
         context = ssl.create_default_context(cadata=self.gateway.certificate.pem)
         context.check_hostname = False
         return context
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        assert self.gateway is not None
         host, port = self.gateway.address
         return await asyncio.open_connection(host, port, ssl=self.pinned)
 

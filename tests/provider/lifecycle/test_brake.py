@@ -332,7 +332,7 @@ async def test_a_chain_that_does_not_take_the_message_is_asked_again() -> None:
     async def away(messages: object) -> None:
         raise ChainError("http://node", "no answer")
 
-    world.chain.broadcast = away  # type: ignore[method-assign]
+    world.chain.broadcast = away  # type: ignore[method-assign, assignment]
     await crashing(world, looks=3)
     assert (await world.check(L)).retry and world.leftovers(L)
 

@@ -19,7 +19,7 @@ T4, A100 = GpuPlacement(vendor="nvidia", model="t4"), GpuPlacement(vendor="nvidi
 
 def gpu_group() -> Any:
     group = a_group()
-    service = group.services[0]
+    (service,) = group.services or ()
     return replace(group, services=(replace(service, resources=replace(service.resources, gpu_units=1)),))
 
 

@@ -231,6 +231,7 @@ async def test_the_broker_ends_with_its_parent(settings, number):
     parent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, chosen.model_dump_json(), stdout=asyncio.subprocess.PIPE
     )
+    assert parent.stdout
     providers, pid = (await parent.stdout.readline()).decode().split()
     await ask(providers, "GetSchema")
     assert chosen.scratch.exists()

@@ -54,6 +54,7 @@ class World:
             providers = {"PULUMI_DEBUG_PROVIDERS": await self.broker.debug_providers()}
             task = {"operation": operation, "stack": spec.namespace, "spec": spec.canonical_json()}
             task |= {"folder": str(folder), "kubeconfig": str(self.kubeconfig), **more}
+            assert process.stdin and process.stdout
             process.stdin.write(json.dumps(task | {"environment": self.environment | providers}).encode() + b"\n")
             answer: dict[str, Any] = json.loads(await process.stdout.readline())
             assert "panic" not in answer["text"]
@@ -80,6 +81,7 @@ def world(devnet_cluster, toolbox, tmp_path) -> Callable[..., Any]:
                 yield world
             finally:
                 for process in world.drivers:
+                    assert process.stdin
                     process.stdin.close()
                     await process.wait()
         assert not (tmp_path / "scratch").exists()
@@ -227,6 +229,7 @@ class Relay:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
+        assert self._server
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -234,6 +237,7 @@ class Relay:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
+        assert task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         there, back = await asyncio.open_connection("127.0.0.1", self.target)

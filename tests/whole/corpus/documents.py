@@ -133,7 +133,9 @@ def _addresses(sdl: Sdl, owner: str, number: int) -> dict[str, str]:
 def _tenant(number: int) -> str:
     """An account a document, so that no two share a leased address."""
     digest = hashlib.sha256(f"tenant of document {number}".encode()).digest()[:20]
-    return str(bech32_encode("akash", convertbits(digest, 8, 5)))
+    groups = convertbits(digest, 8, 5)
+    assert groups is not None
+    return str(bech32_encode("akash", groups))
 
 
 def _address(number: int, place_in_document: int) -> str:
