@@ -281,10 +281,10 @@ async def test_our_stack_class_answers_as_the_stock_one_does(config, engine):
             n: vars(v) for n, v in expected.items()
         }
         told, known = await asyncio.to_thread(stock.info), ours.info()
-    assert known is not None
+    assert told is not None and known is not None
     for field in ("kind", "result", "resource_changes", "environment", "message"):
         assert getattr(known, field) == getattr(told, field), field
-    assert known is not None
+    assert told is not None and known is not None
     assert known.start_time.timestamp() == pytest.approx(told.start_time.replace(tzinfo=UTC).timestamp(), abs=1)
     await engine.destroy(spec.namespace)
 
