@@ -25,6 +25,7 @@ __all__ = [
     "lease_labels",
     "metadata",
     "namespace_labels",
+    "pod_labels",
     "selector",
     "service_labels",
 ]
@@ -62,6 +63,11 @@ def service_labels(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
         RESOURCE_VERSION: service.resource_version,
         MANIFEST_SERVICE: service.name,
     }
+
+
+def pod_labels(spec: LeaseSpec, service: ServiceSpec) -> dict[str, str]:
+    """The labels of a service's pods: SVC with the version at which the pods last changed."""
+    return service_labels(spec, service) | {RESOURCE_VERSION: service.rollout_version}
 
 
 def lease_labels(lease: LeaseId) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from components.checks import service_name
 from components.container import container
 from components.credentials import credentials_name
-from components.labels import Object, metadata, selector, service_labels
+from components.labels import Object, metadata, pod_labels, selector, service_labels
 from components.placement import affinity
 from components.volumes import claim_templates, pod_volumes
 from lease.spec import LeaseSpec, ServiceSpec
@@ -27,11 +27,11 @@ above 65535.
 def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
     """The workload of one service, named after it."""
     name = service_name("service name", service.name)
-    kind, own = ("StatefulSet", _stateful(service)) if service.persistent else ("Deployment", _stateless())
+    kind, own = ("StatefulSet", _stateful(service)) if service.persistent else ("Deployment", _stateless(service))
     common = {
         "replicas": service.count,
         "selector": {"matchLabels": selector(spec, service)},
-        "template": {"metadata": {"labels": service_labels(spec, service)}, "spec": _pod(spec, service)},
+        "template": {"metadata": {"labels": pod_labels(spec, service)}, "spec": _pod(spec, service)},
     }
     kept = next((item.fields for item in spec.kept if item.service == service.name), {})
     return {
@@ -42,11 +42,11 @@ def workload_object(spec: LeaseSpec, service: ServiceSpec) -> Object:
     }
 
 
-def _stateless() -> Object:
+def _stateless(service: ServiceSpec) -> Object:
     """The Deployment. The old pod ends first, since a lease's resources fit its replicas and not one more."""
     return {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
-        "revisionHistoryLimit": 10,
+        "revisionHistoryLimit": service.old_replica_sets or 10,
     }
 
 

@@ -35,6 +35,7 @@ from lease.spec import (
     VolumeSpec,
 )
 from lease.validation.provider import check_for_provider
+from lease.versions import versioned
 
 __all__ = [
     "PERMISSIONS",
@@ -118,8 +119,9 @@ def lease_spec(
     """The spec of one lease, whose objects will have this `form`.
 
     `resource_version` is the Manifest object's. A service that is the same as in `previous` keeps the version it had,
-    so that it does not roll. `placements` holds the reserved card by resource id, `addresses` the leased address by
-    sharing key, `withheld` the hostnames that another lease of the same owner keeps. Raises `SpecRefused`.
+    and one whose pods are the same keeps theirs, so that they do not roll. `placements` holds the reserved card by
+    resource id, `addresses` the leased address by sharing key, `withheld` the hostnames that another lease of the same
+    owner keeps. Raises `SpecRefused`.
     """
     try:
         check_for_provider(group, require_hosts=False)
@@ -179,14 +181,7 @@ def _service(context: _Context, service: Service) -> ServiceSpec:
         credentials=_credentials(service.credentials),
         user_namespace=fenced and settings.user_namespaces and gpu is None,
     )
-    return _unless_same(spec, context.previous.get(service.name))
-
-
-def _unless_same(spec: ServiceSpec, previous: ServiceSpec | None) -> ServiceSpec:
-    if previous is None:
-        return spec
-    kept = spec.model_copy(update={"resource_version": previous.resource_version})
-    return kept if kept == previous else spec
+    return versioned(spec, context.previous.get(service.name), fenced=fenced)
 
 
 def _in(kind: VolumeKind, volumes: Sequence[VolumeSpec]) -> int:

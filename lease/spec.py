@@ -153,8 +153,9 @@ class ServiceSpec(_Model):
         default=(), description="the tenant's, then the provider's AKASH_*"
     )
     count: int
-    resource_version: str = Field(
-        description="of the Manifest object when this service last changed; the rollout label"
+    resource_version: str = Field(description="of the Manifest object when this service last changed")
+    pods_version: str = Field(
+        default="", exclude_if=_unset, description="as it was when the pods last changed, if that was earlier"
     )
     resource_id: int
     cpu_request_milli: int
@@ -173,11 +174,19 @@ class ServiceSpec(_Model):
     user_namespace: bool = Field(
         default=False, exclude_if=_unset, description="whether root in the pod is another user on the node"
     )
+    old_replica_sets: int = Field(
+        default=0, exclude_if=_unset, description="how many a Deployment keeps; 0: ten, as the Go provider"
+    )
 
     @property
     def persistent(self) -> bool:
         """Whether the service is a StatefulSet rather than a Deployment."""
         return any(volume.kind is VolumeKind.PERSISTENT for volume in self.volumes)
+
+    @property
+    def rollout_version(self) -> str:
+        """The version in the label of the pods: another one makes them anew."""
+        return self.pods_version or self.resource_version
 
 
 class HostnameSpec(_Model):

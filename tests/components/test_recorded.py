@@ -138,6 +138,9 @@ FENCES: dict[str, tuple[Row, ...]] = {
     "balancer-node-ports": (
         (("Service",), r"\.spec\.allocateLoadBalancerNodePorts", lambda theirs, ours: ours is False),
     ),
+    "replica-sets": (
+        (("Deployment",), r"\.spec\.revisionHistoryLimit", lambda theirs, ours: (theirs, ours) == (10, 1)),
+    ),
     "special-ranges": (
         (
             ("NetworkPolicy",),
