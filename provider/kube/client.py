@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-import httpx2 as httpx
 import structlog
 
 from provider.errors import ClusterError, Conflict
-from provider.kube.server import ApiServer
+from provider.kube.server import ApiServer, Request
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
 from provider.waits import GrowingPause
 
@@ -203,24 +202,20 @@ class KubeCluster:
             "timeoutSeconds": str(self._watch_seconds),
             **_selector(labels),
         }
-        limits = httpx.Timeout(self._timeout, read=self._watch_seconds + self._timeout)
-        http = await self._server.client()
-        request = http.build_request("GET", _path(kind, namespace), params=params, timeout=limits)
+        silent_s = self._watch_seconds + self._timeout
+        request = Request("GET", _path(kind, namespace), params, silent_s=silent_s)
         try:
-            response = await http.send(request, stream=True)
-            try:
-                if response.is_error:
-                    raise self._refused(response.status_code, await response.aread())
+            async with self._server.request(request) as response:
+                if response.status >= 400:
+                    raise self._refused(response.status, await response.read())
                 current(True)
-                async for line in _lines(response.aiter_bytes()):
+                async for line in _lines(response.content.iter_any()):
                     event = self._event(line)
                     seen.version = event.object.get("metadata", {}).get("resourceVersion", "")
                     if event.type != "BOOKMARK":
                         yield event
-            finally:
-                await response.aclose()
-        except httpx.HTTPError as error:
-            raise ClusterError(self.address, _error_text(error)) from error
+        except TimeoutError as error:
+            raise ClusterError(self.address, f"GET {request.path}: no answer in time: {error}") from error
 
     def _event(self, line: bytes) -> WatchEvent:
         document = self._decoded(line)
@@ -240,17 +235,17 @@ class KubeCluster:
     ) -> dict[str, Any]:
         content = None if body is None else _encoded(body)
         sent = {"Content-Type": "application/json", **(headers or {})} if content else {}
-        http = await self._server.client()
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await http.request(method, path, params=params, content=content, headers=sent)
+            async with (
+                asyncio.timeout(self._timeout),
+                self._server.request(Request(method, path, params or {}, content, sent)) as response,
+            ):
+                answer = await response.read()
         except TimeoutError as error:
             raise ClusterError(self.address, f"{method} {path}: no answer in {self._timeout:g} s") from error
-        except httpx.HTTPError as error:
-            raise ClusterError(self.address, f"{method} {path}: {_error_text(error)}") from error
-        if response.is_error:
-            raise self._refused(response.status_code, response.content)
-        return self._decoded(response.content)
+        if response.status >= 400:
+            raise self._refused(response.status, answer)
+        return self._decoded(answer)
 
     def _decoded(self, text: str | bytes) -> dict[str, Any]:
         try:
@@ -322,8 +317,3 @@ def _trace(obj: Mapping[str, Any]) -> dict[str, Any]:
 def _uid(obj: Mapping[str, Any]) -> str:
     meta = obj.get("metadata") or {}
     return str(meta.get("uid") or f"{meta.get('namespace', '')}/{meta.get('name', '')}")
-
-
-def _error_text(error: Exception) -> str:
-    """The error as a text. httpx leaves the text of some errors empty; then the type alone names them."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

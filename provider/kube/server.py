@@ -1,32 +1,133 @@
-"""The HTTP client for the API server, made anew when the kubeconfig changes or a plugin gives another certificate.
+"""The HTTP connections to the API server, made anew when the kubeconfig changes or a plugin gives another certificate.
 
 Credentials in a kubeconfig are renewed by programs beside the provider (k3s, kubeadm, a cloud's tools); a provider that
-had read them once would be refused until its restart.
+had read them once would be refused until its restart. Whatever is wrong with the credentials is an error of one
+request, as when the server does not answer: a plugin that fails once, hours after the start, must not end the provider.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
-import httpx2 as httpx
+import aiohttp
 import structlog
 from cryptography.x509 import load_pem_x509_certificate
+from yarl import URL
 
-from provider.errors import SettingsError
+from provider.errors import ClusterError, SettingsError
 from provider.watched_file import file_mark
 from stacks.common import EngineError, kubeconfig_files, read_kubeconfig
-from stacks.kube import Connection, connect
+from stacks.kube import Connection, CredentialsError, connect
 
-__all__ = ["CERTIFICATE_SOON_S", "ApiServer"]
+__all__ = ["CERTIFICATE_SOON_S", "ApiServer", "Request"]
 
 _DAY_S = 86400.0
 CERTIFICATE_SOON_S = 14 * _DAY_S
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_CONNECTIONS = 100
+_KEPT_S = 60.0
+"""An idle connection is used again for so long; the API server itself closes it after 90 s."""
 _log = structlog.get_logger(__name__)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections to the API server. TLS to a proxy before it is checked against the system's authorities, and without
+    the client's certificate.
+    """
+
+    def __init__(self, proxy: URL | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._proxy = proxy
+
+    def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
+        if self._proxy is not None and req.url == self._proxy and req.is_ssl():
+            return ssl.create_default_context()
+        return super()._get_ssl_context(req)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path`: relative to the API server's address, quoted already. `silent_s`: for how long the API
+    server may send nothing of its response.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    silent_s: float | None = None
+
+    def url(self, base: str) -> URL:
+        query = f"?{urlencode(self.params)}" if self.params else ""
+        return URL(f"{base}/{self.path.lstrip('/')}{query}", encoded=True)
+
+
+class _Client:
+    """Sends requests over one kubeconfig's connection, with its credentials."""
+
+    def __init__(self, connection: Connection, *, timeout_seconds: float) -> None:
+        self.connection = connection
+        self.certificates = connection.credentials.certificates
+        self._base = str(URL(connection.address)).rstrip("/")
+        self._proxy = URL(connection.proxy) if connection.proxy else None
+        self._timeout = timeout_seconds
+        self._renewing = asyncio.Lock()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> aiohttp.ClientResponse:
+        """The response, its body unread. The request is sent once more if its credentials are refused and others are
+        found. Raises `CredentialsError`, and what aiohttp raises.
+        """
+        credentials = self.connection.credentials
+        async with self._renewing:
+            if credentials.due():
+                await asyncio.to_thread(credentials.renew)
+        used = credentials.header
+        response = await self._send(request)
+        if response.status != 401:
+            return response
+        await response.read()  # the connection is free for the second request
+        return await self._send(request) if await self._renewed_since(used) else response
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _renewed_since(self, used: str) -> bool:
+        """Whether there are other credentials than those that were refused; one request renews them for all."""
+        credentials = self.connection.credentials
+        async with self._renewing:
+            return credentials.header != used or await asyncio.to_thread(credentials.renew)
+
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        header = self.connection.credentials.header
+        return await self._open().request(
+            request.method,
+            request.url(self._base),
+            data=request.content,
+            headers={**request.headers, "Authorization": header} if header else request.headers,
+            ssl=self.connection.verify,
+            server_hostname=self.connection.server_name or None,
+            proxy=self._proxy,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=request.silent_s),
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = _Connector(self._proxy, limit=_CONNECTIONS, keepalive_timeout=_KEPT_S)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
 
 
 class ApiServer:
@@ -38,19 +139,18 @@ class ApiServer:
         self._source = kubeconfig or _found()
         self._timeout = timeout_seconds
         self._files = self._file_marks()
-        self._connection = self._connect()
-        self._http = self._made()
-        self._retired: list[httpx.AsyncClient] = []
+        self._client = self._made(self._connect())
+        self._retired: list[_Client] = []
         self._warned_at = 0.0
 
     @property
     def address(self) -> str:
-        return self._connection.address
+        return self._client.connection.address
 
     def certificate_s(self) -> float | None:
         """Seconds until the client's certificate in the kubeconfig ends; None without one."""
         try:
-            found = load_pem_x509_certificate(self._connection.certificate)
+            found = load_pem_x509_certificate(self._client.connection.certificate)
         except ValueError:
             return None
         return found.not_valid_after_utc.timestamp() - time.time()
@@ -67,35 +167,50 @@ class ApiServer:
                 remedy=f"renew the client's certificate in {self._source}; it is read again without a restart",
             )
 
-    async def client(self) -> httpx.AsyncClient:
+    @asynccontextmanager
+    async def request(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response to one request. Raises `ClusterError` for a request that gets none, also while its body is read
+        within the context. The caller limits the time.
+        """
+        client = await self._current()
+        try:
+            response = await client.send(request)
+            try:
+                yield response
+            finally:
+                response.release()
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, CredentialsError, OSError, ValueError) as error:
+            raise ClusterError(self.address, f"{request.method} {request.path}: {_error_text(error)}") from error
+
+    async def _current(self) -> _Client:
         """The client for one request. Requests under way keep theirs."""
         if (marks := self._file_marks()) != self._files:
             self._files = marks
             try:
-                self._connection = self._connect()
-                self._replace()
+                self._replace(self._connect())
                 self._warned_at = 0.0
                 _log.info("kube.kubeconfig_read", kubeconfig=str(self._source), server=self.address)
             except SettingsError as error:
                 _log.error("kube.kubeconfig_wrong", problem=str(error), kept="the kubeconfig that was read last")
-        elif self._connection.authentication.certificates > max(self._certificates, 1):
-            self._replace()
+        elif self._client.connection.credentials.certificates > max(self._client.certificates, 1):
+            self._replace(self._client.connection)
         self._warn_of_the_end()
         while len(self._retired) > 1:
-            await self._retired.pop(0).aclose()
-        return self._http
+            await self._retired.pop(0).close()
+        return self._client
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(each.aclose() for each in (*self._retired, self._http)))
+        await asyncio.gather(*(each.close() for each in (*self._retired, self._client)))
 
-    def _replace(self) -> None:
+    def _replace(self, connection: Connection) -> None:
         """Use a new client. The one before stays open for the requests under way, until the next change."""
-        self._retired.append(self._http)
-        self._http = self._made()
+        self._retired.append(self._client)
+        self._client = self._made(connection)
 
-    def _made(self) -> httpx.AsyncClient:
-        self._certificates = self._connection.authentication.certificates
-        return httpx.AsyncClient(**self._connection.arguments(), timeout=httpx.Timeout(self._timeout), trust_env=False)
+    def _made(self, connection: Connection) -> _Client:
+        return _Client(connection, timeout_seconds=self._timeout)
 
     def _connect(self) -> Connection:
         try:
@@ -109,6 +224,11 @@ class ApiServer:
 
     def _file_marks(self) -> tuple[tuple[int, ...], ...]:
         return tuple(map(file_mark, kubeconfig_files(self._source))) if self._source else ()
+
+
+def _error_text(error: Exception) -> str:
+    """The error as a text. Some errors have no text of their own; then the type alone names them."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _found() -> Path | None:

@@ -1,4 +1,4 @@
-"""HTTP clients for the API server of a kubeconfig: what httpx needs of it, credentials included.
+"""What an HTTP client for the API server of a kubeconfig needs, credentials included.
 
 Other packages may import the names below.
 """
@@ -6,5 +6,6 @@ Other packages may import the names below.
 from __future__ import annotations
 
 from stacks.kube.connection import Connection, connect
+from stacks.kube.credentials import Credentials, CredentialsError
 
-__all__ = ["Connection", "connect"]
+__all__ = ["Connection", "Credentials", "CredentialsError", "connect"]

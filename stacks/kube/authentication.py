@@ -1,13 +1,11 @@
 """Credentials on each request of an httpx client.
 
-Whatever is wrong with the credentials is an error of the request, as when the server does not answer: a plugin that
-fails once, hours after the start, must not end the provider.
+Whatever is wrong with the credentials is an error of the request, as when the server does not answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 
 import httpx2
 
@@ -22,12 +20,6 @@ class Authentication(httpx2.Auth):
     def __init__(self, credentials: Credentials, *, server_name: str = "") -> None:
         self._credentials = credentials
         self._server_name = server_name
-        self._renewing = asyncio.Lock()
-
-    @property
-    def certificates(self) -> int:
-        """How many certificates a plugin has given: an open connection keeps the one that it was made with."""
-        return self._credentials.certificates
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         if self._credentials.due():
@@ -35,22 +27,6 @@ class Authentication(httpx2.Auth):
         response = yield self._dressed(request)
         if response.status_code == 401 and self._renew(request):
             yield self._dressed(request)
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        async with self._renewing:
-            if self._credentials.due():
-                await asyncio.to_thread(self._renew, request)
-        used = self._credentials.header
-        response = yield self._dressed(request)
-        if response.status_code == 401 and await self._renewed_since(used, request):
-            yield self._dressed(request)
-
-    async def _renewed_since(self, used: str, request: httpx2.Request) -> bool:
-        """Whether there are other credentials than those that were refused; one request renews them for all."""
-        async with self._renewing:
-            if self._credentials.header != used:
-                return True
-            return await asyncio.to_thread(self._renew, request)
 
     def _renew(self, request: httpx2.Request) -> bool:
         try:

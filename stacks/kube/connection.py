@@ -1,4 +1,4 @@
-"""The API server and the user of a kubeconfig's context, as the arguments of an httpx client.
+"""The API server and the user of a kubeconfig's context.
 
 lightkube reads fewer kubeconfigs than kubectl: it leaves out `proxy-url` and `tls-server-name` without a report, and
 refuses credential plugins of `v1` and plugins that give a certificate.
@@ -15,12 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import httpx2
+from urllib.parse import urlsplit
 
 from stacks.common.errors import EngineError
-from stacks.kube.authentication import Authentication
-from stacks.kube.credentials import credentials_of
+from stacks.kube.credentials import Credentials, credentials_of
 
 __all__ = ["Connection", "connect"]
 
@@ -33,20 +31,24 @@ _Entry = Mapping[str, Any]
 class Connection:
     """`address`: the API server. `verify`: the TLS context, with the client's certificate. `proxy`: empty for none.
     `certificate`: the client's, in PEM, as the kubeconfig has it; empty for none and for one that a plugin gives.
+    `server_name`: the name that the API server's certificate must have; empty for the host of `address`.
     """
 
     address: str
     verify: ssl.SSLContext
-    authentication: Authentication = field(repr=False)
+    credentials: Credentials = field(repr=False)
     proxy: str = ""
     certificate: bytes = b""
+    server_name: str = ""
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of `httpx2.Client` and `httpx2.AsyncClient`."""
+        """Arguments of `httpx2.Client`."""
+        from stacks.kube.authentication import Authentication  # noqa: PLC0415  the daemon does without httpx
+
         return {
             "base_url": self.address,
             "verify": self.verify,
-            "auth": self.authentication,
+            "auth": Authentication(self.credentials, server_name=self.server_name),
             "proxy": self.proxy or None,
         }
 
@@ -76,23 +78,22 @@ def _connection(cluster: _Entry, user: _Entry) -> Connection:
     if user.get("client-certificate") or user.get("client-certificate-data"):
         _load_certificate(verify, certificate, _content(user, "client-key"))
     credentials = credentials_of(user, cluster, use_certificate=lambda *pair: _load_certificate(verify, *pair))
-    authentication = Authentication(credentials, server_name=str(cluster.get("tls-server-name") or ""))
     proxy = str(cluster.get("proxy-url") or "")
     if proxy and _scheme(proxy) not in ("http", "https"):
         raise EngineError("its proxy-url is not supported: only http://HOST:PORT and https://HOST:PORT are")
     address = str(cluster["server"])
     if _scheme(address) not in ("http", "https"):
         raise EngineError(f"its server {address!r} is not https://HOST:PORT")
-    return Connection(address, verify, authentication, proxy, certificate)
+    return Connection(address, verify, credentials, proxy, certificate, str(cluster.get("tls-server-name") or ""))
 
 
 def _scheme(address: str) -> str:
     """Empty for what is no URL with a host."""
     try:
-        url = httpx2.URL(address)
-    except httpx2.InvalidURL:
+        url = urlsplit(address)
+        return url.scheme if url.hostname and url.port != 0 else ""
+    except ValueError:
         return ""
-    return url.scheme if url.host else ""
 
 
 def _entry(document: Mapping[str, Any], section: str, name: str) -> _Entry:
