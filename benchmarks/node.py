@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from devnet.node import ENCLOSURE_VARIABLE, Enclosure
+from devnet.node import Enclosure, is_enclosed
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
 from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(_INSIDE, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.inside is not None and os.environ.get(ENCLOSURE_VARIABLE):
+    if options.inside is not None and is_enclosed():
         print(json.dumps(asyncio.run(_inside(options.inside, options.rounds))))
         return
     figures = node_figures(options.rounds)

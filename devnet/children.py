@@ -40,9 +40,12 @@ def start_bound(
     )
 
 
-def bound_to_parent() -> Callable[[], None]:
-    """A `preexec_fn` that binds the child to the life of the calling thread."""
-    parent = os.getpid()
+def bound_to_parent(*, seen_as: int | None = None) -> Callable[[], None]:
+    """A `preexec_fn` that binds the child to the life of the calling thread.
+
+    `seen_as`: the id that the child's PID namespace gives the parent, when that is another one than the parent's.
+    """
+    parent = os.getpid() if seen_as is None else seen_as
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from devnet.cli.enclosure import NodeKind, rerun_enclosed
-from devnet.controlplane import ControlPlane, default_nodes, read_state, stop_supervisor
+from devnet.cli.enclosure import NodeKind, fail, rerun_enclosed
+from devnet.controlplane import ControlPlane, default_nodes, is_supervised, read_state, stop_supervisor
 from devnet.controlplane.certificates import Outward
 from devnet.errors import ControlPlaneFailed, DevnetError
 from devnet.folders import made_folder
@@ -77,15 +77,13 @@ def up(
             if not detach:
                 _watch(plane)
     except DevnetError as error:
-        errors.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
     if detach:
         raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
     rerun_enclosed(data / "enclosure", [*CONTROL_PLANE, *edge_tools(edge)])
-    errors = Console(stderr=True)
     _end_on_signals()
     try:
         toolbox = ensure_tools([*CONTROL_PLANE, *NODE, *edge_tools(edge)])
@@ -98,18 +96,20 @@ def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
                 typer.echo(f"setting     {name}={value}")
             _watch(plane)
     except DevnetError as error:
-        errors.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def down(data: _Data = _DEFAULT) -> None:
-    """Stop the control plane and wait for its end.
+    """Stop the control plane and its real node, and wait for their end.
 
     It is no error when none runs in this folder.
     """
-    enclosure = data.absolute() / "enclosure"
-    stopped = Enclosure.stop_in(enclosure) if enclosure.exists() else stop_supervisor(data.absolute())
-    typer.echo("stopped" if stopped else f"nothing runs in {data.absolute()}")
+    folder = data.absolute()
+    try:
+        stopped = [Enclosure.stop_in(folder / "enclosure"), stop_supervisor(folder)]
+    except PermissionError as error:
+        fail(f"what runs in {folder} belongs to another user ({error.strerror}): stop it as that user, or as root")
+    typer.echo("stopped" if any(stopped) else f"nothing runs in {printable(str(folder))}")
 
 
 def status(data: _Data = _DEFAULT) -> None:
@@ -121,7 +121,7 @@ def status(data: _Data = _DEFAULT) -> None:
     if found is None:
         typer.echo(json.dumps({"phase": "stopped"}))
         raise typer.Exit(1)
-    running = found.supervised()
+    running = found.supervised() or is_supervised(data.absolute())
     document = dataclasses.asdict(found)
     if not running and found.phase != "failed":
         document["phase"] = "stopped"

@@ -6,19 +6,20 @@ import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from devnet.errors import DevnetError, EnclosureFailed
-from devnet.node import ENCLOSURE_VARIABLE, Enclosure, missing_requirements
+from devnet.node import Enclosure, is_enclosed, missing_requirements
 from devnet.node.edges import EdgeKind, edge_tools
 from devnet.node.nginx import missing_nginx
 from devnet.node.session import lessor_command, run_enclosed, temporary_folder
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
+from lease.printable import printable
 
-__all__ = ["NodeKind", "enclosed", "exec_", "rerun_enclosed"]
+__all__ = ["NodeKind", "enclosed", "exec_", "fail", "rerun_enclosed"]
 
 
 class NodeKind(StrEnum):
@@ -62,16 +63,21 @@ def exec_(
         os.environ["KUBECONFIG"] = str(data.absolute() / "admin.kubeconfig")
         raise typer.Exit(enclosure.run(command))
     except DevnetError as error:
-        Console(stderr=True).print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
     """Return inside an enclosure; outside build the tools, run this same command in an enclosure, and end with it."""
-    if os.environ.get(ENCLOSURE_VARIABLE):
+    if is_enclosed():
         return
     _build([*tools, *NODE])
     _exit(folder, lessor_command())
+
+
+def fail(problem: object) -> NoReturn:
+    """Print a problem in one piece, so that its commands and paths can be copied, and end with exit code 1."""
+    Console(stderr=True).print(printable(str(problem)), style="red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1) from None
 
 
 def _build(tools: Sequence[str]) -> None:
@@ -84,14 +90,12 @@ def _build(tools: Sequence[str]) -> None:
         with progress_output(console) as progress:
             ensure_tools(tools, progress=progress)
     except DevnetError as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        fail(error)
 
 
 def _exit(folder: Path, command: Sequence[str | Path]) -> None:
     try:
         status = run_enclosed(folder, command)
     except DevnetError as error:
-        Console(stderr=True).print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        fail(error)
     raise typer.Exit(status)

@@ -15,6 +15,7 @@ Every process is a child of a supervisor, which ends when the last holder releas
 from __future__ import annotations
 
 from devnet.controlplane.contents import DEFAULT_NODES, STORAGE_CLASSES, NodeSpec, default_nodes
+from devnet.controlplane.holders import is_supervised
 from devnet.controlplane.plane import ControlPlane, stop_supervisor
 from devnet.controlplane.state import State, read_state
 
@@ -25,6 +26,7 @@ __all__ = [
     "NodeSpec",
     "State",
     "default_nodes",
+    "is_supervised",
     "read_state",
     "stop_supervisor",
 ]

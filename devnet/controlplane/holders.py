@@ -1,6 +1,7 @@
 """The holders of a control plane: each sends its pid through a FIFO, and the supervisor watches these processes.
 
-The open end of the FIFO is not enough: a child that a holder forked has it too, and may outlive the holder.
+The open end of the FIFO is not enough: a child that a holder forked has it too, and may outlive the holder. The
+supervisor itself holds a file lock, which every process of the machine sees, whatever its PID namespace.
 """
 
 from __future__ import annotations
@@ -9,16 +10,28 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from devnet.children import started_at
 
-__all__ = ["FIFO", "Holders", "announce", "holders_lock", "retract", "watch_process"]
+__all__ = [
+    "FIFO",
+    "Holders",
+    "announce",
+    "holders_lock",
+    "is_supervised",
+    "retract",
+    "supervisor_lock",
+    "watch_process",
+]
 
 FIFO = "holders"
 _LOCK = "holders.lock"
+_SUPERVISOR_LOCK = "supervisor.lock"
+_LOCK_S = 1.0
 _CHUNK = 4096
 
 
@@ -28,6 +41,42 @@ def holders_lock(data: Path) -> Iterator[None]:
     with (data / _LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def supervisor_lock(data: Path) -> Iterator[int | None]:
+    """A descriptor with the lock of the control plane's supervisor; None while one runs.
+
+    The supervisor inherits the descriptor and so has the lock until it ends. `is_supervised` takes it for a moment.
+    """
+    descriptor = os.open(data / _SUPERVISOR_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + _LOCK_S
+        while not (locked := _try_lock(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield descriptor if locked else None
+    finally:
+        os.close(descriptor)
+
+
+def is_supervised(data: Path) -> bool:
+    """Whether a supervisor runs in this folder, even in an enclosure, where its process cannot be seen from outside."""
+    try:
+        descriptor = os.open(data / _SUPERVISOR_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def announce(fifo: int) -> None:

@@ -15,7 +15,7 @@ from typing import Self
 from devnet.children import started_at
 from devnet.controlplane.certificates import Outward
 from devnet.controlplane.contents import DEFAULT_NODES, NodeSpec
-from devnet.controlplane.holders import FIFO, announce, holders_lock, retract
+from devnet.controlplane.holders import FIFO, announce, holders_lock, retract, supervisor_lock
 from devnet.controlplane.members import Layout
 from devnet.controlplane.state import State, read_state, write_state
 from devnet.controlplane.supervisor import Request
@@ -57,10 +57,6 @@ class ControlPlane:
         """
         data = _prepared(data)
         with holders_lock(data):
-            running = read_state(data)
-            if running is not None and running.supervised():
-                problem = f"one runs there already (process {running.pid}); stop it with `lessor devnet down`"
-                raise ControlPlaneFailed(problem, logs=data / "logs")
             plane = cls._spawn(data, toolbox, nodes=nodes, outward=outward, detached=detached)
         return plane._wait_until_ready()
 
@@ -93,14 +89,31 @@ class ControlPlane:
     def _spawn(
         cls, data: Path, toolbox: Toolbox, *, nodes: Sequence[NodeSpec], outward: Outward | None, detached: bool
     ) -> Self:
-        """Start the supervisor in a new session."""
+        """Start the supervisor in a new session. Raises `ControlPlaneFailed` if one runs."""
+        with supervisor_lock(data) as lock:
+            if lock is None:
+                problem = "one runs there already; stop it with `lessor devnet down`, or name another folder by --data"
+                raise ControlPlaneFailed(problem, logs=data / "logs")
+            return cls._spawn_with(data, toolbox, lock, nodes=nodes, outward=outward, detached=detached)
+
+    @classmethod
+    def _spawn_with(
+        cls,
+        data: Path,
+        toolbox: Toolbox,
+        lock: int,
+        *,
+        nodes: Sequence[NodeSpec],
+        outward: Outward | None,
+        detached: bool,
+    ) -> Self:
         programs = {name: str(toolbox.program(name)) for name in CONTROL_PLANE}
         Request(programs, str(toolbox.share("metallb-controller") / "crds"), tuple(nodes), outward).write(data)
         if detached:
             with Path(os.devnull).open("rb") as nothing:
-                child = _spawn_supervisor(data, nothing.fileno(), "--detached")
+                child = _spawn_supervisor(data, nothing.fileno(), lock, "--detached")
             return cls(data, toolbox, hold=None, child=child)
-        hold, child = _spawn_held(data)
+        hold, child = _spawn_held(data, lock)
         return cls(data, toolbox, hold=hold, child=child)
 
     @property
@@ -205,7 +218,7 @@ def _prepared(data: Path) -> Path:
     return data
 
 
-def _spawn_held(data: Path) -> tuple[int, int]:
+def _spawn_held(data: Path, lock: int) -> tuple[int, int]:
     """Start the supervisor with this process as its first holder; the writing end of the FIFO, and the pid."""
     (data / FIFO).unlink(missing_ok=True)
     os.mkfifo(data / FIFO, 0o600)
@@ -214,12 +227,12 @@ def _spawn_held(data: Path) -> tuple[int, int]:
     hold = os.open(data / FIFO, os.O_WRONLY)
     announce(hold)
     try:
-        return hold, _spawn_supervisor(data, reading)
+        return hold, _spawn_supervisor(data, reading, lock)
     finally:
         os.close(reading)
 
 
-def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
+def _spawn_supervisor(data: Path, stdin: int, lock: int, *options: str) -> int:
     """Start the supervisor and return its pid. It may outlive this process, which Popen would report as a leak."""
     log = str(data / "logs" / "supervisor.log")
     checkout = str(Path(__file__).resolve().parents[2])
@@ -232,6 +245,7 @@ def _spawn_supervisor(data: Path, stdin: int, *options: str) -> int:
             (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
             (os.POSIX_SPAWN_DUP2, 1, 2),
+            (os.POSIX_SPAWN_DUP2, lock, 3),
         ],
         setsid=True,
     )

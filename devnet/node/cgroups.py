@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["enter_cgroups", "make_cgroups", "remove_cgroups"]
+__all__ = ["enter_cgroups", "make_cgroups", "remove_abandoned_cgroups", "remove_cgroups"]
 
 _MOUNT = Path("/sys/fs/cgroup")
 _REMOVAL_S = 5.0
@@ -16,6 +18,7 @@ _REMOVAL_S = 5.0
 def make_cgroups(name: str, *, record: Path | None = None) -> list[Path]:
     """Create a cgroup `name` below the caller's own in each mounted hierarchy and return their folders.
 
+    The calling process holds a lock on each until it ends, which keeps `remove_abandoned_cgroups` away.
     `record`: a file that names the folders, a line each, before any is made; a killed caller leaves none unnamed.
     """
     folders = {controller: folder / name for controller, folder in _own().items()}
@@ -38,6 +41,38 @@ def remove_cgroups(folders: Iterable[Path]) -> list[Path]:
     return [folder for folder in folders if folder.is_relative_to(_MOUNT) and not _removed(folder)]
 
 
+def remove_abandoned_cgroups(prefix: str) -> None:
+    """Remove the children of the caller's own cgroups whose names begin with `prefix`, whose maker has ended, and that
+    hold no process. The folder that recorded them may be gone, as a temporary folder that its owner removed.
+    """
+    for own in _own().values():
+        for folder in own.glob(f"{prefix}*"):
+            with _lock(folder) as locked:
+                if locked and not any(_processes(folder)):
+                    _removed(folder)
+
+
+def _processes(folder: Path) -> Iterator[str]:
+    """The ids of the processes in a cgroup and below it; none when it goes meanwhile."""
+    for path in (folder, *folder.rglob("*/")):
+        with contextlib.suppress(OSError):
+            yield from (path / "cgroup.procs").read_text().split()
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[bool]:
+    """Whether the block has the lock on a cgroup, which another process may hold or have removed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
 def _own() -> dict[str, Path]:
     """Controller to the folder of the caller's cgroup, of the hierarchies that are mounted (cgroups(7))."""
     found = {}
@@ -50,12 +85,26 @@ def _own() -> dict[str, Path]:
 
 
 def _make(controller: str, folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
+    while not (folder.is_dir() and _lock_until_exit(folder)):  # `remove_abandoned_cgroups` may come between the two
+        folder.mkdir(exist_ok=True)
     if controller == "cpuset":  # a new cpuset has no processors, so no process may enter it
         for key in ("cpuset.cpus", "cpuset.mems"):
             (folder / key).write_text((folder.parent / key).read_text())
         (folder / "cgroup.clone_children").write_text("1")
     return folder
+
+
+def _lock_until_exit(folder: Path) -> bool:
+    """Lock a cgroup until this process ends; False when it was removed meanwhile."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if folder.is_dir():
+        return True
+    os.close(descriptor)
+    return False
 
 
 def _removed(top: Path) -> bool:

@@ -10,21 +10,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from devnet.children import alive, start_bound, started_at
+from devnet.children import alive, bound_to_parent, start_bound, started_at
 from devnet.errors import EnclosureFailed
 from devnet.node.cgroups import remove_cgroups
 from devnet.node.mounts import REPLACED
 from devnet.node.requirements import missing_requirements
+from devnet.node.signals import ENDING_SIGNALS, run_forwarding
 
-__all__ = ["ENCLOSURE_VARIABLE", "Enclosure", "first_process", "own_enclosure", "remove_ended", "write_first"]
+__all__ = ["Enclosure", "first_process", "is_enclosed", "own_enclosure", "remove_ended", "write_first", "write_mark"]
 
-ENCLOSURE_VARIABLE = "LESSOR_ENCLOSURE"
-"""Environment of every command in an enclosure: the enclosure's folder."""
+_MARK = Path("/run/lessor-enclosure")
+"""The folder of the enclosure and the name of its network namespace, a line each. /run is the enclosure's own."""
 _START_S = 30.0
 _STOP_S = 30.0
 _LOG = "enclosure.log"
@@ -67,10 +68,12 @@ class Enclosure:
 
     @classmethod
     def join(cls, folder: Path) -> Self:
-        """The enclosure that runs in this folder. Raises EnclosureFailed when none does."""
+        """The enclosure that runs in this folder. Raises EnclosureFailed when none does, or the caller is not root."""
         folder = folder.absolute()
         if _first(folder) is None:
             raise EnclosureFailed(f"no enclosure runs in {folder}; start one with `lessor devnet up --node real`")
+        if os.geteuid() != 0:
+            raise EnclosureFailed("only root may enter it; run the command as root, for example by sudo")
         return cls(folder)
 
     @classmethod
@@ -84,9 +87,10 @@ class Enclosure:
         """The argument list that runs `argv` inside, in the caller's working directory."""
         return [sys.executable, "-m", "devnet.node.entrance", str(self.folder), "--", *map(str, argv)]
 
-    def run(self, argv: Sequence[str | Path]) -> int:
-        """Run `argv` inside with the caller's standard streams and return its exit status."""
-        return subprocess.call(self.command(argv), env=_environment())
+    def run(self, argv: Sequence[str | Path], *, forwarded: Collection[signal.Signals] = ENDING_SIGNALS) -> int:
+        """Run `argv` inside with the caller's standard streams, forward signals to it, and return its exit status."""
+        bind = bound_to_parent()
+        return run_forwarding(self.command(argv), env=_environment(), forwarded=forwarded, bind=bind)
 
     def stop(self) -> None:
         """Stop everything inside, wait for its end, and remove its cgroups. A second call does nothing."""
@@ -129,12 +133,34 @@ class Enclosure:
         return self._runner is not None and self._runner.poll() is not None
 
 
+def write_mark(folder: Path) -> None:
+    """Mark the namespaces of the calling process as those of the enclosure in this folder."""
+    _MARK.write_text(f"{folder}\n{_network()}\n")
+
+
+def is_enclosed() -> bool:
+    """Whether this process runs in an enclosure. The environment has no say: it outlives namespaces."""
+    return _own() is not None
+
+
 def own_enclosure() -> Path:
     """The folder of the enclosure that this process runs in. Raises EnclosureFailed outside of one."""
-    folder = os.environ.get(ENCLOSURE_VARIABLE)
-    if not folder:
+    folder = _own()
+    if folder is None:
         raise EnclosureFailed("a real node runs inside an enclosure only, and this process is outside")
-    return Path(folder)
+    return folder
+
+
+def _own() -> Path | None:
+    try:
+        folder, network = _MARK.read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    return Path(folder) if network == _network() else None
+
+
+def _network() -> str:
+    return str(Path("/proc/self/ns/net").readlink())
 
 
 def clear_leftovers(folder: Path) -> None:

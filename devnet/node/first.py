@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from devnet.node.enclosure import write_mark
 from devnet.node.mounts import make_mounts
 from devnet.node.network import make_network
 
@@ -115,6 +116,7 @@ async def _serve(folder: Path) -> None:
 def _main(folder: Path) -> None:
     os.umask(0o022)
     make_mounts(folder)
+    write_mark(folder)
     make_network(folder)
     asyncio.run(_serve(folder))
 

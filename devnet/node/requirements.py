@@ -21,7 +21,6 @@ _PROGRAMS: Mapping[str, str] = {
     "mkfs.ext4": "e2fsprogs",
     "curl": "curl",
     "unshare": "util-linux",
-    "nsenter": "util-linux",
 }
 """Program to the Debian package that has it."""
 _CNI = Path("/usr/lib/cni/ptp")
@@ -49,7 +48,9 @@ def _machine() -> tuple[str, ...]:
     if platform.system() != "Linux" or _version() < _KERNEL:
         problems.append(f"Linux {'.'.join(map(str, _KERNEL))} or newer is needed, this is {platform.platform()}")
     if os.geteuid() != 0:
-        problems.append("root is needed: namespaces, mounts and cgroups are made")
+        problems.append(
+            "root is needed for namespaces, mounts and cgroups; run the command as root, for example by sudo"
+        )
     absent = [name for name in _CONTROLLERS if not Path("/sys/fs/cgroup", name).is_dir()]
     if absent:
         problems.append(

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from devnet.node.cgroups import enter_cgroups, make_cgroups, remove_cgroups
+from devnet.node.cgroups import enter_cgroups, make_cgroups, remove_abandoned_cgroups, remove_cgroups
 from devnet.node.enclosure import write_first
 
 __all__: list[str] = []
@@ -25,10 +25,12 @@ _UNSHARE = (
 )
 _PR_SET_PDEATHSIG = 1
 _FIRST_S = 10.0
+_CGROUPS = "lessor-enclosure-"
 
 
 def _main(folder: Path) -> int:
-    cgroups = make_cgroups(f"lessor-enclosure-{os.getpid()}", record=folder / "cgroups")
+    remove_abandoned_cgroups(_CGROUPS)
+    cgroups = make_cgroups(f"{_CGROUPS}{os.getpid()}", record=folder / "cgroups")
     libc = ctypes.CDLL(None)
 
     def enter() -> None:

@@ -23,17 +23,19 @@ _ENDS = (signal.SIGTERM, signal.SIGHUP)
 def run_enclosed(folder: Path, argv: Sequence[str | Path]) -> int:
     """Run `argv` in a fresh enclosure below `folder` and return its exit status; the enclosure ends with it.
 
-    Ctrl-C reaches the command, which ends in its own order. SIGTERM and SIGHUP end the enclosure, which ends the
-    command and leaves no cgroup; a second signal changes nothing. `nohup` keeps its effect. Raises EnclosureFailed.
+    Ctrl-C and SIGINT reach the command, which ends in its own order. SIGTERM and SIGHUP end the enclosure, which ends
+    the command and leaves no cgroup; a second signal changes nothing. `nohup` keeps its effect. Raises EnclosureFailed.
     """
     ends = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
     with (
         _handled(_leave, *ends),
+        _restored(signal.SIGINT),
         Enclosure.start(folder, fresh=True) as enclosure,
-        # A handler instead of SIG_IGN: the command would inherit that and hear no Ctrl-C.
-        _handled(_ignore, signal.SIGINT),
     ):
-        return enclosure.run(argv)
+        try:
+            return enclosure.run(argv, forwarded=[signal.SIGINT])
+        finally:
+            signal.signal(signal.SIGINT, _ignore)  # the end of the enclosure is not cut short
 
 
 def lessor_command() -> list[str | Path]:
@@ -70,6 +72,16 @@ def _leave(number: int, _frame: object) -> None:
 
 def _ignore(_number: int, _frame: object) -> None:
     """Let the command, or the end that has begun, go on."""
+
+
+@contextmanager
+def _restored(number: signal.Signals) -> Iterator[None]:
+    """Restore the signal's present handler at the end of the block."""
+    before = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @contextmanager

@@ -40,7 +40,6 @@ NOT_SETTINGS = {
     "LESSOR_LANGHOST_TRIED": "Set by the language host when it starts again with another interpreter.",
     "LESSOR_PRICE_RUN": "Set by the provider for a price program: the name of the run.",
     "LESSOR_ENGINE_DATA": "Set by the engine for its processes: it finds those that a kill has left.",
-    "LESSOR_ENCLOSURE": "Set for every command inside the enclosure of a devnet's real node: its folder.",
     "LESSOR_DEVNET_OWNER": "Set by tests: the process that a control plane of the devnet ends with.",
     "LESSOR_ENGINE_STACK": "Set by the engine for its processes: the stack that a process works on.",
 }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from devnet.node.cgroups import enter_cgroups, make_cgroups, remove_cgroups
+from devnet.node.cgroups import enter_cgroups, make_cgroups, remove_abandoned_cgroups, remove_cgroups
 
 
 @pytest.fixture
@@ -51,3 +53,56 @@ def test_one_that_still_holds_a_process_is_named(cgroups: list[Path], monkeypatc
             assert remove_cgroups(cgroups) == cgroups[:1]
         finally:
             process.kill()
+
+
+def prefix() -> str:
+    return f"lessor-test-abandoned-{os.getpid()}-"
+
+
+MAKE = "import sys; from devnet.node.cgroups import make_cgroups; made = make_cgroups(sys.argv[1])\n"
+MAKE += "(made[0] / 'kubepods').mkdir(); print(*made, flush=True); sys.stdin.read()"
+
+
+@contextmanager
+def maker(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[Path]]]:
+    """A process that has made cgroups, with one below the first, and these cgroups."""
+    argv = [sys.executable, "-c", MAKE, f"{prefix()}{folder.name}"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        made = [Path(path) for path in process.stdout.readline().split()]
+        try:
+            yield process, made
+        finally:
+            process.kill()
+            process.wait()
+            remove_cgroups(made)
+
+
+def test_those_of_a_killed_maker_are_removed_although_nothing_records_them(folder: Path) -> None:
+    with maker(folder) as (process, made):
+        process.kill()
+        process.wait()
+        assert all(path.is_dir() for path in made)
+        remove_abandoned_cgroups(prefix())
+        assert not any(path.exists() for path in made)
+
+
+def test_those_of_a_maker_that_runs_are_left_although_no_process_is_in_them_yet(folder: Path) -> None:
+    with maker(folder) as (_, made):
+        remove_abandoned_cgroups(prefix())
+        assert all(path.is_dir() for path in (*made, made[0] / "kubepods"))
+
+
+def test_those_that_hold_a_process_are_left_although_their_maker_was_killed(folder: Path) -> None:
+    """A version that held no lock may have made them."""
+    with maker(folder) as (process, made), sleeper([made[0] / "kubepods"]) as inside:
+        process.kill()
+        process.wait()
+        remove_abandoned_cgroups(prefix())
+        assert (made[0] / "kubepods").is_dir() and not any(path.exists() for path in made[1:])
+        inside.kill()
+
+
+def test_other_cgroups_are_left(cgroups: list[Path]) -> None:
+    remove_abandoned_cgroups("lessor-other-")
+    assert all(path.is_dir() for path in cgroups)

@@ -51,7 +51,8 @@ def test_the_kernel_must_be_new_enough(release: str, *, enough: bool, monkeypatc
 
 def test_a_user_without_root_is_told_what_root_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert missing_requirements() == ("root is needed: namespaces, mounts and cgroups are made",)
+    (problem,) = missing_requirements()
+    assert problem == "root is needed for namespaces, mounts and cgroups; run the command as root, for example by sudo"
 
 
 def test_a_machine_with_cgroup_v2_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -17,12 +18,24 @@ import pytest
 
 from devnet.children import alive
 from devnet.errors import EnclosureFailed
-from devnet.node import Enclosure
+from devnet.node import Enclosure, own_enclosure
 from devnet.node.enclosure import first_process
 from devnet.node.session import run_enclosed, temporary_folder
 
 RUN = "import sys; from pathlib import Path; from devnet.node.session import run_enclosed\n"
 RUN += "sys.exit(run_enclosed(Path(sys.argv[1]), ['sh', '-c', 'echo started; exec sleep 600']))"
+CLEANING = """
+import sys; from pathlib import Path; from devnet.node.session import run_enclosed
+script = "trap 'sleep 0.5; echo cleaned > $0; exit 5' INT; echo started; while :; do sleep 0.05; done"
+sys.exit(run_enclosed(Path(sys.argv[1]), ["sh", "-c", script, sys.argv[1] + "-note"]))
+"""
+"""The command cleans up when it hears SIGINT, which takes a moment, and then ends with status 5."""
+HEARING = """
+import sys; from pathlib import Path; from devnet.node.session import run_enclosed
+code = "import signal, time; signal.signal(2, signal.SIG_DFL); print('started', flush=True); time.sleep(600)"
+sys.exit(run_enclosed(Path(sys.argv[1]), [sys.executable, "-c", code]))
+"""
+"""The command hears SIGINT even if its parent ignores it."""
 RUN_TEMPORARY = "from devnet.node.session import run_enclosed, temporary_folder\n"
 RUN_TEMPORARY += "with temporary_folder() as folder: run_enclosed(folder, ['sh', '-c', 'echo started; exec sleep 600'])"
 
@@ -104,6 +117,67 @@ def test_a_command_under_nohup_goes_on_when_its_terminal_goes_away(folder: Path)
         assert process.poll() is None and first_process(folder)
         process.terminate()
         assert process.wait(timeout=30) == 143
+
+
+def test_a_sent_interrupt_reaches_the_command_which_ends_in_its_own_order(folder: Path) -> None:
+    with running(CLEANING, folder) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 5
+    assert Path(f"{folder}-note").read_text() == "cleaned\n"
+
+
+def test_a_background_job_that_inherited_an_ignored_interrupt_passes_a_sent_one_on(folder: Path) -> None:
+    ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    with running(ignoring + HEARING, folder) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 128 + signal.SIGINT
+
+
+def test_the_terminals_interrupt_reaches_the_command_once_and_nothing_cuts_its_end_short(folder: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", CLEANING, str(folder)])
+    with open(terminal, "r+b", buffering=0) as stream:  # noqa: PTH123  a descriptor
+        while b"started" not in stream.read(64):
+            pass
+        stream.write(b"\x03")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+    assert Path(f"{folder}-note").read_text() == "cleaned\n"
+
+
+def test_the_environment_makes_no_process_believe_that_it_is_inside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LESSOR_ENCLOSURE", str(folder))
+    with pytest.raises(EnclosureFailed, match="this process is outside"):
+        own_enclosure()
+    print_own = "from devnet.node import own_enclosure; print(own_enclosure())"
+    with Enclosure.start(folder) as enclosure:
+        argv = enclosure.command([sys.executable, "-c", print_own])
+        assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == str(folder)
+
+
+def test_the_mark_of_an_enclosure_does_not_count_in_another_network(folder: Path) -> None:
+    ask = "from devnet.node import is_enclosed; print(is_enclosed())"
+    with Enclosure.start(folder) as enclosure:
+        for prefix, answer in ((), "True"), (("unshare", "--net"), "False"):
+            argv = enclosure.command([*prefix, sys.executable, "-c", ask])
+            assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == answer
+
+
+def test_a_command_that_does_not_exist_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_enclosed(folder, ["no-such-command"]) == 127
+    assert capfd.readouterr().err == "no-such-command: No such file or directory\n"
+
+
+def test_the_end_of_a_joined_commands_parent_ends_the_command(folder: Path) -> None:
+    with Enclosure.start(folder) as enclosure:
+        argv = enclosure.command(["sh", "-c", "echo started; exec sleep 654"])
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stdout.readline() == b"started\n"
+            process.kill()
+        search = enclosure.command(["sh", "-c", "! grep -zlx 654 /proc/[0-9]*/cmdline"])
+        assert comes_true(lambda: subprocess.call(search, stdout=subprocess.DEVNULL) == 0)
 
 
 def test_an_interrupt_during_the_start_ends_the_command(folder: Path) -> None:

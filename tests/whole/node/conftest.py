@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from devnet.node import ENCLOSURE_VARIABLE
+from devnet.node import is_enclosed
 from devnet.tenant import Tenant
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
 from devnet.world import ProviderProcess, World
@@ -198,7 +197,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """One world, one node and one provider for all tests of this folder."""
-    if not os.environ.get(ENCLOSURE_VARIABLE):
+    if not is_enclosed():
         pytest.fail("tests of the real node run inside an enclosure: use `make test-node`", pytrace=False)
     toolbox = ensure_tools([*CONTROL_PLANE, *ENGINE, *NODE], build=False)
     data: Path = tmp_path_factory.mktemp("real")
