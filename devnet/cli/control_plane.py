@@ -100,7 +100,7 @@ def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
 
 
 def down(data: _Data = _DEFAULT) -> None:
-    """Stop the control plane and its real node, and wait for their end.
+    """Stop the control plane with its real node and wait for the end.
 
     It is no error when none runs in this folder.
     """

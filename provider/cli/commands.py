@@ -62,7 +62,9 @@ _DEVNET = GroupEntry(
     "Start and stop a Kubernetes control plane on this machine, for development.",
     {
         "up": CommandEntry("devnet.cli.control_plane:up", "Start the control plane; missing tools are built first."),
-        "down": CommandEntry("devnet.cli.control_plane:down", "Stop the control plane and its real node, and wait for their end."),
+        "down": CommandEntry(
+            "devnet.cli.control_plane:down", "Stop the control plane with its real node and wait for the end."
+        ),
         "status": CommandEntry("devnet.cli.control_plane:status", "Print the state of the control plane as JSON."),
         "exec": CommandEntry("devnet.cli.enclosure:exec_", "Run a command in the enclosure of the real node."),
         "enclosed": CommandEntry(
