@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "CannotPay",
     "CatchingUp",
     "ChainError",
@@ -13,6 +14,7 @@ __all__ = [
     "NotSent",
     "PricingError",
     "ProviderError",
+    "ProviderUnreachable",
     "SettingsError",
     "StoreError",
     "TxRefused",
@@ -24,8 +26,16 @@ class ProviderError(Exception):
     """The base of all errors that `provider` raises on purpose."""
 
 
+class ArgumentError(ProviderError):
+    """An argument of a command is wrong; the text names the argument and what is allowed."""
+
+
 class SettingsError(ProviderError):
     """A setting is missing or wrong; the text names the setting, its value and what is allowed."""
+
+
+class ProviderUnreachable(ProviderError):
+    """No provider runs with this home, or it does not answer."""
 
 
 class PricingError(ProviderError):

@@ -14,15 +14,11 @@ from typing import Any
 
 import structlog
 
-from provider.errors import ProviderError
+from provider.errors import ProviderUnreachable
 
-__all__ = ["ProviderUnreachable", "ask_provider", "serve_socket"]
+__all__ = ["ask_provider", "serve_socket"]
 
 _log = structlog.get_logger(__name__)
-
-
-class ProviderUnreachable(ProviderError):
-    """No provider runs with this home, or it does not answer."""
 
 
 async def serve_socket(

@@ -23,6 +23,7 @@ from devnet.node.edges import EdgeKind, edge_settings, edge_tools
 from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
 from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, progress_output
+from lease.exit_codes import FINDING
 from lease.printable import printable
 
 __all__ = ["down", "status", "up"]
@@ -63,7 +64,7 @@ def up(
     try:
         data = made_folder(data)
     except DevnetError as error:
-        raise typer.BadParameter(printable(str(error))) from None
+        fail(error)
     if node is NodeKind.REAL:
         _up_real(data, nodes, detach=detach, edge=edge)
         return
@@ -120,14 +121,14 @@ def status(data: _Data = _DEFAULT) -> None:
     found = read_state(data.absolute())
     if found is None:
         typer.echo(json.dumps({"phase": "stopped"}))
-        raise typer.Exit(1)
+        raise typer.Exit(FINDING)
     running = found.supervised() or is_supervised(data.absolute())
     document = dataclasses.asdict(found)
     if not running and found.phase != "failed":
         document["phase"] = "stopped"
     typer.echo(json.dumps(document))
     if not running or found.phase != "ready":
-        raise typer.Exit(1)
+        raise typer.Exit(FINDING)
 
 
 def _end_on_signals() -> None:

@@ -26,6 +26,7 @@ from devnet.demo import (
 from devnet.errors import DevnetError
 from devnet.tools import CONTROL_PLANE, ENGINE
 from lease.errors import LeaseError
+from lease.exit_codes import FINDING, INTERRUPTED, TROUBLE
 from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES
@@ -79,12 +80,18 @@ def demo(
         with Interrupts().installed() as interrupts, demo_folder(folder):
             _clear(folder, console)
             run_demo(DemoOptions(document, folder, keep, denom, borrow, real), console, interrupts)
-    except (DevnetError, LeaseError) as error:
-        console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+    except LeaseError as error:
+        raise _refused(error, console, code=FINDING) from None
+    except DevnetError as error:
+        raise _refused(error, console, code=TROUBLE) from None
     except Interrupted:
         console.print("\nstopped")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _refused(error: Exception, console: Console, *, code: int) -> typer.Exit:
+    console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(code)
 
 
 def _borrow(kubeconfig: Path | None, context: str, *, yes: bool) -> Borrow | None:

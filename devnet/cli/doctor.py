@@ -18,6 +18,7 @@ from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
+from lease.exit_codes import FINDING, TROUBLE
 
 __all__ = ["doctor"]
 
@@ -42,7 +43,7 @@ def doctor(
 
     Settings of the GPU toolkit by which containers choose cards of their node are named too.
 
-    Exit code 1: a tool is missing, or the machine cannot run the requested real node.
+    Exit code 1: a tool is missing, the machine cannot run the requested real node, or there is a warning.
     """
     names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
@@ -54,14 +55,15 @@ def doctor(
         rows = [dataclasses.asdict(found) for found in survey(names)]
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+        raise typer.Exit(TROUBLE) from None
     _show(rows, as_json=as_json)
     for problem in problems:
         errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
-    for problem in toolkit_problems(gpu_toolkit):
+    warnings = toolkit_problems(gpu_toolkit)
+    for problem in warnings:
         errors.print(f"GPU: {problem}", style="yellow", markup=False, soft_wrap=True)
-    if problems or any(row["where"] == "missing" for row in rows):
-        raise typer.Exit(1)
+    if problems or warnings or any(row["where"] == "missing" for row in rows):
+        raise typer.Exit(FINDING)
 
 
 def _show(rows: Sequence[dict[str, object]], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from devnet.node.edges import EdgeKind, edge_tools
 from devnet.node.nginx import missing_nginx
 from devnet.node.session import lessor_command, run_enclosed, temporary_folder
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
+from lease.exit_codes import TROUBLE
 from lease.printable import printable
 
 __all__ = ["NodeKind", "enclosed", "exec_", "fail", "rerun_enclosed"]
@@ -75,9 +76,9 @@ def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
 
 
 def fail(problem: object) -> NoReturn:
-    """Print a problem in one piece, so that its commands and paths can be copied, and end with exit code 1."""
+    """Print a problem in one piece, so that its commands and paths can be copied, and end with the code of trouble."""
     Console(stderr=True).print(printable(str(problem)), style="red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1) from None
+    raise typer.Exit(TROUBLE) from None
 
 
 def _build(tools: Sequence[str]) -> None:

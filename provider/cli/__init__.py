@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
+from lease.exit_codes import EXIT_CODES, TROUBLE, USAGE
 from lease.printable import printable
 from provider.cli.commands import COMMANDS
 from provider.cli.lazy_group import LazyGroup, lazy_commands, unwrapped
@@ -19,7 +24,25 @@ _HELP = """An Akash Network provider in which every lease is a Pulumi stack.
 
 Start with `lessor doctor` (which tools are on this machine?), `lessor demo` (one lease from its SDL to its end) and
 `lessor sdl check` (is this SDL valid?).
-"""
+
+Exit codes of every command: """ + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""The base of all errors about options, arguments and names of commands, which Typer does not export."""
+
+
+@contextmanager
+def _documented_codes() -> Iterator[None]:
+    """Give wrong usage, and a question that was answered with no, the exit codes of docs/exit-codes.md."""
+    try:
+        yield
+    except _UsageError as error:
+        error.exit_code = USAGE  # type: ignore[attr-defined]
+        raise
+    except typer.Abort:
+        typer.echo("Aborted.", err=True)
+        raise typer.Exit(TROUBLE) from None
 
 
 class _Lessor(LazyGroup):
@@ -27,6 +50,14 @@ class _Lessor(LazyGroup):
 
     def __init__(self, **attributes: object) -> None:
         super().__init__(**attributes | {"commands": lazy_commands(COMMANDS)})  # type: ignore[arg-type]
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _documented_codes():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _documented_codes():
+            return super().invoke(ctx)
 
 
 def build_app() -> typer.Typer:
@@ -58,8 +89,9 @@ def main() -> None:
         if isinstance(error, OSError) and (error.filename is not None or error.errno in _FULL):
             where = "" if error.filename is None else f"{error.filename}: "
             typer.secho(printable(f"lessor: {where}{error.strerror}"), err=True, fg=typer.colors.RED)
-            raise SystemExit(1) from None
+            raise SystemExit(TROUBLE) from None
         from stacks.common import use_plain_tracebacks  # noqa: PLC0415  most commands end without one
 
         use_plain_tracebacks()  # Typer has put its own in place meanwhile
-        raise
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(TROUBLE) from None

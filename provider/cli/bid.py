@@ -1,7 +1,6 @@
 """`lessor bid`: which orders the provider bid on, which it declined, and why.
 
 `list` and `explain ORDER` read the store, beside a running provider or without one; `explain --sdl` asks a running one.
-Exit code 1: no such decision, no provider runs, or the store cannot be read; 2: wrong settings or arguments.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from lease.errors import SdlInvalid
+from lease.exit_codes import FINDING
 from provider.cli.bid_store import past, recent
 from provider.cli.bid_text import decision_json, decision_lines, explained_lines
 from provider.cli.bid_what_if import what_if
-from provider.cli.output import WRONG_SETTINGS, JsonOption, failure, print_result
-from provider.errors import ProviderError
+from provider.cli.output import JsonOption, failure, print_result
+from provider.errors import ArgumentError, ProviderError
 
 __all__ = ["explain", "list_"]
 
@@ -39,7 +40,7 @@ def list_(
     A row holds the order and the bid with its outcome, or the first reason for declining.
     """
     if declined and bids:
-        raise failure("--declined and --bids exclude each other", code=WRONG_SETTINGS)
+        raise failure(ArgumentError("--declined and --bids exclude each other"))
     verdict = "declined" if declined else "bid" if bids else ""
     found = _ask(recent(limit=limit, verdict=verdict, owner=owner))
     print_result([decision_json(one) for one in found], decision_lines(found), as_json=as_json)
@@ -67,7 +68,7 @@ def explain(
     decision is explained, or an SDL by --sdl.
     """
     if bool(order) == (sdl is not None) or (sdl is None and (price or owner)):
-        raise failure("name an order, or --sdl FILE with --price and --owner", code=WRONG_SETTINGS)
+        raise failure(ArgumentError("name an order, or --sdl FILE with --price and --owner"))
     found = _ask(past(order)) if sdl is None else _call(partial(what_if, sdl, price=price, owner=owner))
     print_result(found, (line for one in found for line in explained_lines(one)), as_json=as_json)
 
@@ -79,5 +80,7 @@ def _ask(question: Coroutine[Any, Any, _Answer]) -> _Answer:
 def _call(question: Callable[[], _Answer]) -> _Answer:
     try:
         return question()
+    except SdlInvalid as error:
+        raise failure(error, code=FINDING) from None
     except ProviderError as error:
         raise failure(error) from None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from provider.errors import SettingsError, StoreError
+from provider.errors import ArgumentError, StoreError
 from provider.market.explanation import explain, explanation_json
 from provider.market.record.decisions import StoredDecision, load_inputs, recent_decisions, short_reasons
 from provider.settings import load_settings
@@ -24,7 +24,7 @@ _MANY = 1000
 async def recent(*, limit: int, verdict: str, owner: str) -> Sequence[StoredDecision]:
     """The newest `limit` decisions with this verdict and owner; an empty text means any.
 
-    This function and `past` raise `SettingsError` and `StoreError`.
+    This function and `past` raise `ArgumentError`, `SettingsError` and `StoreError`.
     """
     async with _opened() as database:
         return await recent_decisions(database, limit=limit, verdict=verdict, owner=owner)
@@ -34,7 +34,7 @@ async def past(order: str) -> list[dict[str, Any]]:
     """The newest decision about the order, decided again from its record; several where `order` fits several orders."""
     match = _ORDER.fullmatch(order)
     if match is None:
-        raise SettingsError(f"{order[:200]!r} is no order: owner/dseq/gseq/oseq, or dseq, dseq/gseq, dseq/gseq/oseq")
+        raise ArgumentError(f"{order[:200]!r} is no order: owner/dseq/gseq/oseq, or dseq, dseq/gseq, dseq/gseq/oseq")
     async with _opened() as database:
         found = await recent_decisions(database, limit=_MANY, owner=match["owner"] or "", dseq=int(match["dseq"]))
         newest = {one.order: one for one in reversed(found) if _fits(one, match)}

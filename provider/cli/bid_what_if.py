@@ -7,13 +7,12 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from lease.errors import SdlInvalid
 from lease.groups import GroupSpec
 from lease.resources import Price
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES
 from provider.cli.input_file import read_input
-from provider.errors import SettingsError
+from provider.errors import ArgumentError, ProviderError
 from provider.market.question_socket import ask_market, market_socket
 from provider.settings import load_settings
 from provider.units import parse_coin
@@ -22,7 +21,9 @@ __all__ = ["what_if"]
 
 
 def what_if(file: Path, *, price: str, owner: str) -> list[dict[str, Any]]:
-    """One explanation for each group. Raises `SettingsError` when the file is no SDL or `price` is no price, and
+    """One explanation for each group.
+
+    Raises `SdlInvalid`, `ArgumentError` when `price` is no price, `ProviderError` when the file cannot be read, and
     `ProviderUnreachable` when no provider runs.
     """
     document = _read(file)
@@ -36,9 +37,7 @@ def _read(file: Path) -> Sdl:
     try:
         return read_sdl(read_input(file, limit=MAX_BYTES), file=str(file))
     except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror}") from None
-    except SdlInvalid as error:
-        raise SettingsError(f"{file}: {error}") from None
+        raise ProviderError(f"{file}: {error.strerror}") from None
 
 
 def _priced(group: GroupSpec, text: str) -> GroupSpec:
@@ -47,7 +46,7 @@ def _priced(group: GroupSpec, text: str) -> GroupSpec:
         coin = parse_coin(text) if not text.replace(".", "", 1).isdigit() else None
         amount = Decimal(text) if coin is None else coin.amount
     except (ValueError, InvalidOperation):
-        raise SettingsError(f"--price {text[:80]!r}: must be an amount with a denom, for example 100uact") from None
+        raise ArgumentError(f"--price {text[:80]!r}: must be an amount with a denom, for example 100uact") from None
     units = (
         replace(unit, price=Price(unit.price.denom if coin is None else coin.denom, amount)) for unit in group.units
     )

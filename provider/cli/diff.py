@@ -13,13 +13,14 @@ from components.changes import Refusal, compare, refusals
 from components.errors import BuildError
 from components.lease import lease_objects
 from lease.errors import LeaseError, SdlInvalid
+from lease.exit_codes import FINDING
 from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
 from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
 from provider.cli.input_file import read_input
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
-from provider.cli.output import failure, warn
+from provider.cli.output import code_of, failure, warn
 from provider.cli.trial import preview_beside
 from provider.daemon.backends import engine_config
 from provider.daemon.lease_specs import cluster_facts
@@ -32,7 +33,6 @@ from stacks.engine import EngineError
 __all__ = ["diff"]
 
 _LARGEST = 8 * 1024 * 1024
-_FAILED, _CHANGED = 1, 2
 _COLOURS = {
     "create": typer.colors.GREEN,
     "update": typer.colors.YELLOW,
@@ -57,7 +57,7 @@ def diff(
     objects: Annotated[
         bool, typer.Option("--objects", help="Compare only the objects; needs neither Pulumi nor the stack.")
     ] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 2 when something would change.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 when something would change.")] = False,
 ) -> None:
     """Show what another manifest would change for a running lease.
 
@@ -65,21 +65,19 @@ def diff(
     the same settings (AP_HOME, KUBECONFIG, …). It writes nothing and locks nothing, since the preview works on a copy
     of the stack's state. Environment values and credentials are hidden.
 
-    Exit code 1: an error, or the provider would refuse the manifest; 2: changes, with --exit-code; otherwise 0.
+    Exit code 1: the provider would refuse the manifest, or, with --exit-code, something would change; 2: trouble.
     """
     try:
         found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), parse_lease(lease), objects))
-    except SdlInvalid as error:
-        raise _failed(_first_of(error)) from None
-    except (LeaseError, BuildError, ProviderError, EngineError, TimeoutError) as error:
-        raise _failed(str(error) or type(error).__name__) from None
+    except (LeaseError, BuildError) as error:
+        raise failure(_one_line(error), code=FINDING) from None
+    except (ProviderError, EngineError, TimeoutError) as error:
+        raise failure(_one_line(error), code=code_of(error)) from None
     except OSError as error:
-        raise _failed(f"cannot read {file}: {error.strerror or error}") from None
+        raise failure(f"cannot read {file}: {error.strerror or error}") from None
     _show(found)
-    if found.refused:
-        raise typer.Exit(_FAILED)
-    if found.changes and exit_code:
-        raise typer.Exit(_CHANGED)
+    if found.refused or (found.changes and exit_code):
+        raise typer.Exit(FINDING)
 
 
 def _read(file: str) -> bytes:
@@ -89,8 +87,9 @@ def _read(file: str) -> bytes:
     return text
 
 
-def _failed(problem: str) -> typer.Exit:
-    return failure(problem.strip().replace("\n", "; "), code=_FAILED)
+def _one_line(problem: Exception) -> str:
+    text = _first_of(problem) if isinstance(problem, SdlInvalid) else str(problem)
+    return text.strip().replace("\n", "; ") or type(problem).__name__
 
 
 def _first_of(invalid: SdlInvalid) -> str:

@@ -12,7 +12,7 @@ __all__ = ["home_is_open"]
 
 
 def home_is_open() -> bool:
-    """Whether the home has problems; a warning for each is printed on standard error."""
+    """Whether other users reach the home or the engine; a warning for each problem is printed on standard error."""
     try:
         problems = home_problems(load_settings())
     except (SettingsError, OSError):
@@ -21,4 +21,4 @@ def home_is_open() -> bool:
         warn(problem)
     if unfenced := fence_problem():
         warn(f"other users of this machine can reach the engine's listeners while it works: {unfenced}")
-    return bool(problems)
+    return bool(problems or unfenced)

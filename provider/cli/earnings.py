@@ -1,7 +1,6 @@
 """`lessor earnings`: what leases earned, by day or by lease, and what transactions cost.
 
-It reads the store and changes nothing, beside a running provider or without one. Exit code 1: the store cannot be read;
-2: wrong settings or options.
+It reads the store and changes nothing, beside a running provider or without one.
 """
 
 from __future__ import annotations

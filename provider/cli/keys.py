@@ -1,6 +1,6 @@
 """`lessor keys`: the provider's address and balance. The key itself is never shown.
 
-Exit code 2: wrong settings. When no node answers, only the balance is missing.
+When no node answers, only the balance is missing.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from lease.exit_codes import FINDING
+
 __all__ = ["CommandEntry", "GroupEntry", "LazyGroup", "Table", "lazy_commands", "loaded", "unwrapped"]
 
 
@@ -25,7 +27,7 @@ __all__ = ["CommandEntry", "GroupEntry", "LazyGroup", "Table", "lazy_commands", 
 class CommandEntry:
     """`target` is "module:function"; `help` is the first line of the function's docstring.
 
-    `before` is a check, "module:function" too, that runs first. When it returns true, the command's exit code is 1.
+    `before` is a check, "module:function" too, that runs first. When it returns true, it has found something.
     """
 
     target: str
@@ -103,7 +105,7 @@ def _checked_first(check: Callable[[], bool], command: Callable[..., Any]) -> Ca
         failed = check()
         command(*arguments, **options)
         if failed:
-            raise typer.Exit(1)
+            raise typer.Exit(FINDING)
 
     return both
 

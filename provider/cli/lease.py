@@ -1,7 +1,6 @@
 """`lessor lease list`, `show` and `history`: what the provider's store says about leases. They change nothing.
 
-They work beside a running provider and without one. Exit code 1: no such lease, or the store cannot be read; 2: wrong
-settings.
+They work beside a running provider and without one.
 """
 
 from __future__ import annotations

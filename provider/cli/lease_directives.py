@@ -1,7 +1,6 @@
 """`lessor lease recreate`, `retry`, `close` and `release-brake`: directives to the running provider.
 
-Exit code 1: the provider refuses the directive, or no provider runs; 2: wrong settings. A directive that removes or
-replaces something asks for confirmation first, unless `--yes` is given.
+A directive that removes or replaces something asks for confirmation first, unless `--yes` is given.
 """
 
 from __future__ import annotations

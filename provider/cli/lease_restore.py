@@ -1,7 +1,4 @@
-"""`lessor lease volumes` and `lessor lease restore`: data that outlives its lease. The running provider answers both.
-
-Exit code 1: the provider refuses, or no provider runs; 2: wrong settings.
-"""
+"""`lessor lease volumes` and `lessor lease restore`: data that outlives its lease. The running provider answers."""
 
 from __future__ import annotations
 

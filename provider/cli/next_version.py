@@ -16,7 +16,7 @@ from lease.sdl import read_sdl
 from lease.spec import FORM, LeaseSpec
 from lease.validation import check_for_provider, validate_manifest
 from provider.claims.hostnames import hostname_rules
-from provider.errors import ProviderError
+from provider.errors import ArgumentError, ProviderError
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.serving.convergence import form_of
@@ -75,11 +75,13 @@ class _Unwritten:
 
 
 def parse_lease(text: str) -> LeaseId:
-    """The lease in OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, the form in logs and records. Raises `NoDiff`."""
+    """The lease in OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, the form in logs and records. Raises `ArgumentError`."""
     match = _LEASE.fullmatch(text)
     dseq, gseq, oseq = (int(part) for part in match.groups()[1:4]) if match else (0, 0, 0)
     if match is None or not (0 < dseq < 2**64 and 0 < gseq < 2**32 and 0 < oseq < 2**32):
-        raise NoDiff(f"--lease {text[:200]!r} is not OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, such as akash1…/1234/1/1/akash1…")
+        raise ArgumentError(
+            f"--lease {text[:200]!r} is not OWNER/DSEQ/GSEQ/OSEQ/PROVIDER, such as akash1…/1234/1/1/akash1…"
+        )
     return LeaseId(match[1], dseq, gseq, oseq, match[5])
 
 

@@ -15,13 +15,13 @@ from typing import Annotated
 
 import typer
 
+from lease.exit_codes import SETTINGS, TROUBLE, UNAVAILABLE, USAGE
 from lease.printable import printable, printable_line
-from provider.errors import SettingsError
+from provider.errors import ArgumentError, ProviderUnreachable, SettingsError, WrongChain
 
 __all__ = [
-    "FAILED",
-    "WRONG_SETTINGS",
     "JsonOption",
+    "code_of",
     "failure",
     "print_lines",
     "print_result",
@@ -30,8 +30,6 @@ __all__ = [
     "warn",
 ]
 
-FAILED, WRONG_SETTINGS = 1, 2
-"""Exit codes; wrong options and arguments have the same code as wrong settings."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 _UNLIMITED = 1_000_000
 _NARROWEST = 20
@@ -92,9 +90,21 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def failure(problem: Exception | str, *, code: int | None = None) -> typer.Exit:
-    """Print the problem on standard error and return the exit to raise: 2 for wrong settings, else 1, or `code`."""
+    """Print the problem on standard error and return the exit to raise, with `code` or the code of the problem."""
     typer.secho(f"lessor: {printable(str(problem))}", err=True, fg=typer.colors.RED)
-    return typer.Exit(code or (WRONG_SETTINGS if isinstance(problem, SettingsError) else FAILED))
+    return typer.Exit(code_of(problem) if code is None else code)
+
+
+def code_of(problem: Exception | str) -> int:
+    """The exit code of a command that this problem ends (docs/exit-codes.md)."""
+    match problem:
+        case ArgumentError():
+            return USAGE
+        case ProviderUnreachable():
+            return UNAVAILABLE
+        case SettingsError() | WrongChain():
+            return SETTINGS
+    return TROUBLE
 
 
 def warn(text: str) -> None:

@@ -17,7 +17,7 @@ from provider.cli.lease_store import one_lease
 from provider.cli.output import failure, warn
 from provider.cli.pulumi_verbs import Effect, Verb, verb_of
 from provider.daemon.backends import engine_config
-from provider.errors import ProviderError, SettingsError, StoreError
+from provider.errors import ArgumentError, ProviderError, StoreError
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.settings import Settings, load_settings
 from provider.store import open_database
@@ -28,7 +28,6 @@ from stacks.stock_cli import exists, run_stock, working_on
 
 __all__ = ["pulumi"]
 
-_REFUSED = 2
 _PROGRAM = (
     "a lease has no program on disk, since the provider makes its objects from the tenant's manifest. `lessor diff` "
     "previews another manifest; the provider applies a manifest when the tenant sends it"
@@ -70,17 +69,17 @@ def pulumi(
     was destroyed here while the lease is open. `lessor lease history LEASE` lists each change.
 
     Run the command where the provider runs, as its user and with its settings (AP_HOME, KUBECONFIG, …). Exit code:
-    Pulumi's; 2 when Pulumi was not run.
+    Pulumi's, or one of those of every command when Pulumi was not run.
     """
     try:
         raise typer.Exit(_run(lease, verb_of(arguments or [], yes=yes), yes=yes))
     except (ProviderError, EngineError, ValueError) as error:
-        raise failure(error, code=_REFUSED) from None
+        raise failure(error) from None
 
 
 def _run(lease: str, verb: Verb, *, yes: bool) -> int:
     if verb.effect is Effect.NEEDS_PROGRAM:
-        raise SettingsError(f"pulumi {verb.name}: {_PROGRAM}")
+        raise ArgumentError(f"pulumi {verb.name}: {_PROGRAM}")
     settings = load_settings()
     stack = namespace_name(asyncio.run(one_lease(lease, limit=1)).status.lease)
     config = engine_config(settings)
@@ -90,12 +89,12 @@ def _run(lease: str, verb: Verb, *, yes: bool) -> int:
 
 def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Settings, yes: bool) -> int:
     if not exists(config, stack):
-        raise SettingsError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
+        raise ProviderError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
     if verb.effect is Effect.READS:
         return run_stock(config, stack, verb.arguments)
     _ask(stack, verb, yes=yes)
     if busy := working_on(config, stack):
-        raise SettingsError(
+        raise ProviderError(
             f"stack {stack} is in use (process {', '.join(map(str, busy))}): wait until the operation has ended, "
             "`lessor lease show` shows what runs"
         )
@@ -113,9 +112,9 @@ def _ask(stack: str, verb: Verb, *, yes: bool) -> None:
         return
     command = shlex.join(["pulumi", *verb.arguments])
     if not sys.stdin.isatty():
-        raise SettingsError(f"{printable(command)} may change stack {stack}: give --yes before -- to confirm")
+        raise ArgumentError(f"{printable(command)} may change stack {stack}: give --yes before -- to confirm")
     if not typer.confirm(f"{printable(command)}\nmay change stack {stack}, which a tenant may be using. Run it?"):
-        raise SettingsError("not run")
+        raise ProviderError("not run")
 
 
 def _begun(settings: Settings, stack: str, verb: Verb) -> tuple[float, int]:

@@ -16,6 +16,7 @@ from components.lease import lease_objects
 from components.secrets import seal
 from lease.build import SpecSettings, lease_spec, sharing_keys
 from lease.errors import LeaseError
+from lease.exit_codes import FINDING, TROUBLE, USAGE
 from lease.gpus import parse_gpu_requests
 from lease.ids import LeaseId
 from lease.manifest import Group, Manifest
@@ -24,6 +25,7 @@ from lease.sdl import read_sdl
 from lease.sdl.document import MAX_BYTES
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.cli.input_file import read_input
+from provider.errors import ArgumentError
 from provider.units import parse_endpoint, parse_hostname, parse_object_name
 
 __all__ = ["render"]
@@ -130,13 +132,15 @@ def render(
         specs = list(_specs(_manifest(file), group, world))
         objects = [item for spec in specs for item in lease_objects(spec)]
     except OSError as error:
-        _refuse(f"cannot read {file}: {error.strerror}; name an SDL, or - for standard input", code=2)
+        _refuse(f"cannot read {file}: {error.strerror}; name an SDL, or - for standard input", code=TROUBLE)
+    except ArgumentError as error:
+        _refuse(str(error), code=USAGE)
     except (LeaseError, BuildError) as error:
         _refuse(str(error))
     sys.stdout.write(_documents(objects, show_secrets=show_secrets))
 
 
-def _refuse(reason: str, *, code: int = 1) -> NoReturn:
+def _refuse(reason: str, *, code: int = FINDING) -> NoReturn:
     typer.secho(printable(reason), fg="red", err=True)
     raise typer.Exit(code) from None
 
@@ -161,7 +165,7 @@ def _specs(manifest: Manifest, only: str, world: _World) -> Iterator[LeaseSpec]:
     """One spec for each placement; gseq counts them in their order."""
     names = [group.name for group in manifest]
     if only and only not in names:
-        raise LeaseError(f"--group: no placement is named {only!r}; the SDL has: {', '.join(names)}")
+        raise ArgumentError(f"--group: no placement is named {only!r}; the SDL has: {', '.join(names)}")
     for gseq, group in enumerate(manifest, 1):
         if only in ("", group.name):
             yield lease_spec(

@@ -11,7 +11,8 @@ from typing import Any
 import structlog
 import typer
 
-from provider.cli.output import WRONG_SETTINGS, failure
+from lease.exit_codes import TROUBLE
+from provider.cli.output import failure
 from provider.daemon.app import run_provider
 from provider.errors import ProviderError, SettingsError, StoreError, WrongChain
 from provider.observe.logs import configure_logging, log_loop_problem
@@ -35,7 +36,7 @@ def run() -> None:
     try:
         settings = load_settings()
     except SettingsError as error:
-        raise failure(error, code=WRONG_SETTINGS) from None
+        raise failure(error) from None
     configure_logging(form=settings.log_format, level=settings.log_level)
     for name, meant in unknown_variables(os.environ).items():
         _log.warning("settings.not_used", variable=name, **({"did_you_mean": meant} if meant else {}))
@@ -54,10 +55,10 @@ def _ending(error: Exception) -> BaseException:
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, SettingsError | WrongChain | EngineError | StoreError):
-            return failure(cause, code=WRONG_SETTINGS)
+            return failure(cause)
     if all(isinstance(cause, ProviderError) for cause in causes):
         _log.error("provider.failed", problem=str(causes[0]), exc_info=error)
-        return typer.Exit(1)
+        return typer.Exit(TROUBLE)
     return error
 
 

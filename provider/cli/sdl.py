@@ -1,6 +1,6 @@
 """`lessor sdl`: check SDLs, and print what a client makes of one. It reads files and needs no provider.
 
-Exit code 0: every SDL is valid; 1: an SDL cannot be deployed, or has warnings; 2: a file cannot be read.
+A file with an error or a warning is a finding; a file that cannot be read is trouble.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lease.errors import Finding, ManifestRefused, SdlInvalid
+from lease.exit_codes import FINDING, FINE, TROUBLE, USAGE
 from lease.groups_json import groups_json
 from lease.manifest_json import manifest_json
 from lease.printable import printable
@@ -29,7 +30,6 @@ __all__ = ["check", "groups", "hash_", "manifest"]
 _HELP = "An SDL of version 2.0 or 2.1; - reads standard input."
 _File = Annotated[Path, typer.Argument(help=_HELP, metavar="FILE")]
 _Files = Annotated[list[Path], typer.Argument(help=_HELP, metavar="FILE...")]
-_INVALID, _UNREADABLE = 1, 2
 _OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 """Any account: only the length of its address counts."""
 
@@ -42,8 +42,8 @@ def check(files: _Files) -> None:
     """
     if files.count(Path("-")) > 1:
         typer.echo("-: given twice; standard input can be read only once", err=True)
-        raise typer.Exit(_UNREADABLE)
-    worst = 0
+        raise typer.Exit(USAGE)
+    worst = FINE
     for file in files:
         try:
             worst = max(worst, _confirm(file))
@@ -65,7 +65,7 @@ def _confirm(file: Path) -> int:
     warnings = [*unknown_keys(content, file=str(file)), *_refusals(file, document)]
     if warnings:
         _show(tuple(warnings), source_lines(content), kind="warning")
-    return _INVALID if warnings else 0
+    return FINDING if warnings else FINE
 
 
 def _refusals(file: Path, document: Sdl) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _bounded(file: Path) -> bytes:
     content = _content(file)
     if len(content) > MAX_BYTES:
         typer.echo(printable(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long"), err=True)
-        raise typer.Exit(_INVALID)
+        raise typer.Exit(FINDING)
     return content
 
 
@@ -111,7 +111,7 @@ def _parsed(file: Path, content: bytes) -> Sdl:
         return read_sdl(content, file=str(file))
     except SdlInvalid as error:
         _show(error.findings, source_lines(content))
-        raise typer.Exit(_INVALID) from None
+        raise typer.Exit(FINDING) from None
 
 
 def _content(file: Path) -> bytes:
@@ -120,7 +120,7 @@ def _content(file: Path) -> bytes:
         return read_input(file, limit=MAX_BYTES)
     except OSError as error:
         typer.echo(printable(f"{file}: {error.strerror}; give an SDL file, or - for standard input"), err=True)
-        raise typer.Exit(_UNREADABLE) from None
+        raise typer.Exit(TROUBLE) from None
 
 
 def _show(findings: tuple[Finding, ...], lines: list[str], *, kind: str = "error") -> None:

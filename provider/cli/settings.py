@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lease.exit_codes import FINDING, SETTINGS
 from lease.printable import printable_line
 from provider.cli.output import failure
 from provider.errors import SettingsError
@@ -26,7 +27,7 @@ def settings(
 ) -> None:
     """List every setting with its value, its source and its meaning.
 
-    Secrets are not shown. Exit code 2: the environment holds a wrong value.
+    Secrets are not shown. Exit code 1: a variable is no setting; 78: the environment holds a wrong value.
     """
     if as_markdown:
         typer.echo(markdown(), nl=False)
@@ -34,12 +35,15 @@ def settings(
     for section in sections():
         shown = [each for each in section.settings if _wanted(each, part, os.environ, given=given)]
         _show(section.title, [line for each in shown for line in setting_lines(each, os.environ)])
-    for name, meant in unknown_variables(os.environ).items():
+    unknown = unknown_variables(os.environ)
+    for name, meant in unknown.items():
         typer.echo(f"{printable_line(name)} is no setting" + (f"; did you mean {meant}?" if meant else ""), err=True)
     try:
         load_settings()
     except SettingsError as error:
-        raise failure(printable_line(str(error)), code=2) from None
+        raise failure(printable_line(str(error)), code=SETTINGS) from None
+    if unknown:
+        raise typer.Exit(FINDING)
 
 
 def setting_lines(setting: Setting, environment: Mapping[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`lessor status`: the state of the running provider. Exit code 1: no provider answers; 2: wrong settings."""
+"""`lessor status`: the state of the running provider."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provider.cli.output import JsonOption, failure, print_result, table_lines
-from provider.errors import SettingsError
-from provider.local_socket import ProviderUnreachable, ask_provider
+from provider.errors import ProviderUnreachable, SettingsError
+from provider.local_socket import ask_provider
 from provider.observe.operator_status import status_socket
 from provider.settings import load_settings
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lease.groups import GroupSpec
 from provider.errors import ProviderError
-from provider.local_socket import ProviderUnreachable, ask_provider, serve_socket
+from provider.local_socket import ask_provider, serve_socket
 from provider.market.explanation import explanation_json
 from provider.market.screening import Screening
 
@@ -53,7 +53,9 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
 def ask_market(
     path: Path, groups: tuple[GroupSpec, ...], *, owner: str, reclamation_ns: int | None
 ) -> list[dict[str, Any]]:
-    """The running provider's explanation for each group. Raises `ProviderUnreachable`, also with its error."""
+    """The running provider's explanation for each group. Raises `ProviderUnreachable`, or `ProviderError` with the
+    provider's own reason.
+    """
     request = {
         "groups": [_SPEC.dump_python(group, mode="json") for group in groups],
         "owner": owner,
@@ -61,6 +63,6 @@ def ask_market(
     }
     reply = ask_provider(path, request, seconds=_ANSWER_S)
     if not reply.get("ok"):
-        raise ProviderUnreachable(str(reply.get("text")))
+        raise ProviderError(str(reply.get("text")))
     explained: list[dict[str, Any]] = reply["groups"]
     return explained

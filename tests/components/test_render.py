@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from lease.exit_codes import FINDING, USAGE
 from provider.cli import build_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -167,7 +168,7 @@ def test_policies_can_be_left_out():
 )
 def test_what_is_wrong_is_said_in_one_line_and_nothing_is_printed(arguments, document, says):
     done = run(*arguments, document=document)
-    assert done.exit_code in (1, 2)
+    assert done.exit_code == (FINDING if arguments[:1] in ((), ("--address",)) else USAGE)
     assert done.stdout == ""
     assert "Traceback" not in done.output
     assert says in done.stderr

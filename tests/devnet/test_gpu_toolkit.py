@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from devnet.gpu_toolkit import toolkit_problems
+from lease.exit_codes import FINDING
 from provider.cli import build_app
 
 UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged"
@@ -37,11 +38,11 @@ def test_a_machine_without_the_toolkit_has_no_problem(tmp_path: Path) -> None:
     assert toolkit_problems(tmp_path / "none.toml") == ()
 
 
-def test_the_doctor_shows_them_and_they_are_no_failure_of_a_tool(tmp_path: Path) -> None:
+def test_the_doctor_shows_them_as_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("")
     shown = CliRunner().invoke(build_app(), ["doctor", "--gpu-toolkit", str(file)])
     hidden = CliRunner().invoke(build_app(), ["doctor", "--gpu-toolkit", str(tmp_path / "none")])
     assert f"GPU: {file}: {UNPRIVILEGED} is not set" in shown.output
     assert "GPU:" not in hidden.output
-    assert shown.exit_code == hidden.exit_code
+    assert shown.exit_code == FINDING

@@ -12,6 +12,7 @@ import pytest
 
 from devnet.children import bound_to_parent
 from devnet.tools import Toolbox
+from lease.exit_codes import TROUBLE
 from tests.world.patience import PATIENCE_S, until
 from tests.world.processes import kill_processes_of, processes_of, start_process
 
@@ -104,7 +105,7 @@ def test_a_price_that_the_chain_refuses_is_reported_with_its_message_and_a_remed
     sdl.write_text((CHECKOUT / "examples" / "web.yaml").read_text().replace("uact", "uakt"))
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
-    assert process.returncode == 1
+    assert process.returncode == TROUBLE
     assert "denom" in said
     assert "DENOM=uact" in said
 
@@ -125,7 +126,7 @@ def test_an_order_without_a_bid_is_reported_with_the_provider_s_reasons(toolbox:
     sdl.write_text(sdl.read_text().replace("model: a100", "model: b200"))
     process = start(tmp_path / "demo", toolbox, "--sdl", str(sdl))
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
-    assert process.returncode == 1
+    assert process.returncode == TROUBLE
     assert "there will be no bid for order" in said
     assert "too little gpu" in said
     wait_for_no_process(tmp_path / "demo")

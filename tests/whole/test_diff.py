@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from devnet.world import ProviderProcess, World
+from lease.exit_codes import FINDING, FINE, TROUBLE
 from lease.ids import namespace_name
 from lease.manifest_json import manifest_json
 from tests.whole.conftest import MARKS, close, deploy, rent, sdl_of
@@ -57,7 +58,7 @@ async def test_diff_says_what_a_manifest_would_change_and_the_running_provider_d
     assert same == (0, "no change\n", "")
     for option in ("--exit-code", "--objects"):
         code, shown, problems = await diff(world, tmp_path / "next.yaml", "--lease", rented.lease, option)
-        assert (code, problems) == (2 if option == "--exit-code" else 0, "")
+        assert (code, problems) == (FINDING if option == "--exit-code" else FINE, "")
         told = shown.splitlines()
         assert [line for line in told if line[0] != " "] == HEADS
         before, after = (f'"docker.io/library/nginx:1.{number}"' for number in (27, 28))
@@ -67,4 +68,4 @@ async def test_diff_says_what_a_manifest_would_change_and_the_running_provider_d
     assert not [event for event in provider.events[events:] if event["event"].startswith("lease.")]
     await close(world, provider, rented)
     code, shown, problems = await diff(world, DEMO, "--lease", rented.lease)
-    assert (code, shown) == (1, "") and "is not known" in problems and problems.count("\n") == 1
+    assert (code, shown) == (TROUBLE, "") and "is not known" in problems and problems.count("\n") == 1

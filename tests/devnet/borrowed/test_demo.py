@@ -12,6 +12,7 @@ import pytest
 
 from devnet.children import bound_to_parent
 from devnet.tools import Toolbox
+from lease.exit_codes import TROUBLE
 from tests.devnet.borrowed.conftest import Somebody
 from tests.whole.test_demo import read_until, wait_for_no_process
 from tests.world.patience import PATIENCE_S
@@ -89,7 +90,7 @@ def test_the_next_demo_removes_the_objects_of_a_killed_one(somebody, toolbox, tm
     assert somebody.everything() != before
     again = start(somebody, data, toolbox)
     said, _ = again.communicate(timeout=280)
-    assert again.returncode == 1
+    assert again.returncode == TROUBLE
     assert "was interrupted: removing its objects" in said
     assert "there is no terminal to ask at; give --yes" in said
     assert "nothing was made in the cluster" in said
@@ -99,7 +100,7 @@ def test_the_next_demo_removes_the_objects_of_a_killed_one(somebody, toolbox, tm
 def test_without_agreement_nothing_is_made(somebody, toolbox, tmp_path, before):
     process = start(somebody, tmp_path / "demo", toolbox)
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
-    assert process.returncode == 1, said
+    assert process.returncode == TROUBLE, said
     assert "The demo will make these objects there" in said
     assert list((tmp_path / "demo").iterdir()) == []
     assert somebody.everything() == before
@@ -116,7 +117,7 @@ def test_impossible_options_are_refused_before_anything_is_made(somebody, toolbo
     *options, told = options
     process = start(somebody, tmp_path / "demo", toolbox, "--yes", *options)
     said, _ = process.communicate(timeout=2 * PATIENCE_S)
-    assert process.returncode == 1, said
+    assert process.returncode == TROUBLE, said
     assert told in said
     assert somebody.everything() == before
 
@@ -126,7 +127,7 @@ def test_without_pulumi_all_missing_parts_are_printed(somebody, tmp_path, before
     argv = [str(Path(sys.executable).with_name("lessor")), "demo", "--data", str(tmp_path / "demo"), "--yes"]
     argv += ["--kubeconfig", str(somebody.plane.kubeconfig)]
     done = subprocess.run(argv, cwd=CHECKOUT, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
+    assert done.returncode == TROUBLE
     assert "builds nothing, and these parts are missing:" in done.stdout
     assert "pulumi 3.272.0 or newer on PATH" in done.stdout
     assert somebody.everything() == before

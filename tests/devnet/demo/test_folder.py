@@ -11,6 +11,7 @@ import pytest
 
 from devnet.demo import check_folder, demo_folder
 from devnet.errors import DevnetError
+from lease.exit_codes import FINDING, TROUBLE, USAGE
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 KUBECONFIG = """
@@ -73,7 +74,7 @@ def test_a_second_demo_in_the_folder_is_refused_until_the_first_one_ends(tmp_pat
     with demo_folder(tmp_path):
         (tmp_path / "provider.log").touch()
         done = lessor("demo", "--data", str(tmp_path))
-        assert (done.returncode, "another demo runs in" in done.stdout) == (1, True), done.stdout
+        assert (done.returncode, "another demo runs in" in done.stdout) == (TROUBLE, True), done.stdout
         assert (tmp_path / "provider.log").exists()
     with demo_folder(tmp_path):
         pass
@@ -85,18 +86,18 @@ def test_an_error_in_the_demo_is_not_taken_for_another_demo(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "code"),
     [
-        ["--data", "/proc/nothing"],
-        ["--sdl", "README.md"],
-        ["--sdl", "missing.yaml"],
-        ["--kubeconfig", "README.md"],
-        ["--kubeconfig", "missing"],
-        ["--kubeconfig", "{kubeconfig}", "--context", "nowhere"],
-        ["--kubeconfig", "{kubeconfig}", "--sdl", "examples/demo.yaml"],
+        (["--data", "/proc/nothing"], TROUBLE),
+        (["--sdl", "README.md"], FINDING),
+        (["--sdl", "missing.yaml"], USAGE),
+        (["--kubeconfig", "README.md"], TROUBLE),
+        (["--kubeconfig", "missing"], TROUBLE),
+        (["--kubeconfig", "{kubeconfig}", "--context", "nowhere"], TROUBLE),
+        (["--kubeconfig", "{kubeconfig}", "--sdl", "examples/demo.yaml"], TROUBLE),
     ],
 )
-def test_every_argument_is_checked_before_work(tmp_path, without_tools, options):
+def test_every_argument_is_checked_before_work(tmp_path, without_tools, options, code):
     """Neither a tool is built or searched, nor an earlier demo's folder cleared."""
     data, kubeconfig = tmp_path / "earlier", tmp_path / "kubeconfig"
     data.mkdir()
@@ -105,7 +106,7 @@ def test_every_argument_is_checked_before_work(tmp_path, without_tools, options)
     named = [option.format(kubeconfig=kubeconfig) for option in options]
     done = lessor("demo", "--data", str(data), *named, **without_tools)
     said = done.stdout + done.stderr
-    assert done.returncode in (1, 2)
+    assert done.returncode == code
     assert "Go" not in said and "pulumi" not in said and "Traceback" not in said, said
     assert (data / "provider.log").exists()
     assert not Path(without_tools["LESSOR_CACHE"]).exists()
@@ -114,6 +115,6 @@ def test_every_argument_is_checked_before_work(tmp_path, without_tools, options)
 @pytest.mark.parametrize("command", [["demo"], ["devnet", "up"]])
 def test_a_folder_is_checked_before_tools_are_built(without_tools, command):
     done = lessor(*command, "--data", "/proc/nothing", **without_tools)
-    assert done.returncode in (1, 2)
+    assert done.returncode == TROUBLE
     assert "/proc/nothing" in done.stdout + done.stderr
     assert "Go" not in done.stdout + done.stderr

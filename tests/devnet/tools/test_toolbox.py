@@ -15,6 +15,7 @@ from devnet.errors import ToolsMissing
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, Cache, Found, ensure_tools, survey
 from devnet.tools.recipes import tool
 from devnet.tools.versions import parse, probe
+from lease.exit_codes import TROUBLE
 from provider.cli import build_app
 from tests.devnet.tools.family import script
 
@@ -158,7 +159,7 @@ def test_the_programs_of_a_real_node_are_listed_when_asked_for(tmp_path, path, m
 def test_the_doctor_names_what_a_build_needs(tmp_path, path, monkeypatch):
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     result = doctor("--build")
-    assert result.exit_code == 1
+    assert result.exit_code == TROUBLE
     assert "needs Go 1.26.0 or newer" in result.stderr
     assert not (tmp_path / "cache" / "tools").exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lease.exit_codes import FINDING, TROUBLE, UNAVAILABLE, USAGE
 from lease.ids import OrderId
 from provider.cli import build_app
 from provider.market.bidding import consider
@@ -79,7 +80,7 @@ def test_decisions_are_listed_the_newest_first_and_by_verdict() -> None:
     assert len(run("list", "--bids", "--limit", "1")[1].splitlines()) == 2
     assert json.loads(run("list", "--json")[1])[-1]["price"] == "10uact"
     assert run("list", "--owner", "akash1nobody") == (0, "no decisions are kept\n")
-    assert run("list", "--bids", "--declined")[0] == 2
+    assert run("list", "--bids", "--declined")[0] == USAGE
 
 
 @pytest.mark.usefixtures("decided")
@@ -125,12 +126,12 @@ def test_what_a_tenant_wrote_does_not_steer_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["explain", "77"], 1, "no decision about 77 is kept"),
-        (["explain", "akash1tenant/7/9/1"], 1, "no decision about"),
-        (["explain", "not an order"], 2, "is no order"),
-        (["explain", "1/2/3/4/5/6"], 2, "is no order"),
-        (["explain"], 2, "name an order, or --sdl"),
-        (["explain", "7", "--price", "1uact"], 2, "name an order, or --sdl"),
+        (["explain", "77"], TROUBLE, "no decision about 77 is kept"),
+        (["explain", "akash1tenant/7/9/1"], TROUBLE, "no decision about"),
+        (["explain", "not an order"], USAGE, "is no order"),
+        (["explain", "1/2/3/4/5/6"], USAGE, "is no order"),
+        (["explain"], USAGE, "name an order, or --sdl"),
+        (["explain", "7", "--price", "1uact"], USAGE, "name an order, or --sdl"),
     ],
 )
 @pytest.mark.usefixtures("decided")
@@ -141,17 +142,17 @@ def test_what_cannot_be_told_is_a_line_and_a_code(arguments: list[str], code: in
 
 def test_without_a_store_or_a_provider_it_says_so(home: Path) -> None:
     code, text = run("list")
-    assert code == 1
+    assert code == TROUBLE
     assert "there is no database" in text
     (home / "web.yaml").write_text(SDL)
     code, text = run("explain", "--sdl", str(home / "web.yaml"))
-    assert code == 1
+    assert code == UNAVAILABLE
     assert "no provider answers" in text
     (home / "bad.yaml").write_text("version: [")
-    assert run("explain", "--sdl", str(home / "bad.yaml"))[0] == 2
-    assert run("explain", "--sdl", str(home / "none.yaml"))[0] == 2
+    assert run("explain", "--sdl", str(home / "bad.yaml"))[0] == FINDING
+    assert run("explain", "--sdl", str(home / "none.yaml"))[0] == TROUBLE
     code, text = run("explain", "--sdl", str(home / "web.yaml"), "--price", "much")
-    assert (code, "--price 'much'" in text) == (2, True)
+    assert (code, "--price 'much'" in text) == (USAGE, True)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
+from lease.exit_codes import USAGE
 from provider.cli import build_app
 from provider.cli.commands import COMMANDS
 from provider.cli.lazy_group import CommandEntry, Table, loaded
@@ -80,5 +81,5 @@ def test_help_teaches_every_command_that_is_not_hidden() -> None:
 )
 def test_an_unknown_command_is_an_error_that_names_a_similar_one(arguments: list[str], words: str) -> None:
     done = CliRunner().invoke(build_app(), arguments)
-    assert done.exit_code == 2
+    assert done.exit_code == USAGE
     assert words in done.output

@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from lease.exit_codes import FINDING, SETTINGS, TROUBLE, USAGE
 from provider.cli import build_app
 from provider.cli.run import _ending
 from provider.errors import ChainError, SettingsError, StoreError
@@ -53,7 +54,7 @@ def test_an_sdl_comes_from_standard_input_too(tmp_path: Path, checkout: Path) ->
 
 def test_the_demo_outside_a_checkout_says_where_to_start_it(tmp_path: Path) -> None:
     done = lessor("demo", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == USAGE
     assert "checkout" in said(done)
 
 
@@ -70,7 +71,7 @@ def test_the_demo_outside_a_checkout_says_where_to_start_it(tmp_path: Path) -> N
 )
 def test_render_refuses_what_no_cluster_would_have(checkout: Path, option: str, value: str) -> None:
     done = CliRunner().invoke(build_app(), ["render", str(checkout / "examples" / "web.yaml"), option, value])
-    assert done.exit_code == 2
+    assert done.exit_code == USAGE
     assert option in done.output
 
 
@@ -80,7 +81,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, checkout: Path, c
     (tmp_path / "a-file").write_text("")
     (tmp_path / "web.yaml").write_bytes((checkout / "examples" / "web.yaml").read_bytes())
     done = lessor(*command, "--data", folder, cwd=tmp_path)
-    assert done.returncode in (1, 2)
+    assert done.returncode == TROUBLE
     assert folder in said(done)
 
 
@@ -93,7 +94,7 @@ def test_a_file_without_end_is_refused_after_a_few_megabytes(tmp_path: Path, com
     argv = ["sh", "-c", 'ulimit -v 2000000; exec "$0" "$@"', str(LESSOR), *command, source]
     with Path("/dev/zero").open("rb") as endless:
         done = subprocess.run(argv, cwd=tmp_path, stdin=endless, capture_output=True, timeout=120, check=False)
-    assert done.returncode in (1, 2, 3)
+    assert done.returncode == (TROUBLE if "diff" in command else FINDING)
     assert said(done)
     assert b"MemoryError" not in done.stderr
 
@@ -104,7 +105,7 @@ def test_a_full_disk_behind_the_output_is_one_line(checkout: Path, command: list
         done = subprocess.run(
             [str(LESSOR), *command], cwd=checkout, stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
         )
-    assert done.returncode == 1
+    assert done.returncode == TROUBLE
     assert done.stderr.decode() == "lessor: No space left on device\n"
 
 
@@ -121,13 +122,15 @@ def test_no_argument_steers_the_terminal(tmp_path: Path, checkout: Path, command
 def test_a_home_that_cannot_be_written_is_a_wrong_setting(tmp_path: Path, home: str) -> None:
     (tmp_path / "a-file").write_text("")
     done = lessor("run", cwd=tmp_path, AP_HOME=home)
-    assert done.returncode == 2
+    assert done.returncode == SETTINGS
     assert f"AP_HOME={home}" in said(done)
 
 
-@pytest.mark.parametrize("error", [SettingsError("AP_X: wrong"), StoreError("database x: gone")])
+@pytest.mark.parametrize(
+    ("error", "code"), [(SettingsError("AP_X: wrong"), SETTINGS), (StoreError("database x: gone"), TROUBLE)]
+)
 def test_what_the_operator_can_put_right_is_one_line_however_deep_in_task_groups(
-    error: Exception, capsys: pytest.CaptureFixture[str]
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def loop() -> None:
         async with asyncio.TaskGroup() as outer:
@@ -144,7 +147,7 @@ def test_what_the_operator_can_put_right_is_one_line_however_deep_in_task_groups
         asyncio.run(loop())
     end = _ending(raised.value)
     assert isinstance(end, typer.Exit)
-    assert end.exit_code == 2
+    assert end.exit_code == code
     assert capsys.readouterr().err.strip() == f"lessor: {error}"
 
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from components.lease import lease_objects
 from components.workload import workload_object
 from lease.errors import ManifestRefused, SdlInvalid
+from lease.exit_codes import FINDING, SETTINGS, TROUBLE, USAGE
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Manifest
 from lease.manifest_json import manifest_json
@@ -27,6 +28,7 @@ from provider.cli import build_app
 from provider.cli.change_table import ABSENT, compared, from_pulumi, lines
 from provider.cli.next_version import NEXT_VERSION, NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.trial import preview_beside
+from provider.errors import ArgumentError
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.records.applied import Applied, applied_name, applied_object, read_applied
@@ -193,7 +195,7 @@ def test_a_lease_is_read_as_it_is_written() -> None:
     ],
 )
 def test_what_is_no_lease_is_refused_in_one_short_line(text: str) -> None:
-    with pytest.raises(NoDiff, match="is not OWNER/DSEQ/GSEQ/OSEQ/PROVIDER") as caught:
+    with pytest.raises(ArgumentError, match="is not OWNER/DSEQ/GSEQ/OSEQ/PROVIDER") as caught:
         parse_lease(text)
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
@@ -313,20 +315,20 @@ def lessor(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str
 
 
 @pytest.mark.parametrize(
-    ("file", "lease", "says"),
+    ("file", "lease", "says", "code"),
     [
-        ("nothing.yaml", str(LEASE), "cannot read nothing.yaml: No such file"),
-        ("/proc", str(LEASE), "cannot read /proc"),
-        (str(DEMO), "abc", "is not OWNER/DSEQ"),
-        (str(DEMO), str(LEASE), "kubeconfig"),
+        ("nothing.yaml", str(LEASE), "cannot read nothing.yaml: No such file", TROUBLE),
+        ("/proc", str(LEASE), "cannot read /proc", TROUBLE),
+        (str(DEMO), "abc", "is not OWNER/DSEQ", USAGE),
+        (str(DEMO), str(LEASE), "kubeconfig", SETTINGS),
     ],
 )
-def test_a_wrong_file_lease_or_cluster_is_one_line_and_exit_code_1(
-    file: str, lease: str, says: str, tmp_path: Path
+def test_a_wrong_file_lease_or_cluster_is_one_line_and_an_exit_code(
+    file: str, lease: str, says: str, code: int, tmp_path: Path
 ) -> None:
     env = {"KUBECONFIG": str(tmp_path / "no-kubeconfig"), "AP_HOME": str(tmp_path)}
-    code, output = lessor(file, "--lease", lease, env=env)
-    assert code == 1 and says in output and output.count("\n") == 1
+    ended, output = lessor(file, "--lease", lease, env=env)
+    assert ended == code and says in output and output.count("\n") == 1
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
@@ -342,21 +344,21 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     env = {"KUBECONFIG": str(tmp_path / "kubeconfig"), "AP_HOME": str(tmp_path)}
     code, output = lessor(str(DEMO), "--lease", str(LEASE), env=env)
-    assert code == 1 and "http://127.0.0.1:1" in output and output.count("\n") == 1
+    assert code == TROUBLE and "http://127.0.0.1:1" in output and output.count("\n") == 1
 
 
 def test_an_sdl_with_several_faults_is_one_line_that_names_the_first(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(TEXT.replace("units: 500m", "units: lots").replace("size: 1Gi", "size: huge"))
     code, output = lessor(str(tmp_path / "bad.yaml"), "--lease", str(LEASE))
-    assert code == 1 and output.count("\n") == 1
+    assert code == FINDING and output.count("\n") == 1
     assert "bad.yaml:" in output and "`lessor sdl check`" in output
 
 
 def test_another_providers_lease_is_refused(tmp_path: Path) -> None:
     code, output = lessor(str(DEMO), "--lease", str(LEASE), env={"AP_FROM": OWNER, "AP_HOME": str(tmp_path)})
-    assert code == 1 and "this provider is" in output
+    assert code == TROUBLE and "this provider is" in output
 
 
 def test_a_file_that_never_ends_is_given_up(tmp_path: Path) -> None:
     code, output = lessor("/dev/zero", "--lease", str(LEASE))
-    assert code == 1 and "no manifest is that long" in output
+    assert code == TROUBLE and "no manifest is that long" in output

@@ -14,6 +14,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from lease.exit_codes import TROUBLE, USAGE
 from lease.ids import LeaseId
 from provider.chain.tx.journal import Fate, SentTx
 from provider.cli import build_app
@@ -147,7 +148,7 @@ def test_json_has_exact_micro_units(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [(("--days", "0"), 2), (("--days", "x"), 2), (("--by", "owner"), 2), ((), 1)],
+    [(("--days", "0"), USAGE), (("--days", "x"), USAGE), (("--by", "owner"), USAGE), ((), TROUBLE)],
 )
 def test_what_cannot_be_answered_is_one_line_and_an_exit_code(
     home: Path, arguments: tuple[str, ...], code: int

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from devnet.chain import TEST_MNEMONIC, SimulatedChain
+from lease.exit_codes import SETTINGS
 from provider.cli import build_app
 from provider.cli.keys import key_facts
 from provider.settings import Settings
@@ -68,6 +69,6 @@ def test_without_a_node_the_address_is_still_told_and_no_secret_is(tmp_path: Pat
 )
 def test_wrong_settings_are_one_line_without_a_secret(environment: dict[str, str], why: str) -> None:
     code, output = invoke(**environment)
-    assert code == 2
+    assert code == SETTINGS
     assert why in output
     assert "abandon" not in output

@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from lease.exit_codes import SETTINGS, TROUBLE
 from lease.ids import LeaseId, namespace_name
 from provider.cli import build_app
 from provider.lifecycle.directives import Directive, DirectiveKind
@@ -164,7 +165,7 @@ def test_a_wrong_name_is_one_line_that_helps(
     kept: Path, lessor: Callable[..., Result], arguments: tuple[str, ...], said: str
 ) -> None:
     told = lessor(*arguments)
-    assert told.exit_code == 1
+    assert told.exit_code == TROUBLE
     assert said in told.stderr
     assert len(told.stderr.splitlines()) == 1
     assert "\x1b[2J" not in told.stderr
@@ -172,7 +173,7 @@ def test_a_wrong_name_is_one_line_that_helps(
 
 def test_a_home_without_a_store_is_told_and_stays_as_it_is(home: Path, lessor: Callable[..., Result]) -> None:
     told = lessor("list")
-    assert told.exit_code == 1
+    assert told.exit_code == TROUBLE
     assert "start `lessor run` with this AP_HOME once" in told.stderr
     assert list(home.iterdir()) == []
 
@@ -180,13 +181,13 @@ def test_a_home_without_a_store_is_told_and_stays_as_it_is(home: Path, lessor: C
 def test_a_file_that_is_no_store_is_told(home: Path, lessor: Callable[..., Result]) -> None:
     (home / "lessor.db").write_bytes(b"no database at all, but long enough to be looked at" * 50)
     told = lessor("list")
-    assert (told.exit_code, len(told.stderr.splitlines())) == (1, 1)
+    assert (told.exit_code, len(told.stderr.splitlines())) == (TROUBLE, 1)
 
 
 def test_wrong_settings_are_told(kept: Path, lessor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LESSOR_HISTORY_RUNS", "none")
     told = lessor("list")
-    assert told.exit_code == 2
+    assert told.exit_code == SETTINGS
     assert "LESSOR_HISTORY_RUNS" in told.stderr
 
 

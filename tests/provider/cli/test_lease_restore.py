@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from lease.exit_codes import TROUBLE, UNAVAILABLE
 from lease.ids import LeaseId
 from provider.cli import build_app
 from provider.lifecycle.control import control_path, serve_control
@@ -109,7 +110,7 @@ def test_what_is_to_be_restored_reaches_the_provider(
 def test_what_restarts_a_service_or_gives_data_away_asks_first(
     provider: Operated, lessor: Callable[..., Result], flag: str
 ) -> None:
-    assert lessor("restore", "1001", flag, answer="n\n").exit_code == 1
+    assert lessor("restore", "1001", flag, answer="n\n").exit_code == TROUBLE
     assert provider.requests == []
     assert lessor("restore", "1001", flag, answer="y\n").exit_code == 0
     assert len(provider.requests) == 1
@@ -118,9 +119,9 @@ def test_what_restarts_a_service_or_gives_data_away_asks_first(
 def test_a_refusal_is_an_error_with_its_remedy(provider: Operated, lessor: Callable[..., Result]) -> None:
     provider.refusal = "claim web-data-web-0 has volume pv-2 by now: --swap"
     result = lessor("restore", "1001")
-    assert (result.exit_code, "--swap" in result.output) == (1, True)
-    assert lessor("restore", "77").exit_code == 1
-    assert lessor("restore", "1001", "--into", "77").exit_code == 1
+    assert (result.exit_code, "--swap" in result.output) == (TROUBLE, True)
+    assert lessor("restore", "77").exit_code == TROUBLE
+    assert lessor("restore", "1001", "--into", "77").exit_code == TROUBLE
     assert provider.requests == []
 
 
@@ -141,4 +142,4 @@ def test_without_a_provider_nothing_happens_and_it_says_so(
     home: Path, lessor: Callable[..., Result], arguments: tuple[str, ...]
 ) -> None:
     result = lessor(*arguments)
-    assert (result.exit_code, "lessor run" in result.output) == (1, True)
+    assert (result.exit_code, "lessor run" in result.output) == (UNAVAILABLE, True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from lease.exit_codes import TROUBLE, UNAVAILABLE
 from lease.ids import LeaseId
 from provider.cli import build_app
 from provider.lifecycle.control import control_path, serve_control
@@ -114,7 +115,7 @@ def test_what_waits_for_a_word_is_listed(provider: Operated, lessor: Callable[..
 def test_what_removes_or_replaces_asks_first(
     provider: Operated, lessor: Callable[..., Result], arguments: tuple[str, ...], told: str
 ) -> None:
-    assert lessor(*arguments, answer="n\n").exit_code == 1
+    assert lessor(*arguments, answer="n\n").exit_code == TROUBLE
     assert provider.told == []
     assert lessor(*arguments, answer="y\n").exit_code == 0
     assert lessor(*arguments, "--yes").exit_code == 0
@@ -123,8 +124,8 @@ def test_what_removes_or_replaces_asks_first(
 
 def test_why_not_is_said_and_is_an_error(provider: Operated, lessor: Callable[..., Result]) -> None:
     refused = lessor("retry", "1001")
-    assert (refused.exit_code, "nothing was refused" in refused.output) == (1, True)
-    assert lessor("close", "77", "--yes").exit_code == 1
+    assert (refused.exit_code, "nothing was refused" in refused.output) == (TROUBLE, True)
+    assert lessor("close", "77", "--yes").exit_code == TROUBLE
     assert provider.told == []
 
 
@@ -135,4 +136,4 @@ def test_without_a_provider_nothing_happens_and_it_says_so(
     home: Path, lessor: Callable[..., Result], arguments: tuple[str, ...]
 ) -> None:
     result = lessor(*arguments)
-    assert (result.exit_code, "lessor run" in result.output) == (1, True)
+    assert (result.exit_code, "lessor run" in result.output) == (UNAVAILABLE, True)

@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from lease.exit_codes import TROUBLE, USAGE
 from lease.ids import LeaseId, namespace_name
 from provider.cli import build_app
 from provider.cli import pulumi as command
@@ -103,21 +104,21 @@ def test_what_only_looks_runs_at_once_in_the_stacks_folder_and_is_not_written_do
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "code"),
     [
-        (["1001", "--", "destroy"], "--yes"),
-        (["1001", "--", "state", "delete", "urn:x"], "--yes"),
-        (["1001", "--", "up", "--yes"], "lessor diff"),
-        (["--yes", "1001", "--", "preview"], "lessor diff"),
-        (["1002", "--", "stack"], "there is no lease"),
-        (["../..", "--", "stack"], "there is no lease"),
-        (["1001\x1b[2J", "--", "stack"], "there is no lease"),
+        (["1001", "--", "destroy"], "--yes", USAGE),
+        (["1001", "--", "state", "delete", "urn:x"], "--yes", USAGE),
+        (["1001", "--", "up", "--yes"], "lessor diff", USAGE),
+        (["--yes", "1001", "--", "preview"], "lessor diff", USAGE),
+        (["1002", "--", "stack"], "there is no lease", TROUBLE),
+        (["../..", "--", "stack"], "there is no lease", TROUBLE),
+        (["1001\x1b[2J", "--", "stack"], "there is no lease", TROUBLE),
     ],
 )
-def test_what_may_not_be_done_is_refused_with_a_reason_and_nothing_runs(config, told, arguments, words):
+def test_what_may_not_be_done_is_refused_with_a_reason_and_nothing_runs(config, told, arguments, words, code):
     result = lessor(*arguments)
 
-    assert result.exit_code == 2 and words in result.output and "\x1b" not in result.output
+    assert result.exit_code == code and words in result.output and "\x1b" not in result.output
     assert told("arguments") == "" and runs(config) == []
 
 
@@ -128,7 +129,7 @@ def test_a_stack_that_the_provider_works_on_is_left_alone(config, told):
         looks = lessor("1001", "--", "stack")
         working.kill()
 
-    assert busy.exit_code == 2 and f"process {working.pid}" in busy.output
+    assert busy.exit_code == TROUBLE and f"process {working.pid}" in busy.output
     assert looks.exit_code == 0 and told("arguments").split() == ["stack"]
     assert runs(config) == []
 
@@ -143,7 +144,7 @@ def test_a_lock_counts_as_long_as_a_command_line_holds_it(config):
         lock.write_text(f'{{"pid":{holder.pid},"username":"x"}}')
         busy = lessor("--yes", "1001", "--", "cancel")
         holder.kill()
-    assert busy.exit_code == 2 and str(holder.pid) in busy.output
+    assert busy.exit_code == TROUBLE and str(holder.pid) in busy.output
 
     for text in (
         f'{{"pid":{holder.pid}}}',
@@ -169,7 +170,7 @@ def test_the_exit_code_is_pulumis_and_each_change_is_in_the_history(config, told
     assert destroyed.error == "pulumi destroy ended with 137" and destroyed.operation == "destroy"
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2), ("\n", 2)])
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", TROUBLE), ("\n", TROUBLE)])
 def test_at_a_terminal_the_operator_is_asked(config, told, monkeypatch, answer, code):
     monkeypatch.setattr(command, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
 
@@ -182,7 +183,7 @@ def test_at_a_terminal_the_operator_is_asked(config, told, monkeypatch, answer, 
 def test_a_lease_without_a_stack_and_a_provider_without_a_key_are_told(config):
     config.key_file.unlink()
     keyless = lessor("1001", "--", "stack")
-    assert keyless.exit_code == 2 and "the key" in keyless.output
+    assert keyless.exit_code == TROUBLE and "the key" in keyless.output
     config.state_file(STACK).unlink()
     absent = lessor("1001", "--", "stack")
-    assert absent.exit_code == 2 and "there is no stack" in absent.output
+    assert absent.exit_code == TROUBLE and "there is no stack" in absent.output

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from typer.main import get_command
 
+from lease.exit_codes import USAGE
 from lease.sdl import read_sdl
 from provider.cli import build_app
 from tests.lease.documents import BASE, DEFAULTS
@@ -91,7 +92,7 @@ def test_several_files_are_checked_and_the_worst_decides_the_code(tmp_path: Path
     assert result.stdout.count("valid;") == 2
     assert f'{wrong}:1:10: error: unsupported version "1.0.0"' in result.stderr
     assert run("check", wrong, tmp_path, example).exit_code == 2
-    assert run("check").exit_code == 2
+    assert run("check").exit_code == USAGE
 
 
 def test_a_document_comes_from_standard_input(example: Path) -> None:
@@ -102,13 +103,13 @@ def test_a_document_comes_from_standard_input(example: Path) -> None:
     assert "-:1:1: error: uninitialized" in result.stderr
 
 
-def test_standard_input_that_is_closed_or_asked_for_twice_is_one_line_with_code_2() -> None:
+def test_standard_input_that_is_closed_or_asked_for_twice_is_one_line() -> None:
     command = f"{shlex.quote(sys.executable)} -c 'from provider.cli import main; main()' sdl check - <&-"
     closed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1)
     assert "standard input is closed" in closed.stderr
     twice = CliRunner().invoke(_COMMAND, ["sdl", "check", "-", "-"], input=b"")  # type: ignore[arg-type]
-    assert twice.exit_code == 2
+    assert twice.exit_code == USAGE
     assert "given twice" in twice.stderr
 
 

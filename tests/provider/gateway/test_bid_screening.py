@@ -26,13 +26,12 @@ from lease.resources import Attribute
 from lease.spec import HostnameSpec
 from provider.chain import codec
 from provider.claims.hostnames import HostnameRules, host_object
-from provider.errors import ChainError, MarketError
+from provider.errors import ChainError, MarketError, ProviderUnreachable
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_methods
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
-from provider.local_socket import ProviderUnreachable
 from provider.market.bidding import consider
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.question_socket import answer, ask_market, serve_questions

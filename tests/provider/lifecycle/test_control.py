@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from lease.ids import namespace_name
-from provider.errors import ChainError
+from provider.errors import ChainError, ProviderUnreachable
 from provider.lifecycle.control import OperatorRequest, answer_request, control_path, send_request, serve_control
 from provider.lifecycle.state import Phase
-from provider.local_socket import ProviderUnreachable
 from provider.protocols.chain import LeaseState
 from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
 from tests.world.patience import eventually

@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from lease.exit_codes import UNAVAILABLE
 from lease.ids import LeaseId
 from lease.resources import Price
 from provider.chain.nodes import NodeView
@@ -277,7 +278,7 @@ def test_lessor_status_prints_problems_and_none_controls_the_terminal(home: Path
 @pytest.mark.usefixtures("home")
 def test_without_a_provider_lessor_status_prints_one_line() -> None:
     found = status()
-    assert found.exit_code == 1
+    assert found.exit_code == UNAVAILABLE
     assert "start `lessor run` with this AP_HOME" in found.output
     assert "Traceback" not in found.output
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lease.exit_codes import FINDING, SETTINGS
 from provider.cli import build_app
 from provider.cli.settings import setting_lines
 from provider.errors import SettingsError
@@ -116,13 +117,13 @@ def test_the_error_of_a_wrong_address_shows_no_key(monkeypatch: pytest.MonkeyPat
 def test_the_command_lists_what_is_set_and_what_is_no_setting() -> None:
     given = {"AP_HOME": "/x", "LESSOR_MNEMONIC_FILES": "/y"}
     done = CliRunner().invoke(build_app(), ["settings", "home", "--set"], env=given)
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == FINDING, done.output
     assert "AP_HOME = /x  [environment]" in done.stdout
     assert "LESSOR_MNEMONIC_FILES is no setting; did you mean LESSOR_MNEMONIC_FILE?" in done.stderr
 
 
-def test_the_command_ends_with_2_when_a_value_is_wrong() -> None:
+def test_the_command_ends_with_78_when_a_value_is_wrong() -> None:
     done = CliRunner().invoke(build_app(), ["settings", "timeout"], env={"AP_BID_TIMEOUT": "soon"})
-    assert done.exit_code == 2
+    assert done.exit_code == SETTINGS
     assert "AP_BID_TIMEOUT = soon  [environment]" in done.stdout
     assert "AP_BID_TIMEOUT='soon': not a duration" in " ".join(done.stderr.split())
