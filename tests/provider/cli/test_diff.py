@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from components.lease import lease_objects
 from components.workload import workload_object
 from lease.errors import ManifestRefused, SdlInvalid
-from lease.exit_codes import FINDING, SETTINGS, TROUBLE, USAGE
+from lease.exit_codes import FINDING, TROUBLE, USAGE
+from lease.exit_codes import SETTINGS as WRONG_SETTINGS
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Manifest
 from lease.manifest_json import manifest_json
@@ -320,7 +321,7 @@ def lessor(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str
         ("nothing.yaml", str(LEASE), "cannot read nothing.yaml: No such file", TROUBLE),
         ("/proc", str(LEASE), "cannot read /proc", TROUBLE),
         (str(DEMO), "abc", "is not OWNER/DSEQ", USAGE),
-        (str(DEMO), str(LEASE), "kubeconfig", SETTINGS),
+        (str(DEMO), str(LEASE), "kubeconfig", WRONG_SETTINGS),
     ],
 )
 def test_a_wrong_file_lease_or_cluster_is_one_line_and_an_exit_code(
