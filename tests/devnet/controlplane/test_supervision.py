@@ -15,6 +15,7 @@ from devnet.children import started_at
 from devnet.controlplane import is_supervised
 from devnet.controlplane.holders import supervisor_lock
 from devnet.controlplane.state import State, write_state
+from lease.exit_codes import TROUBLE
 from tests.world.processes import start_process
 
 LESSOR = [sys.executable, "-c", "from provider.cli import main; main()", "devnet"]
@@ -82,7 +83,7 @@ def test_a_second_control_plane_is_refused_although_the_first_ones_process_canno
     tmp_path: Path, supervisor: subprocess.Popen[bytes]
 ) -> None:
     code, printed = lessor("up", tmp_path)
-    assert code == 1 and "one runs there already; stop it with `lessor devnet down`" in printed
+    assert code == TROUBLE and "one runs there already; stop it with `lessor devnet down`" in printed
     assert supervisor.poll() is None
 
 
