@@ -175,17 +175,10 @@ class Site:
 
 
 async def _run(argv: Sequence[str], *, seconds: float, stdin: str | None = None) -> Done:
-    done = await asyncio.to_thread(
-        subprocess.run,
-        argv,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        errors="replace",
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    """Run a command. Its output is decoded here: `subprocess` would turn a carriage return into a line feed."""
+    text = None if stdin is None else stdin.encode()
+    done = await asyncio.to_thread(subprocess.run, argv, input=text, capture_output=True, timeout=seconds, check=False)
+    return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 @pytest.hookimpl

@@ -18,7 +18,7 @@ from lease.sdl import Sdl
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.corpus.documents import NEVER_BID, valid_names
 from tests.whole.node.conftest import CARDS, MARKS, Site
-from tests.whole.node.scaled import STAND_IN_COMMAND, scaled_document
+from tests.whole.node.scaled import STAND_IN_COMMAND, expanded, scaled_document
 
 pytestmark = [*MARKS, pytest.mark.long]
 PARTS = 8
@@ -86,12 +86,17 @@ def _services(rented: Rented) -> Iterator[tuple[LeaseId, Service]]:
 
 
 async def _look(site: Site, lease: LeaseId, service: Service) -> None:
-    """The container has the arguments and the environment of the document as they are, and may write its volumes."""
+    """The container has the document's arguments and variables as Kubernetes expands them, and may write its volumes."""
     mounts = [mount for mount in (service.params and service.params.storage) or () if not mount.read_only]
     files = ["/tmp/lessor", *(f"{mount.mount}/lessor" for mount in mounts)]
     done = await site.inside(namespace_name(lease), service.name, "sh", "-c", f'{LOOK} "$@"', "look", *files)
     assert done.status == 0, done
     environment, _, command = done.stdout.partition(f"{SEPARATOR}\n")
-    missing = {text for text in service.env or () if "=" in text} - set(environment.split("\0"))
-    assert not missing, f"{service.name} has no {missing} in {environment.split(chr(0))}"
-    assert command.rstrip("\0").split("\0") == [*STAND_IN_COMMAND, *(service.args or ())]
+    seen = environment.split("\0")
+    values = dict(text.split("=", 1) for text in seen if "=" in text)
+    missing = {expanded(text, values) for text in service.env or () if "=" in text} - set(seen)
+    assert not missing, f"{service.name} has no {missing} in {seen}"
+    assert command.rstrip("\0").split("\0") == [
+        *STAND_IN_COMMAND,
+        *(expanded(text, values) for text in service.args or ()),
+    ]
