@@ -86,7 +86,7 @@ def _services(rented: Rented) -> Iterator[tuple[LeaseId, Service]]:
 
 
 async def _look(site: Site, lease: LeaseId, service: Service) -> None:
-    """The container has the document's arguments and variables as Kubernetes expands them, and may write its volumes."""
+    """The container has the arguments and variables of its document, expanded, and may write its volumes."""
     mounts = [mount for mount in (service.params and service.params.storage) or () if not mount.read_only]
     files = ["/tmp/lessor", *(f"{mount.mount}/lessor" for mount in mounts)]
     done = await site.inside(namespace_name(lease), service.name, "sh", "-c", f'{LOOK} "$@"', "look", *files)
