@@ -7,9 +7,11 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from lease.ids import namespace_name
@@ -63,29 +65,45 @@ DEPENDENT = ("mount /sys/fs/cgroup", "mount /dev/termination-log", "mount /sys/d
 """On the node's kernel and file system, and on this look itself."""
 
 
-async def ahead(site: Site) -> Rented:
-    """One lease with a service for each limit."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The lease of these tests, and the pod of its service `disk` in which too much is written already."""
+
+    rented: Rented
+    full: str
+
+
+async def ahead(site: Site) -> Begun:
+    """One lease with a service for each limit; `disk` is filled at once: the kubelet measures every ten seconds."""
     ram = {"attributes": {"persistent": False, "class": "ram"}}
     rams: list[Fields] = [{"name": "shm", "size": "16Mi"} | ram, {"name": "cache", "size": "8Mi"} | ram]
     mounts = {"shm": {"mount": "/dev/shm"}, "cache": {"mount": "/cache"}}
     services = {
         "web": service(expose(80, accept=["limits.example.com"])),
         "eater": service(expose(80, "web"), cpu="50m", command=["sh", "-c", WAITS], args=["eat", "200"]),
-        "crowd": service(expose(80, "web"), cpu="50m", memory="512Mi"),
-        "ram": service(expose(80, "web"), cpu="50m", storage=[{"size": "128Mi"}, *rams], params={"storage": mounts}),
-        "disk": service(expose(80, "web"), cpu="50m", storage=[{"size": "32Mi"}]),
+        "crowd": service(expose(80, "web"), cpu="120m", memory="512Mi"),
+        "ram": service(expose(80, "web"), cpu="30m", storage=[{"size": "128Mi"}, *rams], params={"storage": mounts}),
+        "disk": service(expose(80, "web"), cpu="30m", storage=[{"size": "32Mi"}]),
     }
     rented = await rent(site.world, document(services))
     await deploy(site.world, site.provider, rented)
-    return rented
+    pod = await site.pod(namespace_name(rented.lease), "disk")
+    done = await site.inside(namespace_name(rented.lease), "disk", "standin", "write", "/tmp/big", "64")
+    assert done.status == 0, done
+    return Begun(rented, pod)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def namespace(site: Site) -> AsyncIterator[str]:
+async def begun(site: Site) -> AsyncIterator[Begun]:
+    begun: Begun = await site.ahead[__name__]
+    yield begun
+    site.close(begun.rented)
+
+
+@pytest.fixture
+def namespace(begun: Begun) -> str:
     """The namespace of the lease."""
-    rented: Rented = await site.ahead[__name__]
-    yield namespace_name(rented.lease)
-    site.close(rented)
+    return namespace_name(begun.rented.lease)
 
 
 async def test_a_service_that_eats_more_memory_than_it_asked_for_is_killed_and_its_neighbours_are_not(
@@ -107,12 +125,10 @@ async def test_a_container_sees_of_its_node_what_this_list_says_and_no_more(site
 
 
 async def test_a_service_that_writes_more_than_its_disk_is_evicted_and_starts_afresh(
-    site: Site, namespace: str
+    site: Site, begun: Begun, namespace: str
 ) -> None:
-    pod = await site.pod(namespace, "disk")
-    done = await site.inside(namespace, "disk", "standin", "write", "/tmp/big", "64")
-    assert done.status == 0, done
-    evictions = ("get", "events", "--field-selector", f"reason=Evicted,involvedObject.name={pod}", "-o", "name")
+    evicted = f"reason=Evicted,involvedObject.name={begun.full}"
+    evictions = ("get", "events", "--field-selector", evicted, "-o", "name")
     deadline = time.monotonic() + 60
     while not (await site.kubectl("-n", namespace, *evictions)).stdout:
         assert time.monotonic() < deadline, "not evicted"
