@@ -7,6 +7,7 @@ is scheduled, and nothing has to remember which of the two it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -115,19 +116,29 @@ def _charge(nodes: dict[str, Node], replica: Replica) -> None:
     target = next((node for node in candidates if node and _fits(node, replica)), planned)
     if target is None:
         return
-    cards = target.cards
-    for card in replica.cards:
-        cards = take_cards(cards, vendor=card.vendor, model=card.model, units=1)
+    cards = _without_cards(target.cards, replica.cards)
     nodes[target.name] = replace(target, capacity=target.capacity.minus(replica.requests), cards=cards)
 
 
+def _without_cards(have: tuple[Card, ...], reserved: tuple[Card, ...]) -> tuple[Card, ...]:
+    """`have` without the reserved cards: the same cards first, then others of their model, then of their vendor."""
+    left, missing = list(have), []
+    for card in reserved:
+        if card in left:
+            left.remove(card)
+        else:
+            missing.append(card)
+    found = tuple(left)
+    for card in missing:
+        found = take_cards(found, vendor=card.vendor, model=card.model, units=1)
+    return found
+
+
 def _fits(node: Node, replica: Replica) -> bool:
-    left = list(node.cards)
-    for card in replica.cards:
-        if card not in left:
-            return False
-        left.remove(card)
-    return node.capacity.holds(replica.requests)
+    """Cards count by model: a running pod names no more, so its own card of several kinds of one model is unknown."""
+    have = Counter((card.vendor, card.model) for card in node.cards)
+    wanted = Counter((card.vendor, card.model) for card in replica.cards)
+    return wanted <= have and node.capacity.holds(replica.requests)
 
 
 def _charge_volumes(

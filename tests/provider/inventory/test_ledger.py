@@ -162,6 +162,32 @@ def test_a_promised_card_is_not_given_again_and_not_counted_twice() -> None:
     assert ledger.free(running).nodes[0].cards == (other,)
 
 
+def test_a_pod_that_names_no_kind_of_its_model_leaves_the_reserved_cards_on_their_node() -> None:
+    """A pod states `a100`, not which of two kinds of A100. Its node still holds the other lease's cards (seed 369)."""
+    large, small = Card("nvidia", "a100", "80Gi", "sxm4"), Card("nvidia", "a100", "40Gi", "pcie")
+    nodes = tuple(
+        Node(name, Capacity(8000, 64 * GI, 64 * GI, 110), (large, large, small, small)) for name in ("n0", "n1")
+    )
+    inventory = Inventory(nodes=nodes)
+    ledger = promised(inventory, spec(gpu=2))
+    planned = ledger.free(inventory).nodes[0].cards
+    assert len(planned) == 2
+    running = pod("n0", namespace="other", gpu=2, model="a100")
+    free = ledger.free(replace(inventory, pods=(running,))).nodes
+    assert [len(node.cards) for node in free] == [0, 4]
+
+
+def test_a_reserved_card_is_taken_before_another_kind_of_its_model() -> None:
+    large, small = Card("nvidia", "a100", "80Gi"), Card("nvidia", "a100", "40Gi")
+    inventory = cluster(8000, cards=(large, small))
+    ledger = promised(inventory, spec(gpu=1))
+    reservation = ledger.reservation(ORDER)
+    assert reservation is not None
+    replicas = tuple(replace(one, cards=(small,)) for one in reservation.replicas)
+    ledger.reserve(replace(reservation, replicas=replicas))
+    assert ledger.free(inventory).nodes[0].cards == (large,)
+
+
 def test_a_claim_moves_from_promised_to_claimed() -> None:
     data = Volume("data", 10 * GI, (Attribute("class", "beta2"), Attribute("persistent", "true")))
     inventory = cluster(4000, pool_bytes={"beta2": 100 * GI})
