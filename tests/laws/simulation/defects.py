@@ -17,7 +17,7 @@ from provider.errors import FeesHeldBack
 from provider.inventory.ledger import Ledger, free_snapshot
 from provider.inventory.snapshot import Inventory, Snapshot
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
-from provider.protocols.chain import Bid, Lease, LeaseAnswer, LeaseState
+from provider.protocols.chain import Bid, Lease, LeaseAnswer, LeaseState, TxResult
 from provider.protocols.cluster import (
     INGRESS,
     IP_ADDRESS_POOL,
@@ -47,18 +47,20 @@ class _Other:
         return getattr(self._inner, name)
 
 
-class _NotFoundIsClosed(_Other):
-    async def lease(self, lease: LeaseId) -> LeaseAnswer:
-        answer: LeaseAnswer = await self._inner.lease(lease)
-        ended = Lease(lease, LeaseState.CLOSED, Price("uakt", 1), created_at=1)  # type: ignore[arg-type]
-        return answer if answer.lease else replace(answer, lease=ended, height=self._inner.height + 7)
-
-
 class _BelievesOneNode(_Other):
     """No second node is asked, and every end is taken as signed."""
 
     async def end_signer(self, lease: Lease) -> str:
         return lease.id.owner
+
+
+class _NotFoundIsClosed(_BelievesOneNode):
+    """The evidence of an end would notice that no lease ended, so that is planted too."""
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer:
+        answer: LeaseAnswer = await self._inner.lease(lease)
+        ended = Lease(lease, LeaseState.CLOSED, Price("uakt", 1), created_at=1)  # type: ignore[arg-type]
+        return answer if answer.lease else replace(answer, lease=ended, height=self._inner.height + 7)
 
 
 class _ForgetsItsBids(_Other):
@@ -90,7 +92,7 @@ class _WaitsTooLong(_Other):
 class _LeavesBids(_Other):
     async def broadcast(self, messages: Any) -> Any:
         kept = [message for message in messages if message.DESCRIPTOR.name != "MsgCloseBid"]
-        return await self._inner.broadcast(kept)
+        return await self._inner.broadcast(kept) if kept else TxResult("", 0, 0, "0uakt")
 
 
 class _Keeps(_Other):
