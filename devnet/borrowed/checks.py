@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devnet.borrowed.claim import claimant
-from devnet.borrowed.plan import CLAIM, CLUSTER_ROLE, CRDS
+from devnet.borrowed.plan import ADMISSION, CLAIM, CLUSTER_ROLE, CRDS
 from devnet.errors import ClusterUnusable
 from devnet.kube_api import KubeApi
 
@@ -14,11 +14,14 @@ __all__ = ["nodes_to_label", "refuse_provider", "refuse_without_rights"]
 
 _DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ROLE = f"apis/rbac.authorization.k8s.io/v1/clusterroles/{CLUSTER_ROLE}"
+_POLICY = f"apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{ADMISSION}"
 _NEEDED = (
     ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("", "namespaces"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
     ("networking.k8s.io", "ingressclasses"),
 )
 
@@ -43,6 +46,8 @@ def _provider_objects(api: KubeApi) -> Iterator[str]:
             yield f"custom resource definition {plural}.akash.network with {count} object(s)"
     if api.get(_ROLE):
         yield f"cluster role {CLUSTER_ROLE}"
+    if api.get(_POLICY):
+        yield f"validating admission policy {ADMISSION}"
     if name := claimant(api):
         yield f"cluster role {CLAIM} of the demo {name}"
     tenants = [item["metadata"]["name"] for item in api.items("api/v1/namespaces?labelSelector=akash.network%3Dtrue")]

@@ -15,6 +15,8 @@ __all__ = ["Plan"]
 _NAME = "borrowed.json"
 CRDS = ("manifests", "providerhosts", "providerleasedips")
 CLUSTER_ROLE = "lessor-provider"
+ADMISSION = "lessor-provider"
+"""The ValidatingAdmissionPolicy of the provider's account, and its binding."""
 CLAIM = "lessor-demo"
 
 
@@ -50,6 +52,7 @@ class Plan:
         yield f"namespaces {self.records} and {self.services}, and a namespace with the objects of the lease"
         yield f"custom resource definitions {', '.join(f'{each}.akash.network' for each in CRDS)}"
         yield f"cluster role {CLUSTER_ROLE} and its binding; cluster role {CLAIM}, which keeps other demos out"
+        yield f"validating admission policy {ADMISSION}, which bounds the provider's account, and its binding"
         yield f"ingress class {self.name} (an ingress controller that takes every class would serve the lease)"
         if self.nodes:
             yield f"the label akash.network=true on node {', '.join(self.nodes)}, where the tenant's pods run"

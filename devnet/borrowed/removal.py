@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devnet.borrowed.claim import claimant, release
-from devnet.borrowed.plan import CLAIM, CLUSTER_ROLE, CRDS, Plan
+from devnet.borrowed.plan import ADMISSION, CLAIM, CLUSTER_ROLE, CRDS, Plan
 from devnet.errors import ClusterUnusable, DevnetError, NotGivenBack
 from devnet.kube_api import KubeApi
 
@@ -16,6 +16,7 @@ __all__ = ["KUBECONFIG", "give_back", "give_back_earlier"]
 
 KUBECONFIG = "cluster.kubeconfig"
 _RBAC = "apis/rbac.authorization.k8s.io/v1"
+_ADMISSION = "apis/admissionregistration.k8s.io/v1"
 _POLL_S = 0.5
 _NAMESPACES_S, _DEFINITIONS_S = 120.0, 60.0
 Line = Callable[[str], None]
@@ -97,6 +98,9 @@ def _objects(plan: Plan, *, shared: bool) -> Iterator[_Object]:
     if shared:
         yield _Object(f"cluster role binding {CLUSTER_ROLE}", f"{_RBAC}/clusterrolebindings/{CLUSTER_ROLE}")
         yield _Object(f"cluster role {CLUSTER_ROLE}", f"{_RBAC}/clusterroles/{CLUSTER_ROLE}")
+        for kind, plural in (("policy binding", "policybindings"), ("policy", "policies")):
+            path = f"{_ADMISSION}/validatingadmission{plural}/{ADMISSION}"
+            yield _Object(f"validating admission {kind} {ADMISSION}", path)
     yield _Object(f"ingress class {plan.name}", f"apis/networking.k8s.io/v1/ingressclasses/{plan.name}")
 
 

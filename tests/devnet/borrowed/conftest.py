@@ -26,8 +26,9 @@ class Somebody:
         return done.stdout
 
     def everything(self) -> set[str]:
-        """Names of all that a demo could leave."""
-        kinds = "namespaces,crd,clusterroles,clusterrolebindings,ingressclasses,persistentvolumes"
+        """Names of all objects without a namespace, of whatever kind; and the nodes' labels of Akash."""
+        listed = self.kubectl("api-resources", "--namespaced=false", "--verbs=list", "-o", "name").split()
+        kinds = ",".join(kind for kind in listed if kind != "componentstatuses")
         labels = self.kubectl("get", "nodes", "--show-labels", "--no-headers").split()
         return {*self.kubectl("get", kinds, "-o", "name").split(), *(each for each in labels if "akash" in each)}
 

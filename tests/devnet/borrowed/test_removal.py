@@ -51,12 +51,21 @@ def make_everything(somebody: Somebody, cluster: BorrowedCluster) -> None:
     cluster.expect([LEASE])
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "spec": {"controller": "example.com/none"}}
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": "lessor-provider", "labels": LABELS},
+    }
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+    holds = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}
+    binds = {"policyName": "lessor-provider", "validationActions": ["Audit"]}
     apply(
         somebody,
         namespace(plan.records, **LABELS),
         namespace(plan.services, **LABELS),
         namespace(namespace_name(LEASE)),
         role | {"metadata": {"name": "lessor-provider", "labels": LABELS}, "rules": []},
+        policy | {"kind": "ValidatingAdmissionPolicy", "spec": holds},
+        policy | {"kind": "ValidatingAdmissionPolicyBinding", "spec": binds},
         ingress | {"metadata": {"name": plan.name, "labels": LABELS}},
         *(crd(plural, **LABELS) for plural in ("manifests", "providerhosts", "providerleasedips")),
     )
@@ -160,7 +169,8 @@ def test_missing_rights_of_the_user_are_named(somebody, data, tmp_path):
     config["users"][0]["user"] = {"token": token}
     (tmp_path / "config").write_text(json.dumps(config))
     somebody.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:default")
-    somebody.kubectl("create", "clusterrole", "looks", "--verb=get,list", "--resource=nodes,crd,clusterroles")
+    resources = "nodes,crd,clusterroles,validatingadmissionpolicies"
+    somebody.kubectl("create", "clusterrole", "looks", "--verb=get,list", f"--resource={resources}")
     somebody.kubectl("create", "clusterrolebinding", "looks", "--clusterrole=looks", "--serviceaccount=default:default")
     try:
         with pytest.raises(ClusterUnusable, match=r"may not create customresourcedefinitions, .*patch nodes at https"):
