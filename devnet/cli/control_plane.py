@@ -17,7 +17,7 @@ from devnet.controlplane import ControlPlane, default_nodes, is_supervised, read
 from devnet.controlplane.certificates import Outward
 from devnet.errors import ControlPlaneFailed, DevnetError
 from devnet.folders import made_folder
-from devnet.node import Enclosure, own_enclosure
+from devnet.node import Enclosure, check_place, own_enclosure
 from devnet.node.configuration import NODE_NAME
 from devnet.node.edges import EdgeKind, edge_settings, edge_tools
 from devnet.node.network import NODE_ADDRESS
@@ -62,6 +62,8 @@ def up(
         raise typer.BadParameter("--nodes 0 leaves no node: it needs --node real")
     errors = Console(stderr=True)
     try:
+        if node is NodeKind.REAL:
+            check_place(data.absolute())
         data = made_folder(data)
     except DevnetError as error:
         fail(error)

@@ -24,12 +24,14 @@ from devnet.demo import (
     run_demo,
 )
 from devnet.errors import DevnetError
+from devnet.node import check_place
 from devnet.tools import CONTROL_PLANE, ENGINE
 from lease.errors import LeaseError
 from lease.exit_codes import FINDING, INTERRUPTED, TROUBLE
 from lease.printable import printable
 from lease.sdl import Sdl, read_sdl
 from lease.sdl.document import MAX_BYTES
+from lease.sdl.quantities import denom_valid
 
 __all__ = ["demo"]
 
@@ -71,9 +73,13 @@ def demo(
     console, folder, real = Console(), data.absolute(), node is NodeKind.REAL
     if real:
         _check_for_node(kubeconfig)
+    if denom and not denom_valid(denom):
+        raise typer.BadParameter(printable(f"{denom!r} is no denom; --denom is for example uact"))
     borrow = _borrow(kubeconfig, context, yes=yes)
     try:
         document = _document(_checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL), borrow)
+        if real:
+            check_place(folder)
         check_folder(folder)
         if real:
             rerun_enclosed(folder.with_name(folder.name + "-enclosure"), [*CONTROL_PLANE, *ENGINE])

@@ -13,7 +13,7 @@ rest of the world. The machine's own settings are never changed, and everything 
 
 from __future__ import annotations
 
-from devnet.node.enclosure import Enclosure, is_enclosed, own_enclosure
+from devnet.node.enclosure import Enclosure, check_place, is_enclosed, own_enclosure
 from devnet.node.requirements import missing_requirements
 
-__all__ = ["Enclosure", "is_enclosed", "missing_requirements", "own_enclosure"]
+__all__ = ["Enclosure", "check_place", "is_enclosed", "missing_requirements", "own_enclosure"]

@@ -54,7 +54,7 @@ def remove_abandoned_cgroups(prefix: str) -> None:
 
 def _processes(folder: Path) -> Iterator[str]:
     """The ids of the processes in a cgroup and below it; none when it goes meanwhile."""
-    for path in (folder, *folder.rglob("*/")):
+    for path in _bottom_up(folder):
         with contextlib.suppress(OSError):
             yield from (path / "cgroup.procs").read_text().split()
 
@@ -94,6 +94,11 @@ def _make(controller: str, folder: Path) -> Path:
     return folder
 
 
+def _bottom_up(top: Path) -> Iterator[Path]:
+    """A cgroup and all below it, each after its children. Another process may remove some meanwhile."""
+    yield from (Path(folder) for folder, _, _ in os.walk(top, topdown=False))
+
+
 def _lock_until_exit(folder: Path) -> bool:
     """Lock a cgroup until this process ends; False when it was removed meanwhile."""
     try:
@@ -110,8 +115,7 @@ def _lock_until_exit(folder: Path) -> bool:
 def _removed(top: Path) -> bool:
     deadline = time.monotonic() + _REMOVAL_S
     while top.is_dir() and time.monotonic() < deadline:
-        below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-        for folder in (*below, top):
+        for folder in _bottom_up(top):
             with contextlib.suppress(OSError):  # busy until the kernel has reaped the last process
                 folder.rmdir()
         if top.is_dir():

@@ -22,7 +22,16 @@ from devnet.node.mounts import REPLACED
 from devnet.node.requirements import missing_requirements
 from devnet.node.signals import ENDING_SIGNALS, run_forwarding
 
-__all__ = ["Enclosure", "first_process", "is_enclosed", "own_enclosure", "remove_ended", "write_first", "write_mark"]
+__all__ = [
+    "Enclosure",
+    "check_place",
+    "first_process",
+    "is_enclosed",
+    "own_enclosure",
+    "remove_ended",
+    "write_first",
+    "write_mark",
+]
 
 _MARK = Path("/run/lessor-enclosure")
 """The folder of the enclosure and the name of its network namespace, a line each. /run is the enclosure's own."""
@@ -190,11 +199,16 @@ def remove_ended(folder: Path) -> bool:
         os.close(lock)
 
 
-def _held(folder: Path) -> int:
-    """Make the folder, which is this process's until the returned descriptor is closed. Raises EnclosureFailed."""
+def check_place(folder: Path) -> None:
+    """Raise EnclosureFailed for a folder of the machine that cannot be seen inside an enclosure."""
     for place in REPLACED:
         if folder.resolve().is_relative_to(place):
             raise EnclosureFailed(f"{folder} cannot be used: inside an enclosure {place} is another folder")
+
+
+def _held(folder: Path) -> int:
+    """Make the folder, which is this process's until the returned descriptor is closed. Raises EnclosureFailed."""
+    check_place(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _locked(folder)

@@ -91,6 +91,8 @@ def test_an_error_in_the_demo_is_not_taken_for_another_demo(tmp_path):
         (["--data", "/proc/nothing"], TROUBLE),
         (["--sdl", "README.md"], FINDING),
         (["--sdl", "missing.yaml"], USAGE),
+        (["--denom", "two words"], USAGE),
+        (["--node", "real", "--data", "/run/lessor-demo"], TROUBLE),
         (["--kubeconfig", "README.md"], TROUBLE),
         (["--kubeconfig", "missing"], TROUBLE),
         (["--kubeconfig", "{kubeconfig}", "--context", "nowhere"], TROUBLE),
@@ -118,3 +120,11 @@ def test_a_folder_is_checked_before_tools_are_built(without_tools, command):
     assert done.returncode == TROUBLE
     assert "/proc/nothing" in done.stdout + done.stderr
     assert "Go" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [["demo"], ["devnet", "up"]])
+def test_a_folder_that_a_real_node_cannot_use_is_not_even_made(without_tools, command):
+    done = lessor(*command, "--node", "real", "--data", "/run/lessor-test/data", **without_tools)
+    assert done.returncode == TROUBLE
+    assert "inside an enclosure /run is another folder" in done.stdout + done.stderr
+    assert not Path("/run/lessor-test").exists()

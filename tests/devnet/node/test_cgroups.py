@@ -46,6 +46,18 @@ def test_they_are_removed_with_all_below_them(cgroups: list[Path]) -> None:
     assert remove_cgroups(cgroups) == [], "a second time there is nothing to do"
 
 
+def test_two_commands_may_remove_the_same_ones_at_once(cgroups: list[Path]) -> None:
+    """`lessor devnet down` and the command that it stops do."""
+    for number in range(400):
+        (cgroups[0] / f"pod{number}" / "container").mkdir(parents=True)
+    with subprocess.Popen(
+        ["find", cgroups[0], "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"], stderr=subprocess.DEVNULL
+    ) as other:
+        assert remove_cgroups(cgroups) == []
+        other.wait()
+    assert not any(folder.exists() for folder in cgroups)
+
+
 def test_one_that_still_holds_a_process_is_named(cgroups: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devnet.node.cgroups._REMOVAL_S", 0.1)
     with sleeper(cgroups[:1]) as process:
