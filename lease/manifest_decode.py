@@ -38,6 +38,7 @@ _INTEGER = re.compile(
     r"[-+]?(0[xX](_?[0-9a-fA-F])+|0[oO](_?[0-7])+|0[bB](_?[01])+|0(_?[0-7])*|[1-9](_?[0-9])*)", re.ASCII
 )
 """Go's integers with a base by prefix: one underscore may stand between digits and after the prefix."""
+_SIGNED = re.compile(r"-?\d{1,10}", re.ASCII)
 _MAX_BITS = 256
 
 
@@ -92,24 +93,25 @@ def _flag(value: object, where: _Where) -> object:
     return value
 
 
-def _uint32(value: object, where: _Where, go_type: str = "uint32", *, bits: int = 32) -> Any:
+def _uint32(value: object, where: _Where) -> Any:
     if value is None:
         return _KEEP
     if not isinstance(value, Number):
-        raise _mismatch(value, where, go_type)
-    if not value.isdigit() or len(value) > 10 or int(value) >= 2**bits:
-        raise _mismatch(value, where, go_type, literal=f" {value}")
+        raise _mismatch(value, where, "uint32")
+    if not value.isdigit() or len(value) > 10 or int(value) >= 2**32:
+        raise _mismatch(value, where, "uint32", literal=f" {value}")
     return int(value)
 
 
 def _endpoint_kind(value: object, where: _Where) -> object:
-    number = _uint32(value, where, "v1beta4.Endpoint_Kind", bits=31)
-    if number is _KEEP:
+    if value is None:
         return _KEEP
-    try:
-        return EndpointKind(number)
-    except ValueError:
-        raise _refused(f"unknown endpoint kind {number}; known are 0, 1 and 2") from None
+    go_type = "v1beta4.Endpoint_Kind"
+    if not isinstance(value, Number):
+        raise _mismatch(value, where, go_type)
+    if not _SIGNED.fullmatch(value) or not -(2**31) <= int(value) < 2**31:
+        raise _mismatch(value, where, go_type, literal=f" {value}")
+    return EndpointKind(int(value))
 
 
 def _big_integer(value: object, where: _Where) -> object:

@@ -33,16 +33,15 @@ def _with_attributes(value: dict[str, Any], attributes: Sequence[Attribute]) -> 
 
 
 def resources_value(resources: Resources) -> dict[str, Any]:
-    """One unit, in Go's field order, for manifests and group specs."""
+    """One unit, in Go's field order, for manifests and group specs. Absent parts and no storage are left out."""
     cpu = _with_attributes({"units": {"val": str(resources.cpu_milli)}}, resources.cpu_attributes)
     memory = _with_attributes({"size": {"val": str(resources.memory_bytes)}}, resources.memory_attributes)
     gpu = _with_attributes({"units": {"val": str(resources.gpu_units)}}, resources.gpu_attributes)
-    storage = endpoints = None
-    if resources.storage is not None:
-        storage = [
-            _with_attributes({"name": volume.name, "size": {"val": str(volume.size_bytes)}}, volume.attributes)
-            for volume in resources.storage
-        ]
+    storage = [
+        _with_attributes({"name": volume.name, "size": {"val": str(volume.size_bytes)}}, volume.attributes)
+        for volume in resources.storage or ()
+    ]
+    endpoints = None
     if resources.endpoints is not None:
         endpoints = [
             {"kind": int(item.kind), "sequence_number": item.sequence_number}
@@ -50,11 +49,9 @@ def resources_value(resources: Resources) -> dict[str, Any]:
             else {"sequence_number": item.sequence_number}
             for item in resources.endpoints
         ]
-    value: dict[str, Any] = {"id": resources.id, "cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu}
-    for name in resources.absent:
-        value[name] = None
-    value["endpoints"] = endpoints
-    return value
+    members = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu}
+    given = {name: value for name, value in members.items() if value and name not in resources.absent}
+    return {"id": resources.id, **given, "endpoints": endpoints}
 
 
 def _http_options_value(options: HttpOptions) -> dict[str, Any]:

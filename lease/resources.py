@@ -24,6 +24,15 @@ class EndpointKind(IntEnum):
     RANDOM_PORT = 1
     LEASED_IP = 2
 
+    @classmethod
+    def _missing_(cls, value: object) -> EndpointKind | None:
+        """A kind that this version does not know, within 32 bits: it is hashed as it is and takes no slot, as in Go."""
+        if not isinstance(value, int) or not -(2**31) <= value < 2**31:
+            return None
+        unknown = int.__new__(cls, value)
+        unknown._name_, unknown._value_ = f"KIND_{value}", value
+        return unknown
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

@@ -10,6 +10,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from lease.errors import SdlInvalid
 from lease.sdl.findings import Problem, placed, shown
+from lease.sdl.tags import FALSE, FLOAT, INTEGER, NULLS, TRUE, is_merge_key, is_untyped, tag_problem, tagged_text
 
 __all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
 
@@ -19,15 +20,11 @@ MAX_VISITS = 100_000
 MAX_FINDINGS = 1_000
 """The most findings that are reported."""
 
-_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_TRUE = frozenset(("true", "True", "TRUE"))
-_FALSE = frozenset(("false", "False", "FALSE"))
 _OLD_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"))
 _OLD_FALSE = frozenset(("n", "N", "no", "No", "NO", "off", "Off", "OFF"))
-_TYPED_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
+_NULL_TAG = "tag:yaml.org,2002:null"
+_TYPED_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", _NULL_TAG)
 _DECIMAL = re.compile(r"[1-9][0-9]{0,9}|0")
-_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _UINT32 = 2**32 - 1
 _UINT32_ALLOWED = f"a whole number from 0 to {_UINT32}, not quoted"
 
@@ -36,14 +33,16 @@ T = TypeVar("T")
 
 def _plain(node: ScalarNode) -> bool:
     """Whether the scalar's type comes from its text: neither quoted nor tagged as text."""
-    if not node.tag:
+    if is_untyped(node):
         return not node.style
     return node.tag in _TYPED_TAGS
 
 
 def is_null(node: Node | None) -> bool:
     """Whether the node is absent, or one of YAML's spellings of null."""
-    return node is None or (type(node) is ScalarNode and node.value in _NULLS and _plain(node))
+    if node is None or type(node) is not ScalarNode or node.value not in NULLS:
+        return node is None
+    return not node.style if is_untyped(node) else bool(node.tag == _NULL_TAG)
 
 
 def scalar_text(node: Node) -> str:
@@ -56,12 +55,12 @@ def parse_uint32(text: str) -> int | None:
     text = text.replace("_", "") if text[:1] in "+-.0123456789" else text
     if len(text) > 40:
         return None
-    match = _INTEGER.fullmatch(text)
+    match = INTEGER.fullmatch(text)
     if match:
         digits = match[2]
         base = 8 if digits[0] == "0" and len(digits) > 1 and digits[1].isdigit() else 0
         value = int(match[1] + digits, base)
-    elif _FLOAT.fullmatch(text):
+    elif FLOAT.fullmatch(text):
         number = float(text)
         value = int(number) if abs(number) < 2**63 else -1
     else:
@@ -98,6 +97,23 @@ class Reader:
         if len(self._problems) < MAX_FINDINGS:
             self._problems.append(Problem(node, message, shown(node), allowed, "", 1))
 
+    def _scalar(self, node: ScalarNode) -> str | None:
+        """The text of a scalar that Go decodes; None when its tag does not fit the text, which ends Go's decoding."""
+        if is_untyped(node):
+            text: str = node.value
+            return text
+        if problem := tag_problem(node):
+            self.problem(node, problem)
+            return None
+        return tagged_text(node)
+
+    def _not_a(self, node: Node, kind: str) -> None:
+        """Note that a node, null apart, is no mapping or no list."""
+        if type(node) is ScalarNode and self._scalar(node) is None:
+            return
+        if not is_null(node):
+            self.mismatch(node, f"must be a {kind}")
+
     @property
     def noted(self) -> int:
         """The number of problems so far, for callers that check whether a part of the document has any."""
@@ -129,24 +145,27 @@ class Reader:
         Duplicate keys and other kinds are problems.
         """
         if type(node) is not MappingNode:
-            if not is_null(node):
-                self.mismatch(node, "must be a mapping")  # type: ignore[arg-type]
+            if node is not None:
+                self._not_a(node, "mapping")
             return {}
         self._count(node, len(node.value))
         found: dict[str, Node] = {}
         merged: Node | None = None
         nulls: set[str] = set()
         for key, value in node.value:
-            name = key.value
             if type(key) is not ScalarNode:
                 self.mismatch(key, "a key must be text")
-            elif name in _NULLS and _plain(key):
+                continue
+            name = self._scalar(key)
+            if name is None:
+                continue
+            if is_null(key):
                 if name in nulls:
                     self._repeated(node, key)
                 nulls.add(name)
-            elif name in found or (name == "<<" and merged is not None):
+            elif name in found or (merged is not None and is_merge_key(key)):
                 self._repeated(node, key)
-            elif name == "<<" and not key.style:
+            elif is_merge_key(key):
                 merged = value
             else:
                 found[name] = value
@@ -178,10 +197,10 @@ class Reader:
                 self._merge(found, item, [*seen, source], in_list=True)
         elif type(source) is MappingNode:
             self._count(source, len(source.value))
-            inner = [value for key, value in source.value if key.value == "<<" and not key.style]
+            inner = [value for key, value in source.value if type(key) is ScalarNode and is_merge_key(key)]
             for key, value in source.value:
-                if type(key) is ScalarNode and (key.value != "<<" or key.style) and not is_null(key):
-                    found.setdefault(key.value, value)
+                if type(key) is ScalarNode and not is_merge_key(key) and not is_null(key):
+                    found.setdefault(self._scalar(key) or "", value)
             for value in inner:
                 self._merge(found, value, [*seen, source])
         else:
@@ -211,8 +230,8 @@ class Reader:
             self._count(node, len(node.value))
             value: list[Node] = node.value
             return value
-        if not is_null(node):
-            self.mismatch(node, "must be a list")  # type: ignore[arg-type]
+        if node is not None:
+            self._not_a(node, "list")
         return None
 
     def given(self, node: Node | None) -> list[Node]:
@@ -222,8 +241,8 @@ class Reader:
     def text(self, node: Node | None) -> str:
         """The scalar's own text, whatever type it looks like; "" for null."""
         if type(node) is ScalarNode:
-            value: str = node.value
-            return "" if value in _NULLS and _plain(node) else value
+            text = self._scalar(node)
+            return "" if text is None or is_null(node) else text
         if node is not None:
             self.mismatch(node, "must be text")
         return ""
@@ -237,9 +256,11 @@ class Reader:
 
     def uint32(self, node: Node | None) -> int:
         """0 for null."""
+        if type(node) is ScalarNode and not is_untyped(node) and self._scalar(node) is None:
+            return 0
         if type(node) is ScalarNode and _plain(node):
             text = node.value
-            value = int(text) if _DECIMAL.fullmatch(text) else 0 if text in _NULLS else parse_uint32(text)
+            value = int(text) if _DECIMAL.fullmatch(text) else 0 if text in NULLS else parse_uint32(text)
             if value is not None and value <= _UINT32:
                 return value
         if not is_null(node):
@@ -249,10 +270,10 @@ class Reader:
     def flag(self, node: Node | None) -> bool:
         """A boolean; False for null. The spellings of YAML 1.1 count even when quoted."""
         if type(node) is ScalarNode:
-            text = node.value
-            if text in _OLD_TRUE or (text in _TRUE and _plain(node)):
+            text = self._scalar(node)
+            if text in _OLD_TRUE or (text in TRUE and _plain(node)):
                 return True
-            if text in _OLD_FALSE or (text in _FALSE and _plain(node)):
+            if text is None or text in _OLD_FALSE or (text in FALSE and _plain(node)):
                 return False
         if not is_null(node):
             self.mismatch(node, "must be a boolean", allowed="true or false, not quoted")  # type: ignore[arg-type]

@@ -136,6 +136,12 @@ def resources_to_pb(item: Resources) -> Any:
     )
 
 
+def _endpoint_from_pb(item: Any) -> Endpoint:
+    if item.kind not in [*EndpointKind]:  # what it would cost is not known, so such an order is declined
+        raise ValueError(f"unknown endpoint kind {item.kind}")
+    return Endpoint(EndpointKind(item.kind), item.sequence_number)
+
+
 def resources_from_pb(item: Any) -> Resources:
     """Raises ValueError for amounts that are not digits or an endpoint kind that does not exist."""
     return Resources(
@@ -146,7 +152,7 @@ def resources_from_pb(item: Any) -> Resources:
             Volume(one.name, _number(one.quantity), attributes_from_pb(one.attributes)) for one in item.storage
         ),
         gpu_units=_number(item.gpu.units),
-        endpoints=tuple(Endpoint(EndpointKind(one.kind), one.sequence_number) for one in item.endpoints),
+        endpoints=tuple(_endpoint_from_pb(one) for one in item.endpoints),
         cpu_attributes=attributes_from_pb(item.cpu.attributes),
         memory_attributes=attributes_from_pb(item.memory.attributes),
         gpu_attributes=attributes_from_pb(item.gpu.attributes),

@@ -92,6 +92,89 @@ def test_what_only_looks_like_null_is_text(text: str) -> None:
     assert args(text) == (text.strip("'\""),)
 
 
+@pytest.mark.parametrize(
+    ("written", "kind", "tag"),
+    [
+        ("!!int x", "str", "int"),
+        ("!!int ''", "null", "int"),
+        ("!!int 1.5", "float", "int"),
+        ("!!int 08", "float", "int"),
+        ("!!int 99999999999999999999", "float", "int"),
+        ("!!int 2001-01-01", "str", "int"),
+        ("!!float x", "str", "float"),
+        ("!!float 1e999", "str", "float"),
+        ("!!bool yes", "str", "bool"),
+        ("!!bool ''", "null", "bool"),
+        ("!!null x", "str", "null"),
+        ("!!null 5", "int", "null"),
+        ("!!timestamp x", "str", "timestamp"),
+        ("!!timestamp 2001-13-01", "str", "timestamp"),
+        ("!<tag:yaml.org,2002:int> x", "str", "int"),
+    ],
+)
+def test_a_tag_that_its_text_does_not_have_ends_the_reading(written: str, kind: str, tag: str) -> None:
+    refusal = f"cannot decode !!{kind} `{written.split(' ')[1].strip(chr(39))}` as a !!{tag}"
+    assert refusal in first(TEXT.replace("image: nginx", f"image: {written}"))
+    assert refusal in first(TEXT.replace("image: nginx,", f"image: nginx, args: [{written}],"))
+    assert refusal in first(TEXT.replace("port: 80", f"port: {written}"))
+    assert refusal in first(TEXT.replace("global: true", f"global: {written}"))
+    assert refusal in first(TEXT.replace("image: nginx,", f"image: nginx, args: {written},"))
+    assert refusal in first(TEXT.replace("image: nginx,", f"image: nginx, params: {written},"))
+    assert refusal in first(TEXT.replace("image: nginx,", f"image: nginx, {written}: 1,"))
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("!!int 0x1F", "0x1F"),
+        ("!!int 1_0", "1_0"),
+        ("!!int 18446744073709551615", "18446744073709551615"),
+        ("!!float 5", "5"),
+        ("!!float .inf", ".inf"),
+        ("!!bool 'true'", "true"),
+        ("!!timestamp 2001-01-01", "2001-01-01"),
+        ("!!timestamp 2001-1-1T1:02:03.5+01:00", "2001-1-1T1:02:03.5+01:00"),
+        ("!!binary aGk=", "hi"),
+        ("!!binary ''", ""),
+        ("!!map x", "x"),
+        ("!mine x", "x"),
+        ("!mine ~", "~"),
+        ("! 5", "5"),
+        ("! '~'", "~"),
+    ],
+)
+def test_a_tag_that_fits_keeps_the_text_and_other_tags_say_nothing(written: str, read_as: str) -> None:
+    assert args(written) == (read_as,)
+
+
+def test_base64_that_is_none_ends_the_reading() -> None:
+    assert "!!binary value contains invalid base64 data" in first(TEXT.replace("image: nginx", "image: !!binary x"))
+
+
+def test_tags_of_text_and_tags_of_ones_own_are_no_number() -> None:
+    for written in ("!!str 80", "!mine 80", "!!binary ODA="):
+        assert "must be a number" in first(TEXT.replace("port: 80", f"port: {written}"))
+    for written in ("!!str yes", "!mine yes", "!!binary eWVz"):
+        assert read_sdl(TEXT.replace("global: true", f"global: {written}")).version == UNCHANGED
+
+
+def test_a_merge_key_is_plain_or_tagged_as_one() -> None:
+    def attributes(key: str, value: str) -> str:
+        found = read(attributes=f"{{{key}: {value}}}").groups[0].requirements.attributes
+        return " ".join(f"{item.key}={item.value}" for item in found or ())
+
+    for key in ("<<", "!!merge <<", "!!merge '<<'", "! <<"):
+        assert attributes(key, "{a: b}") == "a=b"
+    for key in ("!!str <<", "'<<'", "! '<<'"):
+        assert attributes(key, "b") == "<<=b"
+    assert attributes("!!binary aGk=", "b") == "hi=b"
+    assert attributes("!!null ''", "b") == ""
+
+
+def test_tags_of_what_is_not_read_do_not_matter() -> None:
+    assert read(service="unknown: !!int x, another: {!!int x: !!bool z},").version == UNCHANGED
+
+
 def test_null_items_of_lists_are_dropped() -> None:
     assert service_of(read(service="args: [a, ~, null, b, ],")).args == ("a", "b")
     assert service_of(read(service="args: [~],")).args == ()

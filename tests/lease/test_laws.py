@@ -178,7 +178,8 @@ RESOURCES = st.builds(
     id=UINT32,
     cpu_milli=st.integers(0, 2**64),
     memory_bytes=st.integers(0, 2**64),
-    storage=st.none() | st.lists(st.builds(Volume, TEXT, st.integers(0, 2**64), ATTRIBUTES), max_size=2).map(tuple),
+    storage=st.none()
+    | st.lists(st.builds(Volume, TEXT, st.integers(0, 2**64), ATTRIBUTES), min_size=1, max_size=2).map(tuple),
     gpu_units=st.integers(0, 2**64),
     endpoints=st.none() | st.lists(st.builds(Endpoint, st.sampled_from(EndpointKind), UINT32), max_size=2).map(tuple),
     cpu_attributes=ATTRIBUTES,

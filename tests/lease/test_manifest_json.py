@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ TEXTS = st.none() | st.lists(TEXT, max_size=3).map(tuple)
 UINT32 = st.integers(0, 2**32 - 1)
 AMOUNT = st.integers(0, 2**64 - 1)
 ATTRIBUTES = st.lists(st.builds(Attribute, TEXT, TEXT), max_size=2).map(tuple)
-VOLUMES = st.lists(st.builds(Volume, TEXT, AMOUNT, ATTRIBUTES), max_size=3).map(tuple)
+VOLUMES = st.lists(st.builds(Volume, TEXT, AMOUNT, ATTRIBUTES), min_size=1, max_size=3).map(tuple)
 ENDPOINTS = st.lists(st.builds(Endpoint, st.sampled_from(EndpointKind), UINT32), max_size=3).map(tuple)
 RESOURCES = st.builds(
     Resources,
@@ -233,9 +234,30 @@ def test_bad_utf8_and_lone_surrogates_become_replacement_characters() -> None:
     assert manifest_version(manifest_from_json('[{"name":"\\ud800"}]'))
 
 
-def test_an_unknown_endpoint_kind_is_refused() -> None:
-    with pytest.raises(ManifestRefused, match="unknown endpoint kind 7"):
-        _first({"resources": {"endpoints": [{"kind": 7}]}})
+@pytest.mark.parametrize("kind", [3, 7, 2**31 - 1, -1, -(2**31)])
+def test_an_endpoint_of_another_kind_is_taken_and_hashed_as_it_is(kind: int) -> None:
+    manifest = manifest_from_json(json.dumps([{"services": [{"resources": {"endpoints": [{"kind": kind}]}}]}]))
+    assert f'"endpoints":[{{"kind":{kind},"sequence_number":0}}]'.encode() in canonical_manifest(manifest)
+    assert manifest_from_json(canonical_manifest(manifest)) == manifest
+    assert manifest == pickle.loads(pickle.dumps(manifest))
+
+
+@pytest.mark.parametrize("kind", [2**31, -(2**31) - 1, 1.5])
+def test_an_endpoint_kind_of_more_than_32_bits_is_refused(kind: float) -> None:
+    with pytest.raises(ManifestRefused, match=r"of type v1beta4\.Endpoint_Kind"):
+        _first({"resources": {"endpoints": [{"kind": kind}]}})
+
+
+def test_what_has_no_storage_is_hashed_without_the_member() -> None:
+    """`storage,omitempty`, and so cpu, memory and gpu (chain-messages.json)."""
+    empty, absent = (
+        manifest_from_json(json.dumps([{"services": [{"resources": resources}]}]))
+        for resources in ({"storage": [], "endpoints": []}, {"endpoints": []})
+    )
+    assert b'"resources":{"endpoints":[],"id":0}' in canonical_manifest(empty)
+    assert canonical_manifest(empty) == canonical_manifest(absent)
+    assert empty[0].services[0].resources.storage == ()  # type: ignore[index]
+    assert absent[0].services[0].resources.storage is None  # type: ignore[index]
 
 
 def test_credentials_are_not_shown_when_printed() -> None:

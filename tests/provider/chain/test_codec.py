@@ -54,6 +54,13 @@ def test_a_resource_value_that_is_not_a_number_is_refused(value: bytes) -> None:
         codec.resources_from_pb(message)
 
 
+def test_an_order_with_an_endpoint_of_an_unknown_kind_is_refused() -> None:
+    message = codec.resources_to_pb(spec().units[0].resources)
+    message.endpoints.add(kind=7)
+    with pytest.raises(ValueError, match="unknown endpoint kind 7"):
+        codec.resources_from_pb(message)
+
+
 def test_a_bid_message_carries_price_deposit_and_offer() -> None:
     order = OrderId("akash1t", 7, 1, 1)
     group = spec("12.5", count=2)
