@@ -176,6 +176,16 @@ class CometChain:
     ) -> Sequence[Lease]:
         return await queries.leases(self._rpc, address=provider, states=states, of=deployment)
 
+    async def leases_on_each_node(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId
+    ) -> Sequence[Lease]:
+        if not self._rpc.several:
+            return ()
+        found = await self._rpc.on_each_node(
+            lambda node: queries.leases(node, address=provider, states=states, of=deployment)
+        )
+        return [lease for leases in found for lease in leases]
+
     async def provider(self, address: str) -> ProviderRecord | None:
         return await queries.provider(self._rpc, address)
 

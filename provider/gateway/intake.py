@@ -28,7 +28,7 @@ from provider.gateway.errors import RequestError
 from provider.gateway.refusals import Refusals
 from provider.gateway.trial_build import TrialBuild
 from provider.protocols import Bus, Chain, Clock, Cluster
-from provider.protocols.chain import Deployment, Lease, LeaseState
+from provider.protocols.chain import Deployment, Lease, LeaseAnswer, LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import BadRecordError, ManifestRecord, read_manifest, write_manifest
 from stacks.common import KeyedLocks
@@ -57,6 +57,12 @@ class IntakeChain(Protocol):
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
     ) -> Sequence[Lease]: ...
+
+    async def leases_on_each_node(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId
+    ) -> Sequence[Lease]: ...
+
+    async def lease(self, lease: LeaseId) -> LeaseAnswer: ...
 
 
 class ManifestIntake:
@@ -134,9 +140,18 @@ class ManifestIntake:
             return leases
         if await chain.deployment(id_) is None:
             raise RequestError(404, _UNKNOWN)
-        if leases := await self._ask_later(ask):
+        if leases := await self._ask_later(ask) or await self._leases_elsewhere(chain, id_):
             return leases
         raise RequestError(404, "no lease for deployment")
+
+    async def _leases_elsewhere(self, chain: IntakeChain, id_: DeploymentId) -> Sequence[Lease]:
+        """The live leases of the deployment that another node reports and the node in use does not know at all.
+
+        A lease that the node in use knows as ended is ended, whatever a node that is behind reports.
+        """
+        found = await chain.leases_on_each_node(provider=self._config.provider, states=_LIVE, deployment=id_)
+        each = {lease.id: lease for lease in found if lease.id.deployment == id_}
+        return [lease for lease in each.values() if (await chain.lease(lease.id)).lease is None]
 
     async def _newest(self, first: Deployment, version: bytes) -> Deployment:
         """The deployment with the hash `version` as soon as a node has it; with another hash when none has it within

@@ -296,6 +296,14 @@ class Chain(Protocol):
         """
         ...
 
+    async def leases_on_each_node(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId
+    ) -> Sequence[Lease]:
+        """The leases of the deployment as each named node reports them that answers, one after the other; empty when
+        one node only is named.
+        """
+        ...
+
     async def end_signer(self, lease: Lease) -> str:
         """The owner or the provider of an ended lease, if a transaction that this account signed ends the lease in the
         block of its end; else empty. The signature is checked, so a node cannot make one up.

@@ -74,6 +74,8 @@ class FakeChain:
         self.block_s = 6.0
         self.other_deployments: list[Deployment] = []
         """What other named nodes report about a deployment."""
+        self.other_leases: list[Lease] = []
+        """The leases that other named nodes report."""
         self.others: list[Callable[[LeaseId], LeaseAnswer]] = []
         """What other named nodes say about a lease; none: this is the only node."""
         self.end_signers: dict[LeaseId, str] = {}
@@ -224,6 +226,12 @@ class FakeChain:
             for lease in self.lease_states.values()
             if lease.id.provider == provider and lease.state in states and deployment in (None, lease.id.deployment)
         ]
+
+    async def leases_on_each_node(
+        self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId
+    ) -> Sequence[Lease]:
+        await self._called("leases_on_each_node")
+        return [one for one in self.other_leases if one.id.deployment == deployment and one.state in states]
 
     async def provider(self, address: str) -> ProviderRecord | None:
         await self._called("provider")

@@ -239,5 +239,9 @@ async def test_each_named_node_is_asked_and_one_that_is_away_is_left_out(node: S
         named = f"{node.rpc_address},{dead},{node.rpc_address.replace('127.0.0.1', 'localhost')}"
         async with client(named) as chain:
             found: Sequence[Any] = await chain.lease_on_each_node(bid_id(1))
+            leases = await chain.leases_on_each_node(
+                provider=US.address, states=[LeaseState.ACTIVE], deployment=bid_id(1).deployment
+            )
     assert [answer.node for answer in found] == [named.split(",", maxsplit=1)[0], named.split(",")[2]]
     assert {answer.lease.state for answer in found} == {LeaseState.ACTIVE}
+    assert [lease.id for lease in leases] == [bid_id(1)] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,22 @@ async def test_another_node_is_asked_before_the_refusal(world: World) -> None:
     world.chain.other_deployments = [deployment(OLD), deployment(NEW)]
     assert (await put(world, NEW)).status == 200
     assert world.chain.calls.count("deployment") == 1 + len(PAUSES)
+
+
+@pytest.mark.parametrize("tenant", [True, False])
+async def test_another_node_is_asked_for_the_lease_before_the_refusal(world: World, tenant: bool) -> None:
+    world.gateway.intake._is_tenant = lambda _: tenant
+    world.chain.other_leases = list(world.chain.lease_states.values())
+    world.chain.lease_states.clear()
+    assert (await put(world, OLD)).status == 200
+
+
+async def test_another_nodes_word_does_not_revive_a_lease_that_the_node_knows_as_ended(world: World) -> None:
+    world.chain.other_leases = list(world.chain.lease_states.values())
+    closed = replace(world.chain.lease_states[lease()], state=LeaseState.CLOSED)
+    world.chain.lease_states[lease()] = closed
+    answer = await put(world, OLD)
+    assert (answer.status, answer.text) == (404, "no lease for deployment\n")
 
 
 async def test_another_manifest_is_refused_after_a_few_queries(world: World) -> None:
