@@ -56,12 +56,13 @@ def exec_(
 ) -> None:
     """Run a command in the enclosure of the real node.
 
-    `lessor devnet up --node real` starts such a node. KUBECONFIG is set. `ip netns exec outside COMMAND` runs on the
-    other side of the node's wire.
+    `lessor devnet up --node real` starts such a node. KUBECONFIG is set, and kubectl is on PATH. `ip netns exec outside
+    COMMAND` runs on the other side of the node's wire.
     """
     try:
         enclosure = Enclosure.join(data.absolute() / "enclosure")
-        os.environ["KUBECONFIG"] = str(data.absolute() / "admin.kubeconfig")
+        own = {"KUBECONFIG": str(data.absolute() / "admin.kubeconfig")}
+        os.environ |= ensure_tools(CONTROL_PLANE, build=False).env() | own
         raise typer.Exit(enclosure.run(command))
     except DevnetError as error:
         fail(error)

@@ -12,7 +12,7 @@ from typing import Any
 
 from devnet.controlplane.certificates import Certificates
 
-__all__ = ["Api", "ApiError", "retry", "wait_until"]
+__all__ = ["RETRIED", "Api", "ApiError", "retry", "wait_until"]
 
 _PATHS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -35,7 +35,7 @@ _NAMESPACED = {
 }
 _RETRY_S = 10.0
 _PAUSE_S = 0.05
-_RETRIED = (403, 404, 429, 500, 503)
+RETRIED = (403, 404, 429, 500, 503)
 """Status codes that a new API server may answer right after it reports readiness (toolchain.md §2)."""
 
 
@@ -128,13 +128,13 @@ def _schedulable(node: dict[str, Any]) -> bool:
 
 
 async def retry(act: Callable[[dict[str, Any]], None], manifest: dict[str, Any]) -> None:
-    """Call `act(manifest)`; repeat it for up to 10 s while a new API server refuses it (`_RETRIED`)."""
+    """Call `act(manifest)`; repeat it for up to 10 s while a new API server refuses it (`RETRIED`)."""
     deadline = time.monotonic() + _RETRY_S
     while True:
         try:
             return await asyncio.to_thread(act, manifest)
         except ApiError as refused:
-            if refused.status not in _RETRIED or time.monotonic() > deadline:
+            if refused.status not in RETRIED or time.monotonic() > deadline:
                 raise
         await asyncio.sleep(_PAUSE_S)
 

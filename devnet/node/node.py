@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from devnet.controlplane import ControlPlane
-from devnet.controlplane.api import Api, ApiError
+from devnet.controlplane.api import RETRIED, Api, ApiError
 from devnet.controlplane.certificates import Certificates
 from devnet.errors import EnclosureFailed
 from devnet.node.configuration import CONTAINERD_SOCKET, NODE_NAME, REGISTRY_PORT, NodeFiles
@@ -24,7 +24,7 @@ from devnet.tools import Toolbox
 
 __all__ = ["RealNode"]
 
-_READY_S = 60.0
+_READY_S = 120.0
 
 
 class RealNode:
@@ -57,7 +57,7 @@ class RealNode:
         node._wait(node._is_registered, "the node's registration")
         node.start_program("kube-network-policies")  # it ends where its node does not exist yet
         for each in workload_objects():
-            node.api.apply(each)
+            node._apply(each)
         node.change_edge(edge, toolbox)
         node._wait(lambda: node.api.nodes_are_ready(1), "the node's readiness")
         return node
@@ -67,13 +67,13 @@ class RealNode:
         for other in EdgeKind:
             if other is not kind:
                 namespace, name = edge_deployment(other)
-                self.api.delete(manifest("apps/v1", "Deployment", name, namespace))
+                self._send(self.api.delete, manifest("apps/v1", "Deployment", name, namespace))
         for tool in edge_tools(kind):
             add_image(self.folder / "images", self._edge_image(kind, toolbox.program(tool), toolbox.share(tool)))
             for each in definitions(toolbox.share(tool)):
-                self.api.apply(each)
+                self._apply(each)
         for each in edge_objects(kind, self._pki):
-            self._wait(partial(self._applies, each), f"the API server's readiness for {each['kind']}")
+            self._apply(each)
         self._edge = kind
 
     def _edge_image(self, kind: EdgeKind, program: Path, share: Path) -> Image:
@@ -81,15 +81,17 @@ class RealNode:
             return nginx_image(program, share, self.folder)
         return program_image(program.name, program)
 
-    def _applies(self, each: Object) -> bool:
-        """Apply an object; False while its kind is not served, which takes a moment after its definition."""
-        try:
-            self.api.apply(each)
-        except ApiError as refused:
-            if refused.status not in (404, 503):
-                raise
-            return False
-        return True
+    def _apply(self, each: Object) -> None:
+        self._send(self.api.apply, each)
+
+    def _send(self, act: Callable[[Object], None], each: Object) -> None:
+        """Call `act(each)` until the API server takes it: a kind is served a moment after its definition."""
+
+        def sent() -> bool:
+            act(each)
+            return True
+
+        self._wait(sent, f"the API server's consent to {each['kind']} {each['metadata']['name']}")
 
     def start_program(self, name: str) -> int:
         """Start one program of the node, or start it again after its end; its process id."""
@@ -132,8 +134,17 @@ class RealNode:
         return len(ready) == len(own) and all(ready) and any(item["status"].get("numberReady") for item in daemons)
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _READY_S
-        while not done():
+        """Call `done` until it is true. EnclosureFailed names what a busy API server said last, or refused for good."""
+        deadline, logs = time.monotonic() + _READY_S, self.folder / "logs"
+        while True:
+            said = ""
+            try:
+                if done():
+                    return
+            except (ApiError, OSError, http.client.HTTPException) as error:
+                said = f" ({type(error).__name__}: {error})"
+                if isinstance(error, ApiError) and error.status not in RETRIED:
+                    raise EnclosureFailed(f"{what} did not come{said}; logs: {logs}") from None
             if time.monotonic() > deadline:
-                raise EnclosureFailed(f"{what} did not come within {_READY_S:.0f} s; logs: {self.folder / 'logs'}")
+                raise EnclosureFailed(f"{what} did not come within {_READY_S:.0f} s{said}; logs: {logs}")
             time.sleep(0.05)
