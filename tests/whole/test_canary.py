@@ -71,7 +71,7 @@ async def test_a_secret_is_nowhere_but_in_the_pod_and_the_records_even_when_an_e
 ) -> None:
     async with asyncio.timeout(280):
         canary = Canary()
-        provider = await world.run_provider(seconds=60, TMPDIR=str(tmp_path))
+        provider = await world.run_provider(seconds=180, TMPDIR=str(tmp_path))
         try:
             life = await _begin(world, canary, tmp_path)
             with _watched(life) as watch:
@@ -92,7 +92,7 @@ async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_re
 ) -> None:
     canary = Canary()
     changes = {"TMPDIR": str(tmp_path), "LESSOR_PREVIEW_UPDATES": "true", "LESSOR_LOG_LEVEL": "debug"}
-    provider = await world.run_provider(seconds=60, **changes)
+    provider = await world.run_provider(seconds=180, **changes)
     try:
         life = await _begin(world, canary, tmp_path)
         with _watched(life) as watch:
@@ -101,7 +101,7 @@ async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_re
             await _drift(life, provider)
             await _refused_update(life, provider)
             await provider.stop()
-            provider = await world.run_provider(seconds=60, **changes)
+            provider = await world.run_provider(seconds=180, **changes)
             await _update(life, provider, "docker.io/library/nginx:1.29")
             await _everything_said(life)
             await _in_the_cluster(life)

@@ -104,7 +104,7 @@ async def test_a_dead_chain_is_named_waited_for_and_ends_no_lease(world: World) 
         assert provider.running
         assert await asyncio.to_thread(_alive, world, rented)
         world.chain.faults.refuse = False
-        await provider.wait_for("provider.ready", seconds=60)
+        await provider.wait_for("provider.ready", seconds=180)
         await provider.wait_for("lease.state", lease=str(rented.lease), phase="running")
         await close(world, provider, rented)
     finally:

@@ -1,4 +1,4 @@
-"""How long a test waits for a process, a thread or a socket: a limit that grows with the load of the machine.
+"""How long a test waits for a process, a thread or a socket: a limit that a busy machine keeps too.
 
 A test that waits for another task only needs no patience: it runs in virtual time (tests/world/virtual.py).
 """
@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 from collections.abc import Awaitable, Callable
 
 __all__ = ["PATIENCE_S", "eventually", "until"]
 
 
-def _load() -> float:
-    """Runnable processes per core, between 1 and 4."""
-    return min(max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0), 4.0)
-
-
-PATIENCE_S = 60.0 * _load()
-"""A condition that does not hold by then is a failure; at most 240 s, below the limit of pytest-timeout."""
+PATIENCE_S = 240.0
+"""A condition that does not hold by then is a failure; below the limit of pytest-timeout."""
 _PAUSE_S = 0.02
 
 Condition = Callable[[], bool | Awaitable[bool]]

@@ -19,10 +19,11 @@ from tests.provider.chain.world import client, scripted_node, status
 from tests.world.bus import FakeBus
 from tests.world.chain import FakeChain
 from tests.world.database import MemoryDatabase
+from tests.world.patience import PATIENCE_S
 from tests.world.virtual import VirtualClock
 
 
-async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = 20) -> list[Block]:
+async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = PATIENCE_S) -> list[Block]:
     async with asyncio.timeout(seconds):
         return [await anext(blocks) for _ in range(count)]
 

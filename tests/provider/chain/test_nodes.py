@@ -22,6 +22,7 @@ from provider.errors import ChainError, WrongChain
 from provider.lifecycle.ending.proof import AnswerJudge, Verdict
 from provider.protocols.chain import Block, Head
 from tests.provider.chain.world import client, order, scripted_node, status
+from tests.world.patience import PATIENCE_S
 
 Answer = Callable[[str, dict[str, Any]], Any]
 AHEAD = "height {} must be less than or equal to the current blockchain height {}"
@@ -64,7 +65,7 @@ def unused_address() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = 20) -> list[Block]:
+async def take(blocks: AsyncIterator[Block], count: int, *, seconds: float = PATIENCE_S) -> list[Block]:
     async with asyncio.timeout(seconds):
         return [await anext(blocks) for _ in range(count)]
 

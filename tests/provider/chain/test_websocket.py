@@ -19,6 +19,7 @@ from provider.chain.websocket import Header, header_of
 from provider.protocols.chain import Block
 from tests.provider.chain.proxy import proxy_before
 from tests.provider.chain.world import client, status
+from tests.world.patience import PATIENCE_S
 
 Speak = Callable[[web.WebSocketResponse, web.Request], Awaitable[None]]
 
@@ -66,7 +67,7 @@ async def talking(speak: Speak) -> AsyncIterator[tuple[str, TalkingNode]]:
         await runner.cleanup()
 
 
-async def next_heights(blocks: AsyncIterator[Block], count: int, *, seconds: float = 15) -> list[int]:
+async def next_heights(blocks: AsyncIterator[Block], count: int, *, seconds: float = PATIENCE_S) -> list[int]:
     async with asyncio.timeout(seconds):
         return [(await anext(blocks)).height for _ in range(count)]
 

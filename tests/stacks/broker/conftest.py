@@ -16,6 +16,7 @@ import pytest
 from stacks.broker.fields import encode
 from stacks.broker.server import Serving, serving
 from stacks.broker.settings import BrokerSettings
+from tests.world.patience import PATIENCE_S
 
 SERVICE = "/pulumirpc.ResourceProvider/"
 SCRIPTED = Path(__file__).with_name("scripted.py")
@@ -93,7 +94,7 @@ def broker(settings: Callable[..., BrokerSettings]) -> Callable[..., object]:
     return start
 
 
-async def until(done: Callable[[], bool], *, seconds: float = 15) -> None:
+async def until(done: Callable[[], bool], *, seconds: float = PATIENCE_S) -> None:
     async with asyncio.timeout(seconds):
         while not done():
             await asyncio.sleep(0.02)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lease.ids import LeaseId
 from tests.whole.node.conftest import Site
+from tests.world.patience import PATIENCE_S
 
 __all__ = ["is_running", "lessor", "operator_reads", "restart_provider", "tenant_reads", "until"]
 
@@ -54,7 +55,7 @@ async def restart_provider(site: Site, **settings: str) -> None:
     site.provider = await site.world.run_provider(seconds=60, **settings)
 
 
-async def until(asked: Callable[[], Awaitable[bool]], what: str, *, seconds: float = 60) -> None:
+async def until(asked: Callable[[], Awaitable[bool]], what: str, *, seconds: float = PATIENCE_S) -> None:
     """Return when it is so; fail with `what` when it is not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not await asked():
