@@ -86,18 +86,16 @@ def demo(
         with Interrupts().installed() as interrupts, demo_folder(folder):
             _clear(folder, console)
             run_demo(DemoOptions(document, folder, keep, denom, borrow, real), console, interrupts)
-    except LeaseError as error:
-        raise _refused(error, console, code=FINDING) from None
-    except DevnetError as error:
-        raise _refused(error, console, code=TROUBLE) from None
+    except (DevnetError, LeaseError) as error:
+        raise _refused(error, console) from None
     except Interrupted:
         console.print("\nstopped")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _refused(error: Exception, console: Console, *, code: int) -> typer.Exit:
+def _refused(error: DevnetError | LeaseError, console: Console) -> typer.Exit:
     console.print(f"\n{printable(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return typer.Exit(code)
+    return typer.Exit(FINDING if isinstance(error, LeaseError) else TROUBLE)
 
 
 def _borrow(kubeconfig: Path | None, context: str, *, yes: bool) -> Borrow | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -183,10 +184,19 @@ def documented() -> dict[str, str]:
 
 
 def plain(name: str, *, form: int = FORM) -> Iterator[Difference]:
-    recording = load(name)
+    return of_recording(load(name), form=form)
+
+
+def of_recording(recording: dict[str, Any], *, form: int = FORM) -> Iterator[Difference]:
+    """What differs. An object that exists here only, because the Go provider's manifest or an earlier object of it was
+    refused there, is no difference.
+    """
     if recording["manifest_put"]["status"] == REFUSED:
-        return iter(())
-    return differences(writes(recording), list(lease_objects(recorded_spec(recording, form=form))))
+        return
+    ended_early = not recording["complete"]
+    for found in differences(writes(recording), list(lease_objects(recorded_spec(recording, form=form)))):
+        if not (ended_early and found.path == "" and found.theirs is None):
+            yield found
 
 
 def after_update(name: str) -> Iterator[Difference]:
@@ -203,6 +213,26 @@ def after_update(name: str) -> Iterator[Difference]:
 def test_every_difference_from_a_recorded_lease_is_documented(name):
     unknown = [found for found in plain(name) if row_of(found, ROWS) is None]
     assert unknown == []
+
+
+def test_what_exists_here_because_the_go_providers_object_was_refused_is_no_difference():
+    """A refused object ends the Go provider's deployment: what was written until then is compared."""
+    recording = load("base-simple-v2.0")
+    requests = recording["api_requests"]
+    refused = next(index for index, item in enumerate(requests) if item["body"]["kind"] == "Deployment")
+    ended = recording | {"complete": False, "api_requests": requests[: refused + 1]}
+    missing = {item.object for item in of_recording(ended | {"complete": True}) if not item.theirs and not item.path}
+    assert missing > {item.object for item in of_recording(recording) if not item.theirs and not item.path}
+    assert {item.object for item in of_recording(ended)} <= {item.object for item in of_recording(recording)}
+    changed_there = [*requests[:refused], requests[refused] | {"body": {**requests[refused]["body"], "spec": {}}}]
+    assert any(row_of(item, ROWS) is None for item in of_recording(ended | {"api_requests": changed_there}))
+
+
+def test_manifests_that_the_go_provider_refused_are_those_of_newer_fields():
+    """Row `newer-fields`: what is made of them here has no counterpart there."""
+    refused = [load(name) for name in names() if load(name)["manifest_put"]["status"] == REFUSED]
+    assert len(refused) == 6
+    assert all(re.search('"(tee|proxyBufferSize)":', json.dumps(recording["manifest"])) for recording in refused)
 
 
 def test_the_first_form_has_none_of_the_later_fences():

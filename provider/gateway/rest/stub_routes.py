@@ -12,6 +12,7 @@ from aiohttp import web
 from provider.gateway.auth.claims import Scope
 from provider.gateway.config import Limits
 from provider.gateway.errors import RequestError
+from provider.gateway.rest.answers import text_error
 from provider.gateway.rest.bodies import read_body
 from provider.gateway.rest.routes import Call, Handler, Route
 
@@ -33,7 +34,9 @@ def stub_routes(limits: Limits) -> list[Route]:
 
 async def _stream(call: Call) -> web.StreamResponse:
     if call.request.headers.get("Upgrade", "").lower() != "websocket":
-        raise RequestError(400, "Bad Request")
+        answer = text_error(400, "Bad Request")
+        answer.headers["Sec-Websocket-Version"] = "13"
+        return answer
     raise RequestError(501, "this provider does not serve streams yet")
 
 

@@ -38,7 +38,7 @@ async def replay(world: World, row: recorded.Record) -> Answer:
 
 
 def same_type(answer: Answer, row: recorded.Record) -> None:
-    for name in ("Content-Type", "X-Content-Type-Options", "Location", "Allow"):
+    for name in ("Content-Type", "X-Content-Type-Options", "Location", "Allow", "Sec-Websocket-Version"):
         assert answer.header(name) == recorded.header(row, name), name
 
 
