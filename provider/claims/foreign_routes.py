@@ -1,5 +1,5 @@
-"""The hostnames that the cluster's shared edge serves for somebody else: the hosts of Ingresses, HTTPRoutes and
-GRPCRoutes that Lessor did not make, such as an operator's dashboard.
+"""The hostnames that the cluster's shared edge serves for somebody else: the hosts of Ingresses and of routes of the
+Gateway API and of Traefik that Lessor did not make, such as an operator's dashboard.
 
 A tenant who got such a hostname would receive the other's requests, with their cookies and passwords.
 """
@@ -7,6 +7,7 @@ A tenant who got such a hostname would receive the other's requests, with their 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +15,29 @@ from typing import Any
 from components.labels import AKASH
 from provider.errors import ClusterError
 from provider.protocols import Cluster
-from provider.protocols.cluster import GRPC_ROUTE, HTTP_ROUTE, INGRESS, Kind
+from provider.protocols.cluster import (
+    GRPC_ROUTE,
+    HTTP_ROUTE,
+    INGRESS,
+    INGRESS_ROUTE,
+    INGRESS_ROUTE_TCP,
+    TLS_ROUTES,
+    Kind,
+)
 
 __all__ = ["NO_ROUTES", "ForeignRoutes", "foreign_routes"]
 
 _NOT_MANAGED = {AKASH: None}
 _NO_SUCH_KIND = 404
 _NO_RIGHT = 403
-_ABSENT = {INGRESS: (_NO_SUCH_KIND,), HTTP_ROUTE: (_NO_SUCH_KIND,), GRPC_ROUTE: (_NO_SUCH_KIND, _NO_RIGHT)}
-"""Answers that mean that there are no routes of a kind. An account of an older cluster stack has no right to read
-GRPCRoutes, and its tenants must get their hostnames all the same.
+_READ = ((INGRESS,), (HTTP_ROUTE,), (GRPC_ROUTE,), TLS_ROUTES, (INGRESS_ROUTE,), (INGRESS_ROUTE_TCP,))
+"""Each kind of route, in its versions: the first one that the cluster serves is read."""
+_WRITTEN = (INGRESS, HTTP_ROUTE)
+"""Kinds that an account of every cluster stack may read. An account of an older one has no right to read the others,
+and its tenants must get their hostnames all the same.
 """
+_MATCHED = re.compile(r"(?<![\w`\"])Host(?:SNI)?\(([^)]*)\)")
+_QUOTED = re.compile(r"[`\"]([^`\"]+)[`\"]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +61,35 @@ NO_ROUTES = ForeignRoutes()
 
 async def foreign_routes(cluster: Cluster) -> ForeignRoutes:
     """The routes of the whole cluster without those of leases, one list for each kind. Raises `ClusterError`."""
-    listed = await asyncio.gather(*(_listed(cluster, kind) for kind in _ABSENT))
+    listed = await asyncio.gather(*(_listed(cluster, versions) for versions in _READ))
     hosts = {host.lower() for objects in listed for obj in objects for host in _hosts(obj)}
     wild = {host for host in hosts if host.startswith("*.")}
     return ForeignRoutes(frozenset(hosts - wild), frozenset(host[1:] for host in wild))
 
 
-async def _listed(cluster: Cluster, kind: Kind) -> list[dict[str, Any]]:
-    try:
-        return await cluster.list(kind, labels=_NOT_MANAGED)
-    except ClusterError as error:
-        if error.status in _ABSENT[kind]:
-            return []
-        raise
+async def _listed(cluster: Cluster, versions: Iterable[Kind]) -> list[dict[str, Any]]:
+    for kind in versions:
+        try:
+            return await cluster.list(kind, labels=_NOT_MANAGED)
+        except ClusterError as error:
+            if error.status == _NO_RIGHT and kind not in _WRITTEN:
+                return []
+            if error.status != _NO_SUCH_KIND:
+                raise
+    return []
 
 
-def _hosts(route: Mapping[str, Any]) -> Iterable[str]:
-    """Hosts of an Ingress's rules, hostnames of an HTTPRoute or GRPCRoute. A route without any serves every hostname
-    that no other route names; it takes none. A host that only a TLS entry names is served nowhere.
+def _hosts(obj: Mapping[str, Any]) -> Iterable[str]:
+    """Hosts of an Ingress's rules, hostnames of a route of the Gateway API, hosts in the rules of a Traefik route.
+
+    A route without any serves every hostname that no other route names; it takes none, nor does a regular expression. A
+    host that only a TLS entry names is served nowhere.
     """
-    spec = route.get("spec") or {}
+    spec = obj.get("spec") or {}
     for rule in spec.get("rules") or ():
         if host := rule.get("host"):
             yield str(host)
     yield from map(str, spec.get("hostnames") or ())
+    for route in spec.get("routes") or ():
+        for hosts in _MATCHED.findall(str(route.get("match") or "")):
+            yield from _QUOTED.findall(hosts)

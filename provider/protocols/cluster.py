@@ -15,6 +15,8 @@ __all__ = [
     "GRPC_ROUTE",
     "HTTP_ROUTE",
     "INGRESS",
+    "INGRESS_ROUTE",
+    "INGRESS_ROUTE_TCP",
     "IP_ADDRESS_POOL",
     "L2_ADVERTISEMENT",
     "MANIFEST",
@@ -29,6 +31,7 @@ __all__ = [
     "SERVICE",
     "STATEFUL_SET",
     "STORAGE_CLASS",
+    "TLS_ROUTES",
     "Cluster",
     "Kind",
     "WatchEvent",
@@ -70,6 +73,12 @@ INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
 GRPC_ROUTE = Kind("gateway.networking.k8s.io/v1", "GRPCRoute", "grpcroutes")
 HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes")
 """Exists only where the Gateway API is installed."""
+TLS_ROUTES = tuple(
+    Kind(f"gateway.networking.k8s.io/{version}", "TLSRoute", "tlsroutes") for version in ("v1", "v1alpha3", "v1alpha2")
+)
+"""One kind in the versions that the Gateway API has given it; a cluster serves some of them."""
+INGRESS_ROUTE = Kind("traefik.io/v1alpha1", "IngressRoute", "ingressroutes")
+INGRESS_ROUTE_TCP = Kind("traefik.io/v1alpha1", "IngressRouteTCP", "ingressroutetcps")
 STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
 MANIFEST = Kind("akash.network/v2beta2", "Manifest", "manifests")
 PROVIDER_HOST = Kind("akash.network/v2beta2", "ProviderHost", "providerhosts")
@@ -77,7 +86,7 @@ PROVIDER_LEASED_IP = Kind("akash.network/v2beta2", "ProviderLeasedIP", "provider
 IP_ADDRESS_POOL = Kind("metallb.io/v1beta1", "IPAddressPool", "ipaddresspools")
 L2_ADVERTISEMENT = Kind("metallb.io/v1beta1", "L2Advertisement", "l2advertisements")
 
-_KINDS = {(kind.api_version, kind.kind): kind for kind in list(globals().values()) if isinstance(kind, Kind)}
+_KINDS = {(kind.api_version, kind.kind): kind for kind in [*globals().values(), *TLS_ROUTES] if isinstance(kind, Kind)}
 
 
 def kind_of(obj: Mapping[str, Any]) -> Kind:

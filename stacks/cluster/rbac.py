@@ -21,7 +21,8 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies", "ingresses"), WRITE),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings"), WRITE),
     ("gateway.networking.k8s.io", ("httproutes",), WRITE),
-    ("gateway.networking.k8s.io", ("grpcroutes",), READ),
+    ("gateway.networking.k8s.io", ("grpcroutes", "tlsroutes"), READ),
+    ("traefik.io", ("ingressroutes", "ingressroutetcps"), READ),
     ("metallb.io", ("ipaddresspools", "l2advertisements"), WRITE),
     # durable records; `status` is what the operators write
     ("akash.network", ("manifests", "providerhosts", "providerleasedips"), WRITE),

@@ -16,7 +16,17 @@ from provider.bus import MANIFEST_ACCEPTED
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import GRPC_ROUTE, HTTP_ROUTE, INGRESS, MANIFEST, PROVIDER_HOST, Kind
+from provider.protocols.cluster import (
+    GRPC_ROUTE,
+    HTTP_ROUTE,
+    INGRESS,
+    INGRESS_ROUTE,
+    INGRESS_ROUTE_TCP,
+    MANIFEST,
+    PROVIDER_HOST,
+    TLS_ROUTES,
+    Kind,
+)
 from provider.records.manifests import read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
@@ -289,6 +299,25 @@ REFUSALS: dict[str, tuple[Any, int, str]] = {
         _foreign(GRPC_ROUTE, {"hostnames": ["api.example.org"], "rules": [{}]}, "api.example.org"),
         422,
         'hostname not allowed: host "api.example.org" in use',
+    ),
+    "a host of an operator's TLSRoute": (
+        _foreign(TLS_ROUTES[0], {"hostnames": ["db.example.org"], "rules": [{}]}, "db.example.org"),
+        422,
+        'hostname not allowed: host "db.example.org" in use',
+    ),
+    "a host of an operator's IngressRoute": (
+        _foreign(
+            INGRESS_ROUTE,
+            {"routes": [{"match": "Path(`/x`)"}, {"match": 'Host("a.example.org", `Vault.example.org`) && Path(`/`)'}]},
+            "vault.example.org",
+        ),
+        422,
+        'hostname not allowed: host "vault.example.org" in use',
+    ),
+    "a host of an operator's IngressRouteTCP": (
+        _foreign(INGRESS_ROUTE_TCP, {"routes": [{"match": "HostSNI(`mail.example.org`)"}]}, "mail.example.org"),
+        422,
+        'hostname not allowed: host "mail.example.org" in use',
     ),
     "a hostname of somebody else": (_taken, 422, 'hostname not allowed: host "www.example.org" in use'),
 }
