@@ -3,6 +3,8 @@
 * `chain.block`: `provider.protocols.chain.Block`, every height once and in order
 * `lease.changed`: `lease.ids.LeaseId`, a lease was won, found or its escrow ends: the lease loop checks it
 * `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
+* `lease.state`: `provider.lifecycle.state.LeaseStatus`, a lease has another state
+* `stack.result`: `provider.lifecycle.state.StackReport`, an operation of the engine ended
 * `inventory.changed`: None, the inventory differs from the last one
 * `funds.wallet`: `provider.funds.wallet.Wallet`, retained
 * `funds.escrow`: mapping of `LeaseId` to `provider.funds.escrow.LeaseFunds`, every lease, retained

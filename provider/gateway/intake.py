@@ -40,7 +40,7 @@ Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement 
 
 _RATE, _BURST = 10.0, 100.0
 _OWNER_RATE, _OWNER_BURST = 1.0, 20.0
-"""Manifests of accounts that are no tenants: a second in the long run, and at once; of all owners, and of one."""
+"""Limits for accounts without a lease: manifests a second and at once, for all accounts and for one account."""
 _UNKNOWN = "rpc error: code = NotFound desc = Deployment not found: key not found"
 _MOST_WAITING = 50
 """Requests that wait for the node's next block at one time; beyond that they are refused at once."""
@@ -103,7 +103,7 @@ class ManifestIntake:
 
     async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None:
         """Check the manifest and write it to the Manifest object of every live lease of the deployment. The same
-        manifest again changes nothing.
+        manifest again changes no object; a version that was refused is tried again.
 
         Raises `RequestError` (nothing was changed), `ChainError` or `ClusterError`.
         """
@@ -176,8 +176,8 @@ class ManifestIntake:
         return deployment
 
     async def _ask_later(self, ask: Callable[[], Awaitable[_T | None]]) -> _T | None:
-        """The first result of `ask` that is not None, asked again after pauses; None when the node is two blocks
-        further and the result is still None, after the last pause, and at once when too many wait.
+        """The first result of `ask` that is not None. `ask` is called again after pauses, at most until the node is two
+        blocks further; then None is returned. None is returned at once when too many requests wait.
         """
         if self._waiting >= _MOST_WAITING or not self._config.limits.behind_pauses:
             return None

@@ -91,8 +91,8 @@ class LeaseLoop:
         return self._reconciler.memories.suspects()
 
     def close(self, lease: LeaseId) -> str:
-        """Remove a suspect, or a lease that the brake holds, because an operator says that it has ended. Returns why it
-        is not removed, else nothing.
+        """Mark a suspect, or a lease that the brake holds, as ended because an operator says so, and queue its check.
+        Returns why it is not marked, else nothing.
         """
         if not self._reconciler.call_closed(lease):
             return f"{lease} does not look closed; only the chain ends it"

@@ -38,5 +38,5 @@ class StackEngine(Protocol):
         ...
 
     async def stacks(self) -> Sequence[str]:
-        """Names of the lease stacks the backend holds."""
+        """Names of the lease stacks in this machine's data folder. No other backend is asked."""
         ...

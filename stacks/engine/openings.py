@@ -90,8 +90,9 @@ class OpenedUpdates:
         return True
 
     async def use(self, spec: LeaseSpec) -> StackResult | None:
-        """The result of the stack's opened update; None when none fits, it never got the spec or a process of it died:
-        then the ordinary way is free, and finds what was begun. Raises `EngineError` for one that hangs.
+        """The result of the stack's opened update. None when no opened update fits, or it ended before it used the
+        spec: the caller then runs an ordinary `up`, which finds what was begun. Raises `EngineError` for an update
+        that hangs.
         """
         update = self._updates.get(spec.namespace)
         if update is None or not fits(update.opening, spec) or not await self._attached(update):

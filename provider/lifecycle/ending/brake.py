@@ -1,7 +1,7 @@
-"""The teardown brake: of the leases that only one node calls ended, a few are removed in an hour, the others are shown.
+"""The teardown brake: of the leases that only one node calls ended, some are removed in an hour, the rest are held.
 
-Each of them is proven closed by two answers, but one lying node can give both, and fake the events beside them. A lease
-whose end has evidence of another kind (`ending.evidence`) does not pass here (field problem G1).
+Each of these leases is proven closed by two answers, but one lying node can give both answers and fake the events. The
+brake is not asked about a lease whose end has evidence of another kind (`ending.evidence`; field problem G1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One run of the engine for a living lease, with the record of what the stack is before and after it.
 
 A version that may not be applied, or that the cluster refuses, is given up for the last complete one until the tenant
-sends another. A failure that is the provider's fault is tried again. The record is written first, so a crash anywhere
-leaves "not known to be complete", and the next check applies again.
+sends a manifest again, be it the same one. A failure that is the provider's fault is tried again. The record is written
+first, so a crash anywhere leaves "not known to be complete", and the next check applies again.
 """
 
 from __future__ import annotations

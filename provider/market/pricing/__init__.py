@@ -9,6 +9,7 @@
 | `script` | strategy `shellScript`: a program of the operator names the price |
 | `script_input` | what the program reads |
 | `script_run` | runs the program within limits of time and output |
+| `script_user` | the user as whom the program runs |
 | `script_leftovers` | ends processes that the program leaves running |
 | `table` | strategy `table`: a YAML file of prices in USD |
 | `table_file` | reads that file |
