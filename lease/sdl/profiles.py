@@ -11,7 +11,7 @@ from lease.gpus import GpuRequest, gpu_key
 from lease.groups import SignedBy
 from lease.resources import Attribute, Price, Volume
 from lease.sdl.quantities import byte_size, cpu_milli, price
-from lease.sdl.reader import Reader, is_null, scalar_text
+from lease.sdl.reader import Reader, is_null
 from lease.sdl.storage import quantity, read_storage
 
 __all__ = ["Compute", "Placement", "read_compute", "read_placement"]
@@ -62,7 +62,7 @@ def _cpu(reader: Reader, node: Node | None) -> tuple[int, tuple[Attribute, ...]]
     if units is None or is_null(units):
         return 0, attributes
     try:
-        return cpu_milli(scalar_text(units)), attributes
+        return cpu_milli(reader.raw_text(units)), attributes
     except ValueError as error:
         reader.problem(units, str(error), allowed="cores (0.5, 2) or thousandths (500m)")
         return 0, attributes
@@ -74,7 +74,7 @@ def _gpu_memory(reader: Reader, node: Node | None) -> str:
     """
     if node is None or is_null(node):
         return ""
-    text = scalar_text(node)
+    text = reader.raw_text(node)
     try:
         if text[-1:] in tuple("kMGTPE"):
             raise ValueError(f'parsing "{text[:40]}": invalid syntax')
@@ -88,7 +88,7 @@ def _gpu_item(reader: Reader, node: Node) -> Attribute:
     """One model of the `nvidia` list as an attribute key."""
     found = reader.entries(node)
     size, interface = _gpu_memory(reader, found.get("ram")), found.get("interface")
-    name = "" if interface is None or is_null(interface) else scalar_text(interface)
+    name = "" if interface is None or is_null(interface) else reader.raw_text(interface)
     if interface is not None and not is_null(interface) and name not in _INTERFACES:
         text = f'invalid GPU interface {name[:40]}. expected "pcie|sxm"'
         reader.problem(interface, text, allowed=", ".join(_INTERFACES))
@@ -117,7 +117,7 @@ def _gpu_attributes(reader: Reader, node: Node) -> tuple[Attribute, ...]:
 def _gpu_units(reader: Reader, node: Node | None) -> int:
     if node is None or is_null(node):
         return 0
-    text = scalar_text(node)
+    text = reader.raw_text(node)
     if not (text.isascii() and text.isdigit()) or len(text) > 20 or int(text) >= 2**64:
         reader.problem(node, f'parsing "{text[:40]}": invalid syntax', allowed="a whole number")
         return 0

@@ -12,7 +12,7 @@ from lease.errors import SdlInvalid
 from lease.sdl.findings import Problem, placed, shown
 from lease.sdl.tags import FALSE, FLOAT, INTEGER, NULLS, TRUE, is_merge_key, is_untyped, tag_problem, tagged_text
 
-__all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32", "scalar_text"]
+__all__ = ["MAX_VISITS", "Reader", "is_null", "parse_uint32"]
 
 MAX_VISITS = 100_000
 """The most values with every alias expanded, which stops a "billion laughs" document."""
@@ -43,11 +43,6 @@ def is_null(node: Node | None) -> bool:
     if node is None or type(node) is not ScalarNode or node.value not in NULLS:
         return node is None
     return not node.style if is_untyped(node) else bool(node.tag == _NULL_TAG)
-
-
-def scalar_text(node: Node) -> str:
-    """The text of a value for Go's own unmarshallers: "" for a mapping or a list."""
-    return node.value if type(node) is ScalarNode else ""
 
 
 def parse_uint32(text: str) -> int | None:
@@ -96,6 +91,15 @@ class Reader:
         """Note a value of the wrong kind. Go collects these, and reports them only if nothing worse follows."""
         if len(self._problems) < MAX_FINDINGS:
             self._problems.append(Problem(node, message, shown(node), allowed, "", 1))
+
+    def raw_text(self, node: Node) -> str:
+        """The text of a value for Go's own unmarshallers, which see no tag but `!!null`; "" for a mapping or a list."""
+        if type(node) is not ScalarNode:
+            return ""
+        if node.tag == _NULL_TAG and (problem := tag_problem(node)):
+            self.problem(node, problem)
+        text: str = node.value
+        return text
 
     def _scalar(self, node: ScalarNode) -> str | None:
         """The text of a scalar that Go decodes; None when its tag does not fit the text, which ends Go's decoding."""

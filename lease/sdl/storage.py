@@ -8,7 +8,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from lease.resources import Attribute, Volume
 from lease.sdl.quantities import byte_size
-from lease.sdl.reader import Reader, is_null, scalar_text
+from lease.sdl.reader import Reader, is_null
 
 __all__ = ["CLASSES", "quantity", "read_storage", "sorted_volumes"]
 
@@ -23,7 +23,7 @@ def quantity(reader: Reader, node: Node | None) -> int:
     if node is None or is_null(node):
         return 0
     try:
-        return byte_size(scalar_text(node))
+        return byte_size(reader.raw_text(node))
     except ValueError as error:
         reader.problem(node, str(error), allowed="bytes, or a number with k M G T P E Ki Mi Gi Ti Pi Ei")
         return 0

@@ -147,6 +147,13 @@ def test_a_tag_that_fits_keeps_the_text_and_other_tags_say_nothing(written: str,
     assert args(written) == (read_as,)
 
 
+def test_types_of_the_sdls_own_see_no_tag_but_null() -> None:
+    assert read_sdl(TEXT.replace("size: 1Gi", "size: !!str 1Gi")).version == UNCHANGED
+    assert read_sdl(TEXT.replace("size: 1Gi", "size: !!int 1Gi")).version == UNCHANGED
+    assert "cannot decode !!str `1Gi` as a !!null" in first(TEXT.replace("size: 1Gi", "size: !!null 1Gi"))
+    assert "invalid syntax" in first(TEXT.replace("size: 1Gi", "size: !!int ''"))
+
+
 def test_base64_that_is_none_ends_the_reading() -> None:
     assert "!!binary value contains invalid base64 data" in first(TEXT.replace("image: nginx", "image: !!binary x"))
 

@@ -68,6 +68,14 @@ async def test_a_namespace_without_workloads_has_no_deployments(world: World) ->
     ]
 
 
+async def test_where_nothing_runs_yet_the_404_says_why(world: World) -> None:
+    accepted(world)
+    world.trouble = "service web: image nginx:x cannot be pulled; send the manifest again"
+    assert (await texts(world))[1] == (404, f"kube: lease not found: {world.trouble}\n")
+    place(world.cluster, NAMESPACE, SPACE)
+    assert (await texts(world))[1] == (404, f"kube: no deployments for lease: {world.trouble}\n")
+
+
 @pytest.mark.parametrize("deployed", [False, True], ids=["nothing of that name", "a workload of that name"])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET], ids=lambda kind: kind.kind)
 async def test_a_service_that_the_manifest_does_not_name_is_not_found(world: World, deployed: bool, kind: Kind) -> None:

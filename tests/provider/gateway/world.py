@@ -17,6 +17,7 @@ from lease.spec import ClusterFacts
 from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig, Limits
+from provider.gateway.lease_objects import LeaseObjects, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
@@ -104,6 +105,8 @@ class World:
     strangers: FakeChain | None = None
     """The chain that is asked about accounts that are no tenants; None: `chain`."""
     is_tenant: Callable[[str], bool] = lambda _: True
+    trouble: str = ""
+    """Why the newest manifest of every lease does not run."""
 
     def configure(self, **changes: Any) -> None:
         self.config = replace(self.config, **changes)
@@ -120,6 +123,11 @@ class World:
         async def placements(lease: LeaseId) -> Mapping[int, Any] | None:
             return self.placements.get(lease)
 
+        read = lease_reader(self.cluster, self.config.manifest_namespace)
+
+        async def read_lease(lease: LeaseId) -> LeaseObjects:
+            return replace(await read(lease), trouble=self.trouble)
+
         self.gateway = Gateway(
             self.config,
             chain=self.chain,
@@ -130,6 +138,7 @@ class World:
             kube_version=kube_version,
             placements=placements,
             build=self.build,
+            read_lease=read_lease,
             strangers=self.strangers,
             is_tenant=self.is_tenant,
         )
