@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lease.sdl.read import Sdl, read_sdl
+from lease.sdl.passes import Sdl, read_sdl
 
 __all__ = ["Sdl", "read_sdl"]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from provider.gateway.admission import Admission
+from provider.gateway.answer_cache import CachedAnswer
 from provider.gateway.auth.keys import AccountKeys, KeySource
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
 from provider.gateway.intake import IntakeChain, ManifestIntake, Placements
-from provider.gateway.kept import Kept
 from provider.gateway.lease_objects import ReadLease, lease_reader, manifest_reader
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
@@ -133,8 +133,8 @@ class Gateway:
         return [
             *public_routes(
                 config,
-                Kept(status, self._clock, seconds=_STATUS_S).get,
-                Kept(kube_version, self._clock, seconds=_VERSION_S).get,
+                CachedAnswer(status, self._clock, seconds=_STATUS_S).get,
+                CachedAnswer(kube_version, self._clock, seconds=_VERSION_S).get,
             ),
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self._read_lease, self._read_manifest),

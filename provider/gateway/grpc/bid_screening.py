@@ -34,7 +34,7 @@ from provider.claims.hostnames import (
     host_claims,
 )
 from provider.errors import ProviderError
-from provider.gateway.kept import Kept
+from provider.gateway.answer_cache import CachedAnswer
 from provider.market.decision import BidDecision
 from provider.market.explanation import Explanation
 from provider.protocols import Clock, Cluster
@@ -152,7 +152,7 @@ def screened_hostnames(cluster: Cluster, clock: Clock, *, namespace: str, rules:
         claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=namespace))
         return claims, await foreign_routes(cluster)
 
-    kept = Kept(read, clock, seconds=_HOSTNAMES_S)
+    kept = CachedAnswer(read, clock, seconds=_HOSTNAMES_S)
 
     async def check(hostnames: Sequence[str]) -> Sequence[str]:
         if not hostnames:

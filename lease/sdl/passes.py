@@ -14,7 +14,7 @@ from lease.groups import GroupSpec
 from lease.manifest import Manifest
 from lease.manifest_json import manifest_version
 from lease.sdl.checks import check_document
-from lease.sdl.derive import Derived, derive
+from lease.sdl.derivation import Derived, derive
 from lease.sdl.document import compose
 from lease.sdl.reader import Reader
 from lease.sdl.sections import Document, read_document

@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 
 from provider.protocols import Clock
 
-__all__ = ["Kept"]
+__all__ = ["CachedAnswer"]
 
 _FAILED_S = 2.0
 _T = TypeVar("_T")
 
 
-class Kept(Generic[_T]):
+class CachedAnswer(Generic[_T]):
     """The answer of `ask`, asked again when it is older than `seconds`. Simultaneous calls share one question. A
     failure is kept too, for two seconds.
     """

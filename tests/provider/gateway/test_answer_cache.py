@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from provider.errors import ClusterError
-from provider.gateway.kept import Kept
+from provider.gateway.answer_cache import CachedAnswer
 from tests.world.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
@@ -20,7 +20,7 @@ async def test_public_answers_are_kept_for_a_short_time() -> None:
         asked.append("version")
         return {"major": "1"}
 
-    kept = Kept(kube_version, clock, seconds=60.0)
+    kept = CachedAnswer(kube_version, clock, seconds=60.0)
     assert await asyncio.gather(*(kept.get() for _ in range(50))) == [{"major": "1"}] * 50
     assert len(asked) == 1
     await clock.advance(59)
@@ -38,7 +38,7 @@ async def test_a_failure_is_kept_for_two_seconds() -> None:
         asked.append(1)
         raise ClusterError("https://10.0.0.1", "no luck", status=0)
 
-    kept = Kept(fails, clock, seconds=60.0)
+    kept = CachedAnswer(fails, clock, seconds=60.0)
     for _ in range(20):
         with pytest.raises(ClusterError):
             await kept.get()
