@@ -63,12 +63,12 @@ def group_problem(group: Group) -> str:
 def budget_problem(record: ManifestRecord, spec: LeaseSpec, objects: Sequence[Mapping[str, Any]]) -> str:
     """What of the objects and records is beyond the budget; empty when nothing is."""
     budget = budget_of(record.group)
-    largest = max(objects, key=_size)
+    size, largest = max(((_size(obj), number, obj) for number, obj in enumerate(objects)))[::2]
     stored = manifest_object(record, namespace="-")
     counts = (
         ("Kubernetes objects", len(objects), budget.objects),
         ("bytes in the record of its version", stored_bytes(spec), budget.record_bytes),
-        (f"bytes in its {largest['kind']} {largest['metadata']['name']}", _size(largest), _OBJECT_MOST),
+        (f"bytes in its {largest['kind']} {largest['metadata']['name']}", size, _OBJECT_MOST),
         ("bytes in its Manifest object", _size(stored), _MANIFEST_MOST),
     )
     return next(_exceeded(counts), "")

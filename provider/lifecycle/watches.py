@@ -150,8 +150,9 @@ class Watcher:
             self._holders[key] = lease
         if event.type == "DELETED" and lease not in self._by_namespace.values():
             return  # the last objects of a lease that has ended
+        after = _SETTLE_S if kind is MANIFEST and event.type != "DELETED" else 0.0  # the gateway announces its own
         for concerned in {before, lease} - {None}:
-            self._ask(concerned, 0.0)  # type: ignore[arg-type]
+            self._ask(concerned, after)  # type: ignore[arg-type]
 
     def _object(self, event: WatchEvent) -> None:
         """Somebody changed what an object says, perhaps this provider's own engine: a comparison finds out."""

@@ -7,7 +7,9 @@ that holds it. Signatures are 64 bytes r‖s, and only the low-s half of them is
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,8 @@ __all__ = ["ALGORITHMS", "Tokens", "adr36_document", "read_credentials"]
 ALGORITHMS = ("ES256K", "ES256KADR36")
 _MAX_TOKEN = 64 * 1024
 _MAX_ADDRESS = 90
+_KEPT, _KEPT_BYTES = 256, 1024
+"""Tokens that are remembered, and the longest of them; a token of full access has 450 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +86,38 @@ def _jws() -> PyJWS:
 
 
 class Tokens:
-    """Reads tokens: checks their signature and their claims. A token may begin up to `leeway` seconds from now."""
+    """Reads tokens: checks their signature and their claims. A token may begin up to `leeway` seconds from now.
+
+    The signature of a token is checked once, since the chain never replaces the key of an account; its dates are
+    checked each time.
+    """
 
     def __init__(self, keys: AccountKeys, clock: Clock, *, leeway: float = 0.0) -> None:
         self._keys = keys
         self._leeway = leeway
         self._clock = clock
         self._jws = _jws()
+        self._verified: OrderedDict[bytes, Claims] = OrderedDict()
 
     async def read(self, token: str, *, peer: str = "") -> Claims:
         """The claims of a token with a valid signature and valid claims. Raises `AuthError` as in gateway.md §2.5, and
         429 when `peer`, or all together, named too many accounts that are not known.
         """
-        claims = self._unverified(token)
-        self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss, peer)))
+        digest = hashlib.sha256(token.encode()).digest()
+        claims = self._verified.get(digest)
+        if claims is None:
+            claims = self._unverified(token)
+            self._verify(token, _Signer(claims.iss, await self._key_of(claims.iss, peer)))
         check_claims(claims, self._clock.now(), leeway=self._leeway)
+        if len(token) <= _KEPT_BYTES:
+            self._remember(digest, claims)
         return claims
+
+    def _remember(self, digest: bytes, claims: Claims) -> None:
+        self._verified[digest] = claims
+        self._verified.move_to_end(digest)
+        if len(self._verified) > _KEPT:
+            self._verified.popitem(last=False)
 
     def _unverified(self, token: str) -> Claims:
         if len(token) > _MAX_TOKEN or "=" in token:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from lease.ids import auto_hostname, namespace_name
 from lease.spec import GpuPlacement
 from provider.bus import MANIFEST_ACCEPTED
+from provider.gateway import intake
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
 from provider.protocols.chain import LeaseState
@@ -27,10 +30,10 @@ from provider.protocols.cluster import (
     TLS_ROUTES,
     Kind,
 )
-from provider.records.manifests import read_manifest
+from provider.records.manifests import ManifestRecord, read_manifest
 from tests.provider.gateway.accounts import NOW, Account
-from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent, service
-from tests.provider.gateway.world import Answer, World, chain_is_away, cluster_fails, new_world, place
+from tests.provider.gateway.manifests import DSEQ, TENANT, body, deployment, lease, rent, service
+from tests.provider.gateway.world import Answer, World, chain_is_away, cluster_fails, new_world, place, rented
 from tests.world.chain import FakeChain
 from tests.world.patience import eventually
 
@@ -67,6 +70,58 @@ async def test_an_accepted_manifest_is_in_the_cluster_and_announced_when_200_is_
     assert record.lease == lease()
     assert record.group.services[0].env == ("A=b",)
     assert world.bus.published == [(MANIFEST_ACCEPTED, lease())]
+
+
+class TwoManifests:
+    """The check of the second deployment's manifest ends when `go_on` is set."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.data, self.second, self.go_on = world, body(), lease(dseq=DSEQ + 1), asyncio.Event()
+        for each in (lease(), self.second):
+            rented(world.chain, deployment(self.data, dseq=each.dseq), each)
+        self.build, world.build = world.build, self._build
+
+    async def _build(self, record: ManifestRecord) -> str:
+        if record.lease == self.second:
+            await self.go_on.wait()
+        return await self.build(record)
+
+    @asynccontextmanager
+    async def first_accepted(self) -> AsyncIterator[asyncio.Task[Answer]]:
+        """The first manifest is answered with 200, and the second one is being checked."""
+        async with self.world.running():
+            waiting = asyncio.create_task(put(self.world, self.data, dseq=self.second.dseq))
+            await eventually(lambda: self.world.gateway.intake._accepting == 1)
+            assert (await put(self.world, self.data)).status == 200
+            assert stored(self.world, lease())
+            yield waiting
+            self.go_on.set()
+            assert (await waiting).status == 200
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> TwoManifests:
+    world = new_world(tmp_path)
+    world.clock.set(NOW)
+    return TwoManifests(world)
+
+
+async def test_manifests_sent_together_are_all_answered_before_the_first_is_applied(
+    two: TwoManifests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "_ANNOUNCED_S", 3600.0)
+    async with two.first_accepted():
+        assert two.world.bus.published == []
+    assert two.world.bus.on(MANIFEST_ACCEPTED) == [lease(), two.second]
+
+
+async def test_a_manifest_that_is_checked_for_long_does_not_hold_up_the_accepted_ones(
+    two: TwoManifests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "_ANNOUNCED_S", 0.01)
+    async with two.first_accepted() as waiting:
+        await eventually(lambda: two.world.bus.on(MANIFEST_ACCEPTED) == [lease()])
+        assert not waiting.done()
 
 
 async def test_the_same_manifest_twice_changes_no_object_and_is_announced_again(world: World) -> None:

@@ -106,6 +106,39 @@ def test_the_wallet_document_is_the_canonical_one() -> None:
     assert document.startswith('{"account_number":"0","chain_id":"","fee":{"amount":[],"gas":"0"},"memo":"","msgs":[')
 
 
+async def test_the_signature_of_a_token_is_checked_once_and_its_dates_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[bytes] = []
+
+    def verify(message: bytes, key: bytes, signature: bytes) -> bool:
+        checked.append(message)
+        return verify_signature(message, key, signature)
+
+    monkeypatch.setattr("provider.gateway.auth.tokens.verify_signature", verify)
+    chain, clock = FakeChain(), VirtualClock(NOW)
+    chain.public_keys = {TENANT.address: TENANT.public}
+    tokens = Tokens(AccountKeys(chain, clock), clock)  # type: ignore[arg-type]
+    token = TENANT.token(TENANT.claims(exp=NOW + 60))
+    text, _, _ = token.rpartition(".")
+    for _ in range(3):
+        await tokens.read(token)
+    assert len(checked) == 1
+    assert await refusal(tokens, f"{text}.{b64(bytes(63) + b'1')}") == (401, "JWT is invalid")
+    assert len(checked) == 2, "another signature is another token"
+    clock.set(NOW + 61)
+    assert await refusal(tokens, token) == (400, "JWT has invalid claims")
+
+
+async def test_of_many_tokens_of_one_account_few_and_small_ones_are_remembered() -> None:
+    tokens, _ = reader(TENANT)
+    for number in range(300):
+        await tokens.read(TENANT.token(TENANT.claims(jti=str(number))))
+    await tokens.read(TENANT.token(TENANT.claims(jti="x" * 2000)))
+    assert len(tokens._verified) == 256
+    assert not any(len(claims.jti) > 3 for claims in tokens._verified.values())
+
+
 GARBAGE = {
     "one part": "abc",
     "four parts": "a.b.c.d",
