@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from provider.errors import ProviderUnreachable
 
-__all__ = ["ask_provider", "serve_socket"]
+__all__ = ["ask_provider", "serve_socket", "status_socket"]
 
-_log = structlog.get_logger(__name__)
+
+def status_socket(home: Path) -> Path:
+    """Where `observe.operator_status` is served."""
+    return home / "status.sock"
 
 
 async def serve_socket(
@@ -32,7 +33,9 @@ async def serve_socket(
         server = await asyncio.start_unix_server(_handler(answer, seconds), path, limit=longest)
         path.chmod(0o600)
     except OSError as error:
-        _log.error("local_socket.not_listening", path=str(path), problem=str(error))
+        import structlog  # noqa: PLC0415  the command line, which uses this module too, logs nothing
+
+        structlog.get_logger(__name__).error("local_socket.not_listening", path=str(path), problem=str(error))
         return
     async with server:
         try:

@@ -8,13 +8,10 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from provider.errors import SettingsError
 
 __all__ = ["ClientTls", "TlsFiles"]
 
-_log = structlog.get_logger(__name__)
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -46,12 +43,14 @@ class ClientTls:
     def context(self) -> ssl.SSLContext:
         stamp = self._stamps()
         if stamp != self._stamp:
-            self._stamp = stamp
+            import structlog  # noqa: PLC0415  settings name these files, and commands that read settings log nothing
+
+            self._stamp, log = stamp, structlog.get_logger(__name__)
             try:
                 self._context = _context(self._files)
-                _log.info("chain.tls_reloaded", files=[str(path) for path in self._files.all()])
+                log.info("chain.tls_reloaded", files=[str(path) for path in self._files.all()])
             except SettingsError as error:
-                _log.error(
+                log.error(
                     "chain.tls_not_reloaded",
                     problem=str(error),
                     remedy="correct the files; the ones read before stay in use",

@@ -7,8 +7,7 @@ from typing import Any
 
 from provider.cli.output import JsonOption, failure, print_result, table_lines
 from provider.errors import ProviderUnreachable, SettingsError
-from provider.local_socket import ask_provider
-from provider.observe.operator_status import status_socket
+from provider.local_socket import ask_provider, status_socket
 from provider.settings import load_settings
 
 __all__ = ["status", "status_rows"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -18,17 +19,17 @@ from provider.daemon.lease_specs import cluster_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
 from provider.daemon.startup import expected_chain, insist
-from provider.gateway.grpc.server import serve_grpc
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.state import Phase
+from provider.local_socket import status_socket
 from provider.market.loop import run_market
 from provider.market.public_sources import PublicSources
 from provider.market.question_socket import market_socket, serve_questions
 from provider.market.screening import Screening
 from provider.observe.narration import narrate
-from provider.observe.operator_status import serve_status, status_socket
+from provider.observe.operator_status import serve_status
 from provider.settings import Settings
 from provider.store import Database
 from provider.store.leases import known_leases
@@ -43,6 +44,7 @@ async def run_provider(settings: Settings) -> None:
 
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
+    gc.freeze()  # of what is loaded at the start, every collection would look through all of it again
     async with open_backends(within_file_limit(settings, raise_file_limit())) as backends:
         clock, cluster = backends.clock, backends.cluster
         chain_id = await expected_chain(backends.chain, backends.database, clock=clock)
@@ -78,6 +80,7 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         start(pump_blocks(backends.chain, bus, database=database, clock=backends.clock), name="chain")
         host, port = parts.gateway.address
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
+        gc.freeze()  # the inventory and the leases too
 
 
 async def _resume_quarantine(leases: LeaseLoop, database: Database) -> None:
@@ -97,6 +100,8 @@ async def _stop_at_end(gateway: Gateway) -> None:
 
 
 async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
+    """Serve gRPC. Its library is loaded beside the loop, since tenants do not wait for it."""
+    serve_grpc = await asyncio.to_thread(_grpc_server)
     screening = Screening(parts.market, public=PublicSources(parts.market, backends.public_chain))
     await serve_grpc(
         screening,
@@ -105,3 +110,9 @@ async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
         cluster=backends.cluster,
         clock=backends.clock,
     )
+
+
+def _grpc_server() -> Callable[..., Awaitable[None]]:
+    from provider.gateway.grpc.server import serve_grpc  # noqa: PLC0415  a tenth of a second
+
+    return serve_grpc

@@ -25,7 +25,7 @@ from provider.local_socket import serve_socket
 from provider.market.book import Market
 from provider.metrics import REGISTRY
 
-__all__ = ["Paid", "StatusSources", "day_fees", "operator_status", "serve_status", "status_socket"]
+__all__ = ["Paid", "StatusSources", "day_fees", "operator_status", "serve_status"]
 
 Paid: TypeAlias = Callable[[float], Awaitable[Sequence[tuple[float, int]]]]
 """(time, fee) of every transaction paid since a time (Unix seconds), oldest first. Raises `StoreError`."""
@@ -53,10 +53,6 @@ class StatusSources:
     braked: Callable[[], int]
     fee_problem: Callable[[], str] = lambda: ""
     cluster: Callable[[], Mapping[str, Any]] = dict
-
-
-def status_socket(home: Path) -> Path:
-    return home / "status.sock"
 
 
 async def serve_status(sources: StatusSources, path: Path) -> None:
