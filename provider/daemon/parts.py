@@ -15,6 +15,7 @@ from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
 from provider.gateway.config import gateway_config
+from provider.gateway.intake import Placements
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
@@ -43,7 +44,7 @@ from provider.settings import Settings
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
-__all__ = ["ProviderParts", "provider_parts"]
+__all__ = ["ProviderParts", "adopted_placements", "provider_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +183,6 @@ def _gateway(
         braked = len(leases.braked)
         return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
 
-    async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
-        return cards(lease)
-
     def is_tenant(address: str) -> bool:
         held = (lease.owner == address for lease in leases.statuses)
         return any(held) or any(order.owner == address for order in ledger.orders())
@@ -197,12 +195,24 @@ def _gateway(
         clock=backends.clock,
         status=status,
         kube_version=backends.cluster.version,
-        placements=placements,
+        placements=adopted_placements(market, cards),
         build=build,
         read_lease=_lease_reader(backends, leases, objects),
         strangers=backends.public_chain,
         is_tenant=is_tenant,
     )
+
+
+def adopted_placements(market: Market, cards: Cards) -> Placements:
+    """The placement in a lease's reservation. A manifest that comes while the provider starts waits for the adoption of
+    its leases: until then no reservation would mean that no GPU is reserved.
+    """
+
+    async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
+        await market.adopted.wait()
+        return cards(lease)
+
+    return placements
 
 
 def _lease_reader(backends: Backends, leases: LeaseLoop, objects: WatchedObjects) -> ReadLease:

@@ -150,6 +150,8 @@ class Market:
     book: Book = field(default_factory=Book)
     full_pass_due: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after an event was missed or an operation failed: the next full pass comes soon."""
+    adopted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the leases and bids of the last run have their reservations again."""
 
     @cached_property
     def log(self) -> DecisionLog:

@@ -39,6 +39,7 @@ async def run_market(market: Market) -> None:
     """
     async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
         await _until_done(market, adopt)
+        market.adopted.set()
         group.create_task(_passes(market), name="market passes")
         group.create_task(_timeouts(market), name="market timeouts")
         group.create_task(_pruning(market), name="market pruning")
