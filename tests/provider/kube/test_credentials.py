@@ -8,7 +8,7 @@ import os
 import ssl
 import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,51 @@ async def test_requests_go_through_the_proxy_that_the_kubeconfig_names(tmp_path:
         async with cluster_of(kubeconfig) as cluster:
             await cluster.version()
     assert proxy.paths == ["http://api.invalid:6443/version"]
+
+
+@asynccontextmanager
+async def tunnel(folder: Path) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A proxy behind TLS, and the first line of each request to it."""
+    asked: list[bytes] = []
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(2**16):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        host, _, port = asked[-1].split()[1].decode().rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with suppress(OSError):
+            await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*SERVER.write(folder, "proxy"))
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    try:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+    finally:
+        server.close()
+
+
+async def test_a_proxy_behind_tls_is_checked_by_the_systems_authorities_and_the_api_server_by_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = identity("own authority")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*identity("api-server", by=own).write(tmp_path, "server"))
+    more = {"certificate-authority": str(own.write(tmp_path, "own")[0])}
+    async with serving(context) as server, tunnel(tmp_path) as (address, asked):
+        kubeconfig = write(tmp_path / "config", server.address, {"token": "t"}, **more, **{"proxy-url": address})
+        async with cluster_of(kubeconfig) as cluster:
+            with pytest.raises(ClusterError, match="certificate"):
+                await cluster.version()
+            monkeypatch.setenv("SSL_CERT_FILE", authority(tmp_path))
+            await cluster.version()
+    assert asked == [f"CONNECT {server.address.removeprefix('https://')} HTTP/1.1".encode()]
+    assert server.paths == ["/version"]
 
 
 async def test_the_server_name_of_the_kubeconfig_is_the_one_that_is_verified(tmp_path: Path) -> None:
