@@ -171,6 +171,9 @@ class CometChain:
     async def end_signer(self, lease: Lease) -> str:
         return await self._ends.signer(lease)
 
+    async def notice_signed(self, lease: Lease) -> bool:
+        return await self._ends.notice_signed(lease)
+
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None
     ) -> Sequence[Lease]:

@@ -320,6 +320,8 @@ def lease_from_pb(item: Any) -> Lease:
         close_reason=int(item.reason),
         reclamation_ns=_ns(item.reclamation.window) if item.HasField("reclamation") else None,
         reclaim_deadline=item.reclamation.deadline,
+        reclaim_reason=int(item.reclamation.reason),
+        reclaim_started=item.reclamation.started_at,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which account ended a lease with a transaction that it signed itself: what no node can make up.
+"""Which account ended a lease, or announced its end, with a transaction that it signed: what no node can make up.
 
 The node gives the block; the signature, over the transaction and this chain's id, is checked here with the key whose
 address is the lease's owner or provider. So the node can hide such a transaction and not invent one.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from akash.deployment.v1beta4 import msg_pb2 as deployment_msg
 from akash.market.v1beta5 import msg_pb2 as market_msg
@@ -18,6 +18,7 @@ from cosmos.tx.signing.v1beta1.signing_pb2 import SIGN_MODE_DIRECT
 from cosmos.tx.v1beta1.tx_pb2 import AuthInfo, SignDoc, TxBody, TxRaw
 from google.protobuf.message import DecodeError
 
+from lease.ids import LeaseId
 from provider.chain import codec, queries
 from provider.chain.rpc import RpcClient
 from provider.chain.signatures import address_of, verify_signature
@@ -29,10 +30,11 @@ __all__ = ["SignedEnds"]
 _KEPT_BLOCKS = 4
 """Leases that end together end in one block, which is read once."""
 _KEPT_ACCOUNTS = 1000
+_AccountOf: TypeAlias = Callable[[Any, LeaseId], str]
 
 
 class SignedEnds:
-    """Reads the blocks in which leases ended."""
+    """Reads the blocks in which leases ended, or in which their end was announced."""
 
     def __init__(self, rpc: RpcClient) -> None:
         self._rpc = rpc
@@ -44,14 +46,23 @@ class SignedEnds:
         """The owner or the provider of the lease, if that account signed a transaction in block `closed_on` that ends
         it; empty when there is none, also for signatures other than SIGN_MODE_DIRECT of one key. Raises `ChainError`.
         """
-        if lease.closed_on <= 0:
+        return await self._signer(lease.id, lease.closed_on, _ends)
+
+    async def notice_signed(self, lease: Lease) -> bool:
+        """Whether the provider signed a transaction in block `reclaim_started` that announces the reclamation of the
+        lease. Raises `ChainError`.
+        """
+        return bool(await self._signer(lease.id, lease.reclaim_started, _announces))
+
+    async def _signer(self, lease: LeaseId, height: int, account_of: _AccountOf) -> str:
+        if height <= 0:
             return ""
         if not self._rpc.chain_id:
             await self._rpc.head()
-        for raw in await self._transactions(lease.closed_on):
-            if lease.id.owner.encode() not in raw:  # every message that ends a lease names its owner
+        for raw in await self._transactions(height):
+            if lease.owner.encode() not in raw:  # every message about a lease names its owner
                 continue
-            for account in _ending_accounts(raw, lease):
+            for account in _accounts(raw, lease, account_of):
                 if await self._is_signed_by(account, raw):
                     return account
         return ""
@@ -90,19 +101,24 @@ class SignedEnds:
         return account.number if account is not None else 0
 
 
-def _ending_accounts(raw: bytes, lease: Lease) -> Iterator[str]:
-    """The accounts whose signature would make this transaction an end of the lease."""
+def _accounts(raw: bytes, lease: LeaseId, account_of: _AccountOf) -> Iterator[str]:
+    """The accounts whose signature would make this transaction count for the lease."""
     try:
         body = TxBody.FromString(TxRaw.FromString(raw).body_bytes)
-        found = {account for packed in body.messages if (account := _ends(packed, lease))}
+        found = {account for packed in body.messages if (account := account_of(packed, lease))}
     except DecodeError:
         return
     yield from sorted(found)
 
 
-def _ends(packed: Any, lease: Lease) -> str:
+def _announces(packed: Any, lease: LeaseId) -> str:
+    """The account that must sign the message, if it announces the reclamation of the lease; else empty."""
+    notice: Any = market_msg.MsgLeaseStartReclaim()
+    return lease.provider if packed.Unpack(notice) and notice.id == codec.lease_id_to_pb(lease) else ""
+
+
+def _ends(packed: Any, item: LeaseId) -> str:
     """The account that must sign the message, if it ends the lease; else empty."""
-    item = lease.id
     by_owner: list[tuple[Any, Any]] = [
         (market_msg.MsgCloseLease(), codec.lease_id_to_pb(item)),
         (deployment_msg.MsgCloseDeployment(), codec.deployment_id_to_pb(item.deployment)),

@@ -1,5 +1,5 @@
-"""Directives: what a restart must not forget of the teardown brake, of operators' decisions and of leases without a
-manifest.
+"""Directives: what a restart must not forget of the teardown brake, of operators' decisions, of leases without a
+manifest and of notices.
 
 Without directives every restart would grant the brake's allowance again, ask an operator again who has decided, and
 give every lease without a manifest its whole time again.
@@ -28,6 +28,8 @@ class DirectiveKind(StrEnum):
     """An operator says that the lease has ended; this counts until the chain calls the lease alive."""
     AWAITED = "awaited"
     """The lease waits for its first manifest since `at`, when this provider first knew of the lease."""
+    NOTICE = "notice"
+    """There is evidence that the provider has announced the reclamation of the lease; its block may be pruned later."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,6 +15,7 @@ from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.ending.brake import Clearance
+from provider.lifecycle.ending.notice import Notice
 from provider.lifecycle.manifest_wait import ManifestWait
 from provider.lifecycle.openings import Opening
 from provider.lifecycle.state import LeaseStatus, Outcome, Phase
@@ -147,6 +148,7 @@ class LeaseMemory:
     called_closed: bool = False
     closed_heights: set[int] = field(default_factory=set)
     clearance: Clearance = field(default_factory=Clearance)
+    notice: Notice = field(default_factory=Notice)
     opening: Opening = field(default_factory=Opening)
     drift: Drift = field(default_factory=Drift)
     slow_end: SlowEnd = field(default_factory=SlowEnd)
@@ -168,6 +170,8 @@ class LeaseMemory:
             found.append(Directive(lease, DirectiveKind.CALLED_CLOSED, 0.0))
         if self.manifest_wait.known_since is not None:
             found.append(Directive(lease, DirectiveKind.AWAITED, self.manifest_wait.known_since + shift))
+        if self.notice.proven:
+            found.append(Directive(lease, DirectiveKind.NOTICE, 0.0))
         return found
 
     def restore(self, kind: DirectiveKind, *, at: float, removing: bool) -> None:
@@ -183,6 +187,8 @@ class LeaseMemory:
                 self.called_closed = True
             case DirectiveKind.AWAITED:
                 self.manifest_wait.restore(known_since=at)
+            case DirectiveKind.NOTICE:
+                self.notice.proven = True
 
 
 class Memories(dict[LeaseId, LeaseMemory]):
@@ -214,12 +220,13 @@ class Memories(dict[LeaseId, LeaseMemory]):
         return {lease: memory.suspicion for lease, memory in self.items() if memory.suspicion}
 
     def only(self, leases: Collection[LeaseId]) -> None:
-        """`leases` are all that there are: one that waited for a manifest before a restart, and has ended since, waits
-        no more.
+        """`leases` are all that there are: one that waited for a manifest or had notice before a restart, and has ended
+        since, needs neither any more.
         """
         for lease, memory in self.items():
             if lease not in leases:
                 memory.manifest_wait.drop_unseen()
+                memory.notice.end()
 
 
 class Statuses(Mapping[LeaseId, LeaseStatus]):

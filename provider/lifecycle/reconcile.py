@@ -23,6 +23,7 @@ from provider.lifecycle.directives import DirectiveStore, NoDirectiveStore
 from provider.lifecycle.ending.brake import Brake, Clearance
 from provider.lifecycle.ending.close_request import request_close
 from provider.lifecycle.ending.evidence import Finding, RanOut, find_evidence
+from provider.lifecycle.ending.notice import follow_notice
 from provider.lifecycle.ending.proof import AnswerJudge, Judgement, Verdict
 from provider.lifecycle.ending.removal import end, only_volumes
 from provider.lifecycle.lease_memory import LeaseMemory, Memories, Statuses
@@ -161,8 +162,11 @@ class Reconciler:
             case Verdict.ALIVE:
                 memory.clearance.not_ended(now=self._clock.monotonic(), window_s=self.brake.window_s)
                 memory.clear_suspicion()
+                if answer.lease is not None:
+                    await follow_notice(self._chain, self._clock, answer.lease, memory.notice)
                 return await self._serve(lease, memory)
             case Verdict.ENDED:
+                memory.notice.end()
                 await withdraw(self._parts, lease, memory.opening)
                 if answer.lease is not None and (waits := await self._without_evidence(answer.lease, memory)):
                     return replace(waits, reason=f"nothing is removed: {judgement.reason}; {waits.reason}")
@@ -268,6 +272,7 @@ class Reconciler:
         attempts = (memory.status.attempts if memory.status else 0) + 1 if outcome.retry else 0
         if outcome.retry:
             outcome = replace(outcome, again_in=retry_pause(attempts, random=self._random))
+        outcome = memory.notice.added_to(outcome)
         self._set_status(lease, memory, outcome, attempts=attempts)
         if outcome.phase is Phase.CLOSED:
             self.memories.pop(lease, None)
@@ -280,9 +285,10 @@ class Reconciler:
         """Publish the status when its phase or reason is new."""
         before = memory.status
         if before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason):
-            memory.status = replace(before, attempts=attempts)
+            memory.status = replace(before, attempts=attempts, notice=memory.notice.text)
             return
-        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, self._clock.now(), attempts)
+        now, notice = self._clock.now(), memory.notice.text
+        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, now, attempts, notice)
         self._parts.bus.publish(LEASE_STATE, memory.status)
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:

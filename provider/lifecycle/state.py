@@ -53,8 +53,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
-    """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's
-    fault.
+    """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's fault.
+    `notice`: when the provider ends the lease, a part of `reason`; empty without a notice.
     """
 
     lease: LeaseId
@@ -62,6 +62,7 @@ class LeaseStatus:
     reason: str
     since: float
     attempts: int = 0
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +75,18 @@ _OF_THE_TENANT = (Phase.BLOCKED, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAIL
 
 
 def tenant_text(status: LeaseStatus | None) -> str:
-    """What the tenant reads of why the lease does not run as the newest manifest says; empty when it does or nothing is
-    known.
+    """What the tenant reads of why the lease does not run as the newest manifest says, and of a notice; empty when it
+    does and has none, or nothing is known.
 
     Trouble of the provider is admitted but not described: addresses and errors of the cluster are not for tenants.
     """
     if status is None or status.phase not in (*_OF_THE_TENANT, Phase.APPLYING):
-        return ""
+        return status.notice if status is not None else ""
     if status.attempts:
-        return f"{status.phase}: the provider has trouble of its own and tries again"
+        own = f"{status.phase}: the provider has trouble of its own and tries again"
+        return "; ".join(filter(None, (own, status.notice)))
     if status.phase is Phase.APPLYING:
-        return _rollout_text(status.reason) if status.reason.startswith("service ") else ""
+        return _rollout_text(status.reason) if status.reason.startswith("service ") else status.notice
     return f"{status.phase}: {status.reason}{_remedy(status)}"
 
 

@@ -140,8 +140,8 @@ class Bid:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """`reclamation_ns`: the promised notice, None without one. `reclaim_deadline`: Unix seconds until which the lease
-    runs after its reclamation was announced, else 0. `close_reason`: the chain's number for the reason of the end
-    (chain.md §3), 0 before the end.
+    runs after its reclamation was announced at height `reclaim_started`, else 0; `reclaim_reason`: the chain's number
+    for the reason. `close_reason`: the number for the reason of the end (chain.md §3), 0 before the end.
     """
 
     id: LeaseId
@@ -152,6 +152,8 @@ class Lease:
     reclamation_ns: int | None = None
     reclaim_deadline: int = 0
     close_reason: int = 0
+    reclaim_reason: int = 0
+    reclaim_started: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +309,12 @@ class Chain(Protocol):
     async def end_signer(self, lease: Lease) -> str:
         """The owner or the provider of an ended lease, if a transaction that this account signed ends the lease in the
         block of its end; else empty. The signature is checked, so a node cannot make one up.
+        """
+        ...
+
+    async def notice_signed(self, lease: Lease) -> bool:
+        """Whether the provider signed the announcement of the lease's reclamation, in the block at `reclaim_started`.
+        The signature is checked, so a node cannot make one up.
         """
         ...
 

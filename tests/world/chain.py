@@ -80,6 +80,8 @@ class FakeChain:
         """What other named nodes say about a lease; none: this is the only node."""
         self.end_signers: dict[LeaseId, str] = {}
         """Who signed the transaction that ended a lease; `close_lease` notes the owner."""
+        self.notices_signed = True
+        """Whether the provider signed the announcement of each reclamation."""
         self.rises = False
         """Whether each answer about a lease is of one height more."""
         self.executes = True
@@ -214,6 +216,10 @@ class FakeChain:
     async def end_signer(self, lease: Lease) -> str:
         await self._called("end_signer")
         return self.end_signers.get(lease.id, "")
+
+    async def notice_signed(self, lease: Lease) -> bool:
+        await self._called("notice_signed")
+        return self.notices_signed
 
     async def leases(
         self, *, provider: str, states: Sequence[LeaseState], deployment: DeploymentId | None = None

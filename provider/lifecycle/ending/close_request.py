@@ -1,4 +1,4 @@
-"""The provider's request to the chain to end a lease: at once, or after the notice that the bid promised.
+"""The provider's request to the chain to end a lease: at once, or by the notice that the bid promised (`notice`).
 
 The rules are those of chain.md §4.2 and §14, 3. Nothing is removed here: the chain's own answer ends the lease later.
 """
@@ -21,17 +21,13 @@ __all__ = ["ending_message", "request_close"]
 _log = structlog.get_logger(__name__)
 
 
-def ending_message(lease: Lease, *, reason: CloseReason, now: float) -> Message | None:
-    """The one message that brings the lease nearer to its end; None while its notice runs, and when it has ended. `now`
-    is Unix seconds; the chain compares with the time of its block, so a close that comes too early is refused with 38.
-    """
-    if lease.state.ended:
+def ending_message(lease: Lease, *, reason: CloseReason) -> Message | None:
+    """The message that ends an active lease, or begins the notice that its bid has promised; None for another lease."""
+    if lease.state is not LeaseState.ACTIVE:
         return None
     if lease.reclamation_ns is None:
         return close_bid(lease.id, reason=reason)
-    if lease.state is not LeaseState.RECLAIMING:
-        return start_reclaim(lease.id, reason=reason)
-    return close_bid(lease.id, reason=reason) if now > lease.reclaim_deadline else None
+    return start_reclaim(lease.id, reason=reason)
 
 
 async def request_close(
@@ -43,11 +39,9 @@ async def request_close(
     when the chain cannot say how the lease stands.
     """
     found = (await chain.lease(lease)).lease
-    if found is None:
-        return outcome, False
-    message = ending_message(found, reason=reason, now=clock.now())
+    message = ending_message(found, reason=reason) if found is not None else None
     if message is None:
-        return replace(outcome, reason=f"the provider gives this lease up after its notice: {outcome.reason}"), False
+        return outcome, False
     try:
         await chain.broadcast([message])
     except ChainError as error:

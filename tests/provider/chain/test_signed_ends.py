@@ -198,6 +198,25 @@ async def test_only_the_signature_of_the_owner_or_the_provider_counts(
         assert await chain.end_signer(CLOSED) == signer
 
 
+@pytest.mark.parametrize(
+    ("make", "signed_by_us"),
+    [
+        (lambda: a_tx(messages.start_reclaim(LEASE), by=US), True),
+        (lambda: a_tx(messages.start_reclaim(LEASE), by=STRANGER), False),
+        (lambda: a_tx(messages.start_reclaim(bid_id(8)), by=US), False),
+        (lambda: a_tx(messages.close_bid(LEASE), by=US), False),
+        (lambda: broken(a_tx(messages.start_reclaim(LEASE), by=US)), False),
+    ],
+)  # fmt: skip
+async def test_a_notice_counts_when_the_provider_signed_it(
+    numbered: SimulatedChain, make: Callable[[], bytes], signed_by_us: bool
+) -> None:
+    announced = replace(CLOSED, state=LeaseState.RECLAIMING, closed_on=0, reclaim_started=5)
+    async with lying(numbered, a_block(b"\x00", make())) as chain:
+        assert await chain.notice_signed(announced) is signed_by_us
+        assert not await chain.notice_signed(replace(announced, reclaim_started=0))
+
+
 async def test_a_wrong_account_number_of_one_node_hides_no_end_from_the_answers_after_it(
     numbered: SimulatedChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,7 +54,14 @@ class Chain(FakeChain):
 
     def _told(self, lease: Lease) -> Lease:
         reason = CloseReason.MANIFEST_TIMEOUT if lease.state.ended else 0
-        return replace(lease, reclamation_ns=self.window, reclaim_deadline=self.deadline, close_reason=reason)
+        notice = lease.reclaim_reason or CloseReason.MANIFEST_TIMEOUT
+        return replace(
+            lease,
+            reclamation_ns=self.window,
+            reclaim_deadline=self.deadline,
+            close_reason=reason,
+            reclaim_reason=notice,
+        )
 
 
 class Waiting(World):
@@ -285,12 +292,12 @@ async def test_a_lease_with_a_window_is_given_notice_and_closed_when_it_is_over(
     world.chain.put_lease(L, LeaseState.RECLAIMING)
     world.chain.deadline = int(world.time.now()) + 3600
     outcome = await world.after(3600)
-    assert world.said == [NOTICE] and "after its notice" in outcome.reason
+    assert world.said == [NOTICE] and "the provider ends this lease at" in outcome.reason
     await world.after(1)
     assert world.said == [NOTICE, CLOSE]
 
 
-async def test_a_lease_whose_notice_runs_and_that_gets_its_manifest_is_served_and_not_closed() -> None:
+async def test_a_lease_whose_notice_runs_and_that_gets_its_manifest_is_served_until_its_notice_is_over() -> None:
     world = Waiting()
     world.chain.window = 3600 * 10**9
     await won(world)
@@ -299,8 +306,9 @@ async def test_a_lease_whose_notice_runs_and_that_gets_its_manifest_is_served_an
     world.chain.deadline = int(world.time.now()) + 3600
     await world.send(L, a_group())
     await world.converge(L)
-    await world.after(4000)
     assert world.said == [NOTICE] and world.image(L) == "nginx:1"
+    await world.after(4000)
+    assert world.said == [NOTICE, CLOSE] and world.image(L) == "nginx:1"
 
 
 async def test_one_that_ended_while_it_was_to_be_given_up_is_asked_nothing() -> None:

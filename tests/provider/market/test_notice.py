@@ -18,18 +18,18 @@ ID = LeaseId("akash1tenant", 7, 1, 1, "akash1provider")
 
 
 @pytest.mark.parametrize(
-    ("state", "window", "deadline", "now", "message"),
+    ("state", "window", "message"),
     [
-        (LeaseState.ACTIVE, None, 0, 100.0, "MsgCloseBid"),
-        (LeaseState.ACTIVE, 3600 * 10**9, 0, 100.0, "MsgLeaseStartReclaim"),
-        (LeaseState.RECLAIMING, 3600 * 10**9, 3700, 3700.0, None),
-        (LeaseState.RECLAIMING, 3600 * 10**9, 3700, 3700.5, "MsgCloseBid"),
-        (LeaseState.CLOSED, 3600 * 10**9, 3700, 9999.0, None),
-        (LeaseState.INSUFFICIENT_FUNDS, None, 0, 9999.0, None),
+        (LeaseState.ACTIVE, None, "MsgCloseBid"),
+        (LeaseState.ACTIVE, 3600 * 10**9, "MsgLeaseStartReclaim"),
+        (LeaseState.RECLAIMING, 3600 * 10**9, None),
+        (LeaseState.CLOSED, 3600 * 10**9, None),
+        (LeaseState.INSUFFICIENT_FUNDS, None, None),
     ],
 )
-def test_a_lease_with_a_window_is_given_notice_and_ended_only_after_it(state, window, deadline, now, message) -> None:
-    lease = Lease(ID, state, Price("uact", Decimal(1)), 1, reclamation_ns=window, reclaim_deadline=deadline)
-    found = ending_message(lease, reason=CloseReason.UNSTABLE, now=now)
+def test_a_lease_with_a_window_is_given_notice_and_one_with_notice_nothing_more(state, window, message) -> None:
+    """`provider.lifecycle.ending.notice` ends it when the notice is over."""
+    lease = Lease(ID, state, Price("uact", Decimal(1)), 1, reclamation_ns=window, reclaim_deadline=3700)
+    found = ending_message(lease, reason=CloseReason.UNSTABLE)
     assert (found and found.DESCRIPTOR.name) == message
     assert found is None or found.reason == CloseReason.UNSTABLE  # type: ignore[attr-defined]
