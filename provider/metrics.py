@@ -10,6 +10,7 @@ __all__ = [
     "CHAIN_HEIGHT",
     "CHAIN_TIME",
     "DECISIONS",
+    "DECLINED",
     "ENGINE_BUSY",
     "ENGINE_OLDEST",
     "ENGINE_PLUGIN_SHARED",
@@ -27,6 +28,9 @@ __all__ = [
 REGISTRY = CollectorRegistry()
 
 DECISIONS = Counter("lessor_decisions", "Decisions about orders", ["verdict"], registry=REGISTRY)
+DECLINED = Counter(
+    "lessor_declined", "Checks that orders failed, once an order and reason", ["check"], registry=REGISTRY
+)
 BIDS = Counter("provider_bid", "Bid transactions", ["action", "result"], registry=REGISTRY)
 CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were published", registry=REGISTRY)
 CHAIN_TIME = Gauge(

@@ -95,6 +95,8 @@ class Book:
     """Nodes whose pods request more than the node has, as last logged."""
     pooled: Mapping[str, int] = field(default_factory=dict)
     """MetalLB's pools over addresses that may be leased, as last logged."""
+    unmatched: tuple[str, ...] = ()
+    """What the record advertises and no node has, and the reverse, as last logged."""
 
     def lost(self) -> set[OrderId]:
         """Orders given up whose bid still holds a deposit: the bid is being closed, or could not be (chain.md

@@ -4,7 +4,7 @@ declined order gets every reason against a bid, not only the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -60,9 +60,12 @@ class BidDecision:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Every reason, in short. `provider.market.explanation` says what each node lacks."""
+    """Every reason, in short. `provider.market.explanation` says what each node lacks. `failed`: for the names of the
+    checks that failed the first reason of each, in the order of the checks.
+    """
 
     reasons: tuple[str, ...]
+    failed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 Decision: TypeAlias = BidDecision | Declined
@@ -80,7 +83,7 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
     order, rules, snapshot = inputs.order, inputs.rules, inputs.snapshot
     checks = eligibility(order, inputs.record, rules=rules, audits=inputs.audits, tenant=inputs.tenant)
     if any(not check.passed for check in checks if check.name in ("wallet", "tenant", "size", "group")):
-        return Declined(_reasons(checks)), checks
+        return Declined(_reasons(checks), _failed(checks)), checks
     found = place(order.id, order.spec, snapshot=snapshot, overcommit=rules.overcommit)
     price, why = bid_price(order, rules.prices, notice_premium=rules.notice.premium)
     checks += [
@@ -91,14 +94,19 @@ def checked_decision(inputs: DecisionInputs) -> tuple[Decision, list[Check]]:
     ]
     reasons = _reasons(checks)
     if price is None and not reasons:
-        reasons = ("the price strategy was not asked",)
+        checks.append(Check("price", ("the price strategy was not asked",)))
+        reasons = _reasons(checks)
     if reasons or price is None or isinstance(found, Shortage):
-        return Declined(reasons), checks
+        return Declined(reasons, _failed(checks)), checks
     return BidDecision(price, found.offer, found, rules.notice.window_s), checks
 
 
 def _reasons(checks: list[Check]) -> tuple[str, ...]:
     return tuple(reason for check in checks for reason in check.reasons)
+
+
+def _failed(checks: list[Check]) -> Mapping[str, str]:
+    return {check.name: check.reasons[0] for check in checks if not check.passed}
 
 
 def _address_reasons(spec: GroupSpec, snapshot: Snapshot) -> Iterator[str]:

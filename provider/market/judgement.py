@@ -22,7 +22,7 @@ from provider.market.pricing.quote import maximum_price
 from provider.market.quotation import ask_strategy, decide_at_maximum, known_quote, price_request, with_quote
 from provider.market.record.decisions import short_reasons
 from provider.market.record.log import Recorded
-from provider.metrics import DECISIONS
+from provider.metrics import DECISIONS, DECLINED
 from provider.protocols.chain import BidState, Order, OrderState
 
 __all__ = ["Judgement", "judge"]
@@ -141,6 +141,8 @@ async def _record_declined(market: Market, inputs: DecisionInputs, *, declined: 
         book.declined.pop(order, None)
         raise
     DECISIONS.labels("declined").inc()
+    for check in declined.failed:
+        DECLINED.labels(check).inc()
     _log.info("market.declined", order=str(order), reasons=list(short_reasons(declined)))
 
 

@@ -16,6 +16,7 @@ from provider.bus import LEASE_CHANGED
 from provider.errors import ChainError
 from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.overuse import log_overused
+from provider.market.advertised import log_unmatched
 from provider.market.bid_end import end_bid, forget
 from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
@@ -87,6 +88,8 @@ async def adopt(market: Market) -> bool:
     if market.book.record is None:
         remedy = "create the provider on the chain; no bids are made until then"
         _log.error("market.not_registered", provider=market.provider, remedy=remedy)
+    else:
+        market.book.unmatched = log_unmatched(market.book.record.attributes, market.inventory(), market.book.unmatched)
     living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
     # bids before leases: a bid that is accepted meanwhile is then in both lists
     bids = await market.chain.bids(market.provider, BidState.OPEN)

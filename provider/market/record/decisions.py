@@ -14,7 +14,7 @@ from lease.ids import OrderId
 from lease.resources import Price
 from provider.errors import StoreError
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import BidDecision, Decision, DecisionInputs
+from provider.market.decision import BidDecision, Decision, DecisionInputs, Declined
 from provider.market.pricing.quote import Quote
 from provider.market.record.capacity_log import snapshot_at
 from provider.market.record.input_store import read_input
@@ -62,7 +62,13 @@ def short_reasons(decision: Decision) -> tuple[str, ...]:
 def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> dict[str, Any]:
     """The row without its references to the other tables."""
     order = inputs.order
-    facts = {"state": int(order.state), "created": order.created_at, "reclamation": order.reclamation_ns}
+    facts: dict[str, Any] = {
+        "state": int(order.state),
+        "created": order.created_at,
+        "reclamation": order.reclamation_ns,
+    }
+    if isinstance(decision, Declined):
+        facts["failed"] = {name: reason[:_REASON] for name, reason in decision.failed.items()}
     return {
         "owner": order.id.owner,
         "dseq": str(order.id.dseq),
