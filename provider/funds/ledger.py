@@ -52,6 +52,13 @@ class FundsLedger:
             if not money.ended:
                 self.withdrawn.setdefault(lease, WithdrawalMemory(money.since))
 
+    def payable(self) -> bool:
+        """End the pauses of withdrawals for which the wallet had too little. Returns whether there were any."""
+        unpaid = [lease for lease, memory in self.withdrawn.items() if memory.unpaid]
+        for lease in unpaid:
+            self.withdrawn[lease] = self.withdrawn[lease].payable()
+        return bool(unpaid)
+
     def begin(self, seen: Iterable[LeaseFunds], *, now: float) -> None:
         """Add the leases that are new. Times later than `now`, after a clock was set back, are corrected."""
         for item in seen:

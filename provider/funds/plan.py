@@ -46,12 +46,14 @@ class FundsRules:
 @dataclass(frozen=True, slots=True)
 class WithdrawalMemory:
     """`since`: the last withdrawal of the lease, or else when it was first seen. `paused_until`: no withdrawal before.
-    Both are Unix seconds. `fruitless`: attempts in a row that were refused or left an empty account open.
+    Both are Unix seconds. `fruitless`: attempts in a row that were refused or left an empty account open. `unpaid`: it
+    pauses because the wallet could not pay.
     """
 
     since: float
     paused_until: float = 0.0
     fruitless: int = 0
+    unpaid: bool = False
 
     def collected(self, now: float) -> WithdrawalMemory:
         return WithdrawalMemory(now, now + _PAUSE_S)
@@ -65,16 +67,22 @@ class WithdrawalMemory:
     def refused(self, now: float) -> WithdrawalMemory:
         """A pause of a minute, then twice as long each time, at most an hour (field-problems.md F8)."""
         pause = _PAUSE.after(self.fruitless + 1)
-        return replace(self, paused_until=now + pause, fruitless=self.fruitless + 1)
+        return replace(self, paused_until=now + pause, fruitless=self.fruitless + 1, unpaid=False)
+
+    def payable(self) -> WithdrawalMemory:
+        """The wallet can pay again."""
+        return replace(self, paused_until=0.0, unpaid=False) if self.unpaid else self
 
     def failed(self, problem: ChainError, now: float) -> WithdrawalMemory:
         """A problem of the node, the budget or the wallet does not count as an attempt."""
         if isinstance(problem, FeesHeldBack):
             pause = min(max(problem.again_at - now, _PAUSE_S), _LONGEST_PAUSE_S)
-            return replace(self, paused_until=now + pause)
+            return replace(self, paused_until=now + pause, unpaid=False)
         if isinstance(problem, CannotPay):
-            return replace(self, paused_until=now + _EMPTY_WALLET_S)
-        return self.refused(now) if isinstance(problem, TxRefused) else replace(self, paused_until=now + _PAUSE_S)
+            return replace(self, paused_until=now + _EMPTY_WALLET_S, unpaid=True)
+        if isinstance(problem, TxRefused):
+            return self.refused(now)
+        return replace(self, paused_until=now + _PAUSE_S, unpaid=False)
 
     def no_later_than(self, now: float) -> WithdrawalMemory:
         """Without times of the future, after a clock that ran ahead was set back."""

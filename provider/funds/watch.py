@@ -37,6 +37,7 @@ _RETRY_S = 60.0
 _PAUSE_CHECKS = 4.0
 """The pause after a check is at least so many times its duration, however many blocks cause one."""
 _LONGEST_PAUSE_S = 60.0
+_SHORT_AGAIN_S = 1.0
 _EARNING = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
 _LEASES = frozenset({events.LEASE_CREATED, events.LEASE_CLOSED})
 _BIDS = frozenset({events.BID_CREATED, events.BID_CLOSED})
@@ -65,6 +66,7 @@ class FundsWatch:
     _ledger: FundsLedger = field(init=False)
     _sender: WithdrawalSender = field(init=False)
     _due: NextCheck = field(init=False)
+    _judged_at: float = 0.0
     _deployments: frozenset[DeploymentId] = frozenset()
     _exhaustion: Exhaustion = field(default_factory=Exhaustion)
     _again: asyncio.Event = field(default_factory=asyncio.Event)
@@ -149,8 +151,17 @@ class FundsWatch:
         async for value in blocks:
             if isinstance(value, Overflow) or (isinstance(value, Block) and self._concerns(value)):
                 self._again.set()
-            elif isinstance(value, Block) and any(lease.provider == self.funds.provider for lease in _of(value, _BIDS)):
+            elif isinstance(value, Block) and self._moves_the_wallet(value):
                 await self._judge_wallet_or_not()
+
+    def _moves_the_wallet(self, block: Block) -> bool:
+        """Own bids take and give back deposits. A wallet that is short may be filled at any block, but blocks that are
+        caught up with come faster than that.
+        """
+        if any(lease.provider == self.funds.provider for lease in _of(block, _BIDS)):
+            return True
+        short = self.wallet is not None and self.wallet.level is not WalletLevel.ENOUGH
+        return short and self.funds.clock.monotonic() - self._judged_at >= _SHORT_AGAIN_S
 
     def _concerns(self, block: Block) -> bool:
         """Another provider's lease of the same deployment is paid from the same money."""
@@ -203,12 +214,15 @@ class FundsWatch:
         if rules.granter:
             granted = await funds.chain.balances(rules.granter, denoms={rules.gas_price.denom})
         self.wallet = judge_wallet(balances, engaged=funds.engaged(), rules=rules, granted=granted)
+        self._judged_at = funds.clock.monotonic()
         for denom in rules.denoms:
             WALLET.labels(denom).set(balances.get(denom, 0))
         funds.bus.publish(FUNDS_WALLET, self.wallet, retain=True)
         if self.wallet.level is not (before.level if before else WalletLevel.ENOUGH):
             log = _log.info if self.wallet.level is WalletLevel.ENOUGH else _log.warning
             log("funds.wallet", level=self.wallet.level, problem=self.wallet.problem)
+            if self.wallet.bids and self._ledger.payable():
+                self._again.set()
 
 
 def _of(block: Block, kinds: frozenset[str]) -> Sequence[LeaseId]:

@@ -13,7 +13,7 @@ import structlog
 
 from lease.ids import OrderId
 from provider.chain import messages
-from provider.errors import ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
+from provider.errors import CannotPay, ChainError, FeesHeldBack, NotSent, StoreError, TxRefused
 from provider.market.bid_end import close_bid, forget
 from provider.market.book import Hold, Market, Placed, release_unleased
 from provider.market.decision import BidDecision
@@ -34,6 +34,8 @@ _NEVER = frozenset({13, 15, 20, 21, 23, 24})
 _EXISTS = ("market", 21)
 _LONGEST_HOLD_S = 3600.0
 _REFUSED_HOLD = GrowingPause(first=60.0, longest=_LONGEST_HOLD_S)
+_UNPAID_HOLD_S = 60.0
+"""It says nothing about the order and costs only a simulation, so that a wallet filled again is used soon."""
 _UNSENT_HOLD = GrowingPause(first=1.0, longest=512.0)
 _FAILED_HOLD = GrowingPause(first=1.0, longest=60.0)
 """After nothing was sent: shorter than the pause before a full pass, so that the first full pass tries again."""
@@ -193,7 +195,8 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     forget(market, order)
     times = _times_held(market, order) + 1
     never = refusal.codespace == "market" and refusal.code in _NEVER
-    market.book.held[order] = Hold(inf if never else now + _REFUSED_HOLD.after(times), times)
+    pause = _UNPAID_HOLD_S if isinstance(refusal, CannotPay) else _REFUSED_HOLD.after(times)
+    market.book.held[order] = Hold(inf if never else now + pause, times)
     if (refusal.codespace, refusal.code) == _EXISTS:
         market.full_pass_due.set()  # an unknown bid of this provider: the full pass adopts it with its reservation
     await market.outcomes.record(recorded.number, f"refused {refusal.codespace} {refusal.code}: {refusal.log[:500]}")

@@ -95,6 +95,8 @@ class Book:
     """Nodes whose pods request more than the node has, as last logged."""
     pooled: Mapping[str, int] = field(default_factory=dict)
     """MetalLB's pools over addresses that may be leased, as last logged."""
+    paused: bool = False
+    """Whether no bids were made at the last block."""
     unmatched: tuple[str, ...] = ()
     """What the record advertises and no node has, and the reverse, as last logged."""
 

@@ -102,6 +102,10 @@ async def _pruning(market: Market) -> None:
 def on_block(market: Market, block: Block, *, spawn: _Spawn) -> None:
     """Start the work for each event of a block. Nothing here waits for the chain."""
     market.book.height = max(market.book.height, block.height)
+    was, market.book.paused = market.book.paused, bool(market.paused())
+    if was and not market.book.paused:
+        _log.info("market.resumed", height=block.height)
+        market.full_pass_due.set()
     if block.missed_from:
         _log.warning("market.blocks_missed", first=block.missed_from, height=block.height)
         market.book.record = None

@@ -12,12 +12,14 @@ from lease.ids import OrderId
 from lease.printable import printable_line
 from provider.market.pricing.quote import Quote
 
-__all__ = ["FAILING", "PricingOutage"]
+__all__ = ["FAILING", "FAILING_LONG", "FAILING_S", "PricingOutage"]
 
 FAILING = 20
 """So many orders in a row without a price are an outage. A script may refuse many orders on purpose, so an outage is
 logged once, with the last problem, and has no other effect.
 """
+FAILING_LONG, FAILING_S = 3, 1800.0
+"""Where few orders come, fewer in a row are an outage when half an hour has passed without a price."""
 _MOST = 1000
 _SHOWN = 200
 _log = structlog.get_logger(__name__)
@@ -32,10 +34,7 @@ class PricingOutage:
     orders: set[OrderId] = field(default_factory=set)
     since: float = 0.0
     problem: str = ""
-
-    @property
-    def failing(self) -> bool:
-        return len(self.orders) >= FAILING
+    failing: bool = False
 
     def note(self, order: OrderId, quote: Quote, *, now: float) -> None:
         """Count the strategy's answer. The beginning and the end of an outage are logged."""
@@ -43,11 +42,14 @@ class PricingOutage:
             if self.failing:
                 _log.info("market.pricing_works", strategy=quote.strategy, orders=len(self.orders), since=self.since)
             self.orders.clear()
+            self.failing = False
             return
         was, self.since = self.failing, self.since if self.orders else now
         self.problem = printable_line(quote.problem[:_SHOWN])
         if len(self.orders) < _MOST:
             self.orders.add(order)
+        few = len(self.orders) >= FAILING_LONG and now - self.since >= FAILING_S
+        self.failing = was or few or len(self.orders) >= FAILING
         if self.failing and not was:
             _log.error(
                 "market.pricing_failing",

@@ -17,7 +17,7 @@ from lease.ids import LeaseId
 from lease.resources import Price
 from provider.bus import FUNDS_ESCROW, FUNDS_WALLET, LEASE_CHANGED
 from provider.chain import events
-from provider.errors import ChainError, FeesHeldBack
+from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules
 from provider.funds.watch import Funds, FundsWatch
@@ -425,6 +425,57 @@ async def test_another_providers_lease_of_our_deployment_is_noticed_since_it_dra
         assert not world.chain.sent
         await world.blocks(1)
         assert world.chain.sent_kinds() == ["MsgWithdrawLease"]
+
+
+async def test_a_wallet_that_is_filled_again_is_seen_at_the_next_block(world: World) -> None:
+    world.chain.wallet = {"uakt": 0}
+    async with world.running() as watch:
+        assert watch.paused()
+        await world.advance(5)
+        await world.blocks(1)
+        assert watch.paused()
+        world.chain.wallet = {"uakt": 10**9}
+        await world.advance(5)
+        await world.blocks(1)
+        assert not watch.paused()
+        asked = world.chain.calls.count("balances")
+        await world.advance(5)
+        await world.blocks(1)
+        assert world.chain.calls.count("balances") == asked, "a wallet that has enough is not asked at each block"
+
+
+async def test_blocks_that_are_caught_up_with_ask_for_an_empty_wallet_once(world: World) -> None:
+    world.chain.wallet = {"uakt": 0}
+    async with world.running():
+        asked = world.chain.calls.count("balances")
+        await world.advance(5)
+        for _ in range(200):
+            await world.chain.push()
+            world.bus.publish("chain.block", world.chain.blocks[-1])
+        await world.settle()
+        assert world.chain.calls.count("balances") == asked + 1
+
+
+async def test_withdrawals_that_the_wallet_could_not_pay_are_sent_when_it_is_filled_again(world: World) -> None:
+    world.empty_lease(L1)
+    world.chain.wallet = {"uakt": 0}
+    refusal = CannotPay(TxRefused("fake", codespace="sdk", code=5, log="insufficient funds"), "send it uakt")
+    world.chain.before = lambda name: refuse(refusal) if name == "broadcast" else None
+    async with world.running():
+        assert world.chain.calls.count("broadcast") == 1
+        world.chain.before = lambda name: None
+        await world.advance(20)
+        await world.blocks(1)
+        assert world.chain.calls.count("broadcast") == 1
+        world.chain.wallet = {"uakt": 10**9}
+        await world.advance(20)
+        await world.blocks(1)
+        await world.advance(2)
+        assert world.chain.sent_kinds() == ["MsgWithdrawLease"]
+
+
+def refuse(error: Exception) -> None:
+    raise error
 
 
 async def test_deposits_of_our_bids_are_noticed_between_two_looks(world: World) -> None:

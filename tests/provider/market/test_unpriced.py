@@ -62,6 +62,23 @@ def test_one_order_that_is_asked_about_every_minute_is_no_failure() -> None:
     assert (len(outage.orders), outage.failing) == (1, False)
 
 
+@pytest.mark.parametrize(
+    ("orders", "minutes", "failing"), [(15, 4, True), (3, 15, True), (3, 14, False), (2, 60, False), (15, 1, False)]
+)
+def test_few_orders_without_a_price_are_an_outage_when_half_an_hour_has_passed(
+    orders: int, minutes: int, failing: bool
+) -> None:
+    """Fifteen orders an hour without a price would never be twenty in a row before their time is over."""
+    outage = PricingOutage()
+    with capture_logs() as logs:
+        for number in range(orders):
+            outage.note(order_id(number), NONE, now=1000.0 + 60 * minutes * number)
+        assert outage.failing is failing
+        outage.note(order_id(99), PRICE, now=9000.0)
+    assert events(logs) == (["market.pricing_failing", "market.pricing_works"] if failing else [])
+    assert not outage.failing
+
+
 def test_neither_many_orders_nor_long_or_wild_words_fill_the_memory_or_another_line() -> None:
     outage = PricingOutage()
     for number in range(3000):
