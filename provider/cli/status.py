@@ -1,10 +1,14 @@
-"""`lessor status`: the state of the running provider."""
+"""`lessor status`: one screen that answers "is all well?". Exit code 0: yes; 1: a warning; 2: trouble."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import typer
+
+from lease.exit_codes import FINDING, TROUBLE
 from provider.cli.output import JsonOption, failure, print_result, table_lines
 from provider.errors import ProviderUnreachable, SettingsError
 from provider.local_socket import ask_provider, status_socket
@@ -13,19 +17,42 @@ from provider.settings import load_settings
 __all__ = ["status", "status_rows"]
 
 _ANSWER_S = 15.0
+_CODES = {"warning": FINDING, "trouble": TROUBLE}
 
 
 def status(*, as_json: JsonOption = False) -> None:
-    """Show the state of the running provider: chain nodes, fees, wallet, bids, leases."""
+    """Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.
+
+    The exit code is 0 when all is well, 1 with a warning, 2 with trouble.
+    """
     try:
         found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)
     except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
     print_result(found, table_lines(status_rows(found)), as_json=as_json)
+    if code := _CODES.get(found["level"], 0):
+        raise typer.Exit(code)
 
 
 def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(subject, state) in the order of the output, from the document of `operator_status`."""
+    yield "status", _verdict(found["findings"])
+    for each in found["findings"]:
+        yield each["level"].upper(), f"{each['subject']}: {each['text']}"
+    yield from _chain_rows(found)
+    yield from _market_rows(found)
+    yield from _lease_rows(found)
+    yield from _money_rows(found)
+    yield from _machine_rows(found)
+
+
+def _verdict(findings: Sequence[Mapping[str, Any]]) -> str:
+    counts = Counter(each["level"] for each in findings)
+    words = {"trouble": "trouble", "warning": "warnings" if counts["warning"] > 1 else "warning"}
+    return ", ".join(f"{counts[level]} {word}" for level, word in words.items() if counts[level]) or "all is well"
+
+
+def _chain_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     chain = found["chain"]
     yield "provider", f"{found['provider']} on {chain['id']}"
     ago = chain["seconds_ago"]
@@ -33,29 +60,56 @@ def status_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for node in chain["nodes"]:
         yield "node", f"{node['address']}: {_node(node, chain['height'])}"
     if cluster := found["cluster"]:
-        words = cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago"
+        words = (
+            cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago, {cluster['nodes']} nodes take tenants"
+        )
         yield "cluster", f"{cluster['address']}: {words}"
-        if cluster["certificate_ends_soon"]:
-            days = cluster["certificate_s"] / 86400
-            yield "cluster", f"the client's certificate in the kubeconfig ends in {days:.1f} days: renew it"
+    for node, words in found["overcommitted"].items():
+        yield "capacity", f"node {node} lacks {words} for the pods on it: it has nothing free"
+
+
+def _market_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "bids", _bids(found["bids"])
+    if found["bids"]["lost"]:
+        held = _held(found["bids"]["lost_deposits"])
+        yield "bids", f"{found['bids']['lost']} lost bids still hold {held}: every full pass tries to close them"
+    market = found["market"]
+    if "problem" in market:
+        yield "orders", f"not known: {market['problem']}"
+    else:
+        least = "" if market["whole"] else "at least "
+        yield "orders", f"in the last hour {least}{market['bids']} bids and {market['declined']} declined"
+        for check, failed in sorted(market["failed"].items(), key=lambda item: (-item[1]["orders"], item[0])):
+            yield "declined", f"{failed['orders']} by {check}, the last: {failed['last']}"
+    if found["pricing"]["unpriced"]:
+        yield "pricing", _pricing(found["pricing"])
+
+
+def _lease_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(found["leases"].items()))
+    yield "leases", phases or "none"
+    if worst := found["oldest_trouble"]:
+        text = f"lease {worst['lease']} is {worst['state']} for {worst['seconds']:.0f} s"
+        yield "oldest", ": ".join(filter(None, (text, worst["reason"])))
+    if found["braked"]:
+        yield "brake", f"{found['braked']} leases are held: `lessor lease release-brake` deletes them"
+
+
+def _money_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "wallet", _wallet(found["wallet"])
     yield "fees", _fees(found["fees"])
     if found["fees"].get("refused"):
         yield "fees", found["fees"]["refused"]
     if found["fees"]["paid_by"]:
         yield "fees", f"paid by {found['fees']['paid_by']}"
-    yield "wallet", _wallet(found["wallet"])
-    yield "bids", _bids(found["bids"])
-    if found["bids"]["lost"]:
-        held = _held(found["bids"]["lost_deposits"])
-        yield "bids", f"{found['bids']['lost']} lost bids still hold {held}: every full pass tries to close them"
-    if found["pricing"]["unpriced"]:
-        yield "pricing", _pricing(found["pricing"])
-    for node, words in found["overcommitted"].items():
-        yield "capacity", f"node {node} lacks {words} for the pods on it: it has nothing free"
-    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(found["leases"].items()))
-    yield "leases", phases or "none"
-    if found["braked"]:
-        yield "brake", f"{found['braked']} leases are held: `lessor lease release-brake` deletes them"
+
+
+def _machine_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in found["certificates"]:
+        days = each["seconds"] / 86400
+        yield "certificate", f"{each['what']}: ends in {days:.0f} days" if days > 0 else f"{each['what']}: has ended"
+    if (disk := found["disk"]) and "problem" not in disk:
+        yield "disk", f"{disk['free'] / 2**30:.1f} of {disk['size'] / 2**30:.1f} GiB free at {disk['path']}"
 
 
 def _node(node: Mapping[str, Any], height: int) -> str:

@@ -11,6 +11,7 @@ from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
 from provider.claims.hostnames import hostname_rules
 from provider.daemon.backends import Backends
+from provider.daemon.certificates import certificate_ends
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
@@ -25,7 +26,6 @@ from provider.inventory.cards import Cards, cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
 from provider.inventory.watcher import InventoryWatcher
-from provider.kube.server import CERTIFICATE_SOON_S
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.ending.evidence import RanOut
 from provider.lifecycle.lease_claims import LeaseClaims
@@ -248,7 +248,9 @@ def _status_sources(
             "address": backends.cluster.address,
             "seconds_ago": freshness.seconds,
             "problem": freshness.problem,
-            "certificate_s": (left := backends.cluster.certificate_s),
-            "certificate_ends_soon": left is not None and left < CERTIFICATE_SOON_S,
         },
+        suspects=lambda: len(leases.suspects),
+        unknown_stacks=lambda: len(leases.unknown_stacks),
+        certificates=lambda: certificate_ends(backends),
+        home=settings.home,
     )

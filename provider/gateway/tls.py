@@ -38,6 +38,8 @@ __all__ = ["AccountCertificate", "ensure_certificate", "kept_certificate", "serv
 _MARK = x509.ObjectIdentifier("2.23.133.2.6")
 _END = b"-----END CERTIFICATE-----"
 _LIFETIME = timedelta(days=365)
+_RENEWED = timedelta(days=14)
+"""A start within this time of the end makes a new certificate: an operator is warned of the end so long before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class AccountCertificate:
 def ensure_certificate(
     provider: str, data_dir: Path, *, now: float, hostname: str = "", passwords: Sequence[bytes] = ()
 ) -> AccountCertificate:
-    """The certificate in `data_dir`; a new one when there is none or it has expired at `now` (Unix seconds).
+    """The certificate in `data_dir`; a new one when there is none or it has ended, or ends within 14 days, at `now`
+    (Unix seconds).
 
     `passwords`: the key is written with the first and read with any of them; a file whose key is not encrypted is
     written anew, with the same certificate. Raises `SettingsError` for a file that holds anything else: it is never
@@ -74,7 +77,7 @@ def ensure_certificate(
     path, password = data_dir / f"{provider}.pem", passwords[0] if passwords else b""
     moment = datetime.fromtimestamp(now, UTC)
     kept = _load(path, provider, passwords)
-    if kept is not None and kept[0].not_valid_after_utc > moment:
+    if kept is not None and kept[0].not_valid_after_utc > moment + _RENEWED:
         certificate, key, used = kept
         if used != password:
             _write(path, certificate, key, password)

@@ -4,6 +4,7 @@ wallet, bids and leases. It is served at a socket in the home only; the public s
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,18 +21,33 @@ from provider.chain.tx.journal import Journal
 from provider.errors import StoreError
 from provider.funds.wallet import Wallet
 from provider.inventory.overuse import overused
-from provider.lifecycle.state import LeaseStatus
+from provider.lifecycle.state import LeaseStatus, Phase
 from provider.local_socket import serve_socket
 from provider.market.book import Market
+from provider.market.record.summary import summary_since
 from provider.metrics import REGISTRY
+from provider.observe.findings import with_findings
 
-__all__ = ["Paid", "StatusSources", "day_fees", "operator_status", "serve_status"]
+__all__ = ["CertificateEnd", "Paid", "StatusSources", "day_fees", "operator_status", "serve_status"]
 
 Paid: TypeAlias = Callable[[float], Awaitable[Sequence[tuple[float, int]]]]
 """(time, fee) of every transaction paid since a time (Unix seconds), oldest first. Raises `StoreError`."""
 _MAX_REQUEST_BYTES = 4096
 _ANSWER_S = 10.0
+_HOUR_S = 3600.0
+_TROUBLED = frozenset({
+    Phase.UNKNOWN, Phase.BLOCKED, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAILED, Phase.CLOSING
+})  # fmt: skip
 _RANKS = {"bids": Rank.BID, "withdrawals": Rank.WITHDRAW, "closing": Rank.CLOSE}
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateEnd:
+    """`what`: whose certificate. `seconds` until it ends, negative afterwards. `remedy`: what to do about it."""
+
+    what: str
+    seconds: float
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,10 @@ class StatusSources:
     braked: Callable[[], int]
     fee_problem: Callable[[], str] = lambda: ""
     cluster: Callable[[], Mapping[str, Any]] = dict
+    suspects: Callable[[], int] = int
+    unknown_stacks: Callable[[], int] = int
+    certificates: Callable[[], Sequence[CertificateEnd]] = tuple
+    home: Path | None = None
 
 
 async def serve_status(sources: StatusSources, path: Path) -> None:
@@ -74,9 +94,11 @@ def day_fees(journal: Journal, *, chain_id: str, address: str, denom: str) -> Pa
 
 
 async def operator_status(sources: StatusSources) -> dict[str, Any]:
-    """The status as one document of plain values. When the store fails, only the fees are missing."""
+    """The status as one document of plain values. When the store fails, only the fees and the sum of the market are
+    missing.
+    """
     market, wallet = sources.market, sources.wallet()
-    return {
+    found = {
         "provider": market.provider,
         "chain": {
             "id": sources.chain_id,
@@ -84,15 +106,61 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
             "seconds_ago": _since(_metric("lessor_chain_height_timestamp_seconds"), market.clock.now()),
             "nodes": [asdict(node) for node in sources.nodes()],
         },
-        "cluster": dict(sources.cluster()),
+        "cluster": (cluster := dict(sources.cluster())) and cluster | {"nodes": len(market.inventory().nodes)},
         "keys": [market.provider],
         "fees": await _fees(sources),
         "wallet": wallet and _wallet(wallet),
         "bids": _bids(market),
+        "market": await _summary(market),
         "pricing": _pricing(market),
+        "unmatched": list(market.book.unmatched),
         "overcommitted": dict(overused(market.inventory())),
         "leases": dict(Counter(status.phase.value for status in sources.leases().values())),
+        "oldest_trouble": _oldest_trouble(sources.leases().values(), now=market.clock.now()),
         "braked": sources.braked(),
+        "suspects": sources.suspects(),
+        "unknown_stacks": sources.unknown_stacks(),
+        "certificates": [asdict(each) for each in sources.certificates()],
+        "disk": _disk(sources.home) if sources.home is not None else {},
+    }
+    return with_findings(found)
+
+
+async def _summary(market: Market) -> dict[str, Any]:
+    """The decisions of the last hour."""
+    try:
+        return asdict(await summary_since(market.database, market.clock.now() - _HOUR_S))
+    except StoreError as error:
+        return {"problem": str(error)}
+
+
+def _oldest_trouble(statuses: Iterable[LeaseStatus], *, now: float) -> dict[str, Any] | None:
+    """The lease that has been in trouble longest; those for which the provider is at fault go first."""
+    troubled = [each for each in statuses if each.attempts or each.phase in _TROUBLED]
+    if not troubled:
+        return None
+    worst = min(troubled, key=lambda each: (not each.attempts, each.since, each.lease))
+    return {
+        "lease": str(worst.lease),
+        "state": worst.phase.value,
+        "reason": worst.reason,
+        "seconds": _since(worst.since, now) or 0.0,
+        "provider_fault": bool(worst.attempts),
+        "leases": len(troubled),
+    }
+
+
+def _disk(home: Path) -> dict[str, Any]:
+    """The file system of the home: engine state, database and keys are there."""
+    try:
+        found = os.statvfs(home)
+    except OSError as error:
+        return {"path": str(home), "problem": f"AP_HOME={home}: {error.strerror}"}
+    return {
+        "path": str(home),
+        "size": found.f_blocks * found.f_frsize,
+        "free": found.f_bavail * found.f_frsize,
+        "free_files": round(found.f_favail / found.f_files, 4) if found.f_files else 1.0,
     }
 
 

@@ -28,12 +28,20 @@ from provider.inventory.capacity import Capacity
 from provider.inventory.snapshot import ScheduledPod
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.local_socket import status_socket
+from provider.market.bidding import consider
 from provider.market.book import Placed
 from provider.market.pricing.quote import Quote
 from provider.metrics import CHAIN_HEIGHT, CHAIN_TIME
-from provider.observe.operator_status import StatusSources, day_fees, operator_status, serve_status
+from provider.observe.findings import with_findings
+from provider.observe.operator_status import (
+    CertificateEnd,
+    StatusSources,
+    day_fees,
+    operator_status,
+    serve_status,
+)
 from provider.store import Database, open_database
-from tests.provider.market.world import RECORD, US, World, make_inventory, make_world, order_id
+from tests.provider.market.world import RECORD, US, World, make_inventory, make_order, make_world, order_id
 
 NODES = (
     NodeView("http://127.0.0.1:26657", True, 500, 1, False, ""),
@@ -78,13 +86,7 @@ async def make_daemon(database: Database) -> Daemon:
         wallet=lambda: Wallet({"uakt": 5, "uact": 7}, WalletLevel.ENOUGH),
         leases=lambda: leases,
         braked=lambda: 0,
-        cluster=lambda: {
-            "address": "https://api",
-            "seconds_ago": 4.2,
-            "problem": "",
-            "certificate_s": None,
-            "certificate_ends_soon": False,
-        },
+        cluster=lambda: {"address": "https://api", "seconds_ago": 4.2, "problem": ""},
     )
     return Daemon(world, journal, observed)
 
@@ -166,30 +168,122 @@ async def test_a9_the_status_counts_deposits_and_those_of_lost_bids_apart(daemon
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        ("", "https://api: answered 4 s ago"),
+        ("", "https://api: answered 4 s ago, 1 nodes take tenants"),
         ("the API server has not answered for more than 60 s: 401", "https://api: the API server has not answered for"),
     ],
 )
 async def test_the_status_shows_the_cluster_as_it_shows_the_chain(daemon: Daemon, problem: str, words: str) -> None:
-    cluster = {
-        "address": "https://api",
-        "seconds_ago": 4.2,
-        "problem": problem,
-        "certificate_s": None,
-        "certificate_ends_soon": False,
-    }
+    cluster = {"address": "https://api", "seconds_ago": 4.2, "problem": problem}
     told = await operator_status(replace(daemon.observed, cluster=lambda: cluster))
     assert json.loads(json.dumps(told)) == told
     (line,) = (text for name, text in status_rows(told) if name == "cluster")
     assert line.startswith(words)
 
 
-async def test_the_status_warns_of_a_certificate_that_ends_soon(daemon: Daemon) -> None:
-    ends = {"certificate_s": 3.5 * 86400, "certificate_ends_soon": True}
-    cluster = {"address": "https://api", "seconds_ago": 4.2, "problem": "", **ends}
-    told = await operator_status(replace(daemon.observed, cluster=lambda: cluster))
-    lines = [text for name, text in status_rows(told) if name == "cluster"]
-    assert lines[1:] == ["the client's certificate in the kubeconfig ends in 3.5 days: renew it"]
+@pytest.mark.parametrize(
+    ("days", "level", "text"),
+    [
+        (3.5, "warning", "certificates: the kubeconfig's certificate ends in 3.5 days: renew it"),
+        (-1.0, "trouble", "certificates: the kubeconfig's certificate ended 1.0 days ago: renew it"),
+        (15.0, None, ""),
+    ],
+)
+async def test_the_status_shows_every_certificate_and_warns_two_weeks_before_the_end(
+    daemon: Daemon, days: float, level: str | None, text: str
+) -> None:
+    ends = CertificateEnd("the kubeconfig's certificate", days * 86400, "renew it")
+    told = await operator_status(replace(daemon.observed, certificates=lambda: [ends]))
+    rows = list(status_rows(told))
+    assert [row for row in rows if "certificates: " in row[1]] == ([(level.upper(), text)] if level else [])
+    assert [shown for name, shown in rows if name == "certificate"] == [
+        f"the kubeconfig's certificate: {f'ends in {days:.0f} days' if days > 0 else 'has ended'}"
+    ]
+
+
+async def test_orders_of_the_last_hour_are_shown_by_the_check_that_they_failed(daemon: Daemon) -> None:
+    world = daemon.world
+    market = replace(world.market, rules=replace(world.market.rules, denoms=("uakt",)))
+    for dseq in (21, 22, 23):
+        await consider(market, make_order(dseq))
+    told = await operator_status(replace(daemon.observed, market=market))
+    assert told["market"]["declined"] == 3
+    assert [text for name, text in status_rows(told) if name in ("orders", "declined")] == [
+        "in the last hour 0 bids and 3 declined",
+        "3 by denom, the last: the order pays in uact, this provider bids in uakt (LESSOR_BID_DENOMS)",
+    ]
+
+
+async def test_the_lease_that_is_in_trouble_longest_is_named_those_of_the_provider_first(daemon: Daemon) -> None:
+    now = daemon.world.clock.now()
+    ids = [LeaseId("akash1tenant", dseq, 1, 1, US) for dseq in (1, 2, 3, 4)]
+    states = {
+        ids[0]: LeaseStatus(ids[0], Phase.RUNNING, "", now - 9000),
+        ids[1]: LeaseStatus(ids[1], Phase.DEGRADED, "the pod ends", now - 8000),
+        ids[2]: LeaseStatus(ids[2], Phase.APPLYING, "connection lost", now - 700, attempts=4),
+        ids[3]: LeaseStatus(ids[3], Phase.APPLYING, "connection lost", now - 50, attempts=2),
+    }
+    told = await operator_status(replace(daemon.observed, leases=lambda: states))
+    (row,) = (text for name, text in status_rows(told) if name == "oldest")
+    assert row == f"lease {ids[2]} is applying for 700 s: connection lost"
+    assert told["level"] == "trouble"
+    del states[ids[2]], states[ids[3]]
+    told = await operator_status(replace(daemon.observed, leases=lambda: states, nodes=tuple))
+    assert told["level"] == "ok", "a tenant's own trouble is none of the provider"
+
+
+async def test_a_full_disk_is_trouble_and_one_that_fills_up_a_warning(daemon: Daemon, tmp_path: Path) -> None:
+    told = await operator_status(replace(daemon.observed, nodes=tuple, home=tmp_path))
+    gib = 2**30
+    disk = {"path": "/home", "size": 100 * gib, "free": 50 * gib, "free_files": 0.5}
+    for free, files, level in ((50, 0.5, "ok"), (0.9, 0.5, "warning"), (0.1, 0.5, "trouble"), (50, 0.05, "warning")):
+        found = with_findings(told | {"disk": disk | {"free": int(free * gib), "free_files": files}})
+        assert found["level"] == level
+    assert told["disk"]["size"] > told["disk"]["free"] > 0
+    gone = await operator_status(replace(daemon.observed, home=tmp_path / "gone"))
+    assert "No such file" in gone["disk"]["problem"] and gone["level"] == "trouble"
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "subject"),
+    [
+        ({"chain": {"seconds_ago": None, "nodes": []}}, "warning", "chain"),
+        ({"chain": {"seconds_ago": 121.0, "nodes": []}}, "trouble", "chain"),
+        ({"cluster": {"problem": "401", "nodes": 1}}, "trouble", "cluster"),
+        ({"cluster": {"problem": "", "nodes": 0}}, "trouble", "cluster"),
+        ({"wallet": {"level": "stop", "problem": "empty"}}, "trouble", "money"),
+        ({"wallet": {"level": "low", "problem": "low"}}, "warning", "money"),
+        ({"fees": {"problem": "disk I/O error"}}, "trouble", "store"),
+        ({"fees": {"refused": "absurd gas"}}, "trouble", "money"),
+        ({"fees": {"left": {"bids": 0, "closing": 5}}}, "warning", "money"),
+        ({"fees": {"left": {"bids": 0, "closing": 0}}}, "trouble", "money"),
+        ({"market": {"problem": "disk I/O error"}}, "trouble", "store"),
+        ({"unmatched": ["GPU x is advertised and no node has it"]}, "warning", "market"),
+        ({"overcommitted": {"n0": "5 pods"}}, "warning", "cluster"),
+        ({"braked": 3}, "trouble", "leases"),
+        ({"suspects": 1}, "warning", "leases"),
+        ({"unknown_stacks": 1}, "warning", "leases"),
+        ({"bids": {"registered": False, "paused": "", "lost": 0}}, "trouble", "market"),
+        ({"bids": {"registered": True, "paused": "a reason", "lost": 0}}, "trouble", "market"),
+        ({"bids": {"registered": True, "paused": "", "lost": 2}}, "warning", "market"),
+        ({"pricing": {"unpriced": 20, "failing": True, "problem": "x"}}, "trouble", "market"),
+        ({"pricing": {"unpriced": 3, "failing": False, "problem": "x"}}, "ok", ""),
+    ],
+)
+async def test_every_cause_of_concern_is_a_finding_of_its_level(
+    daemon: Daemon, change: dict[str, object], level: str, subject: str
+) -> None:
+    well = await operator_status(replace(daemon.observed, nodes=tuple))
+    assert (well["level"], well["findings"]) == ("ok", [])
+    found = with_findings(well | change)
+    assert found["level"] == level
+    assert [each["subject"] for each in found["findings"]] == ([subject] if subject else [])
+
+
+async def test_a_pause_with_a_cause_that_is_named_already_is_one_finding(daemon: Daemon) -> None:
+    well = await operator_status(replace(daemon.observed, nodes=tuple))
+    bids = {"registered": True, "paused": "the wallet is empty", "lost": 0}
+    found = with_findings(well | {"bids": bids, "wallet": {"level": "stop", "problem": "the wallet is empty"}})
+    assert [each["subject"] for each in found["findings"]] == ["money"]
 
 
 async def test_c5_the_status_names_the_node_whose_pods_exceed_its_capacity(daemon: Daemon) -> None:
@@ -240,8 +334,11 @@ def status(*arguments: str) -> Result:
 def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
     with answering(home):
         found, document = status(), json.loads(status("--json").output)
-    assert found.exit_code == 0
+    assert found.exit_code == 1
     assert found.output.splitlines() == [
+        "status    2 warnings",
+        "WARNING   chain: node https://far.example: behind by 20 blocks",
+        "WARNING   chain: node https://away.example: connection refused",
         "provider  akash1provider on sim-1",
         "blocks    height 501, 3 s ago",
         "node      http://127.0.0.1:26657: in use, height 500, 1 blocks behind this provider",
@@ -249,12 +346,14 @@ def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
         "on, behind by 20 blocks",
         "node      https://away.example: connection refused",
         "node      https://next.example: not asked yet",
-        "cluster   https://api: answered 4 s ago",
+        "cluster   https://api: answered 4 s ago, 1 nodes take tenants",
+        "bids      1 open, 0 under way",
+        "orders    in the last hour 0 bids and 0 declined",
+        "leases    1 failed, 2 running",
+        "oldest    lease akash1tenant/10/1/1/akash1provider is failed for 0 s",
+        "wallet    7uact, 5uakt: enough",
         "fees      3000uakt in the last 24 hours of 10000uakt; left: 4000 for bids, 6000 for withdrawals, "
         "7000 for closing",
-        "wallet    7uact, 5uakt: enough",
-        "bids      1 open, 0 under way",
-        "leases    1 failed, 2 running",
     ]
     assert (document["ok"], document["provider"]) == (True, US)
 
@@ -264,11 +363,15 @@ def test_lessor_status_prints_problems_and_none_controls_the_terminal(home: Path
     evil = (replace(NODES[2], problem="\x1b[31mred"),)
     changes = {"budget": 0, "granter": "akash1granter", "wallet": lambda: stopped, "braked": lambda: 2}
     with answering(home, nodes=lambda: evil, leases=dict, **changes):
-        output = status().output
+        found = status()
+    output = found.output
+    assert found.exit_code == 2
     assert "\x1b" not in output
     for words in (
         "fees      3000uakt in the last 24 hours, no budget (LESSOR_FEE_BUDGET)",
         "fees      paid by akash1granter",
+        "status    2 trouble, 1 warning",
+        "TROUBLE   money: the wallet has 0uakt: no more bids until it is topped up",
         "wallet    nothing: the wallet has 0uakt: no more bids until it is topped up",
         "leases    none",
         "brake     2 leases are held: `lessor lease release-brake` deletes them",

@@ -1,0 +1,39 @@
+"""The ends of all certificates that the provider shows to others: to the API server, to tenants, to nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.x509 import load_pem_x509_certificate
+
+from provider.daemon.backends import Backends
+from provider.observe.operator_status import CertificateEnd
+
+__all__ = ["certificate_ends"]
+
+_RESTART = "restart the provider, which makes and publishes another one"
+_RENEW = "renew it; it is read again without a restart"
+
+
+def certificate_ends(backends: Backends) -> tuple[CertificateEnd, ...]:
+    """When each certificate ends. One that cannot be read has another problem, which is logged where it is used."""
+    return tuple(_ends(backends))
+
+
+def _ends(backends: Backends) -> Iterator[CertificateEnd]:
+    settings, now = backends.settings, backends.clock.now()
+    if (left := backends.cluster.certificate_s) is not None:
+        yield CertificateEnd(f"the client certificate in the kubeconfig {settings.kubeconfig}", left, _RENEW)
+    if (ends := _end_of(settings.home / f"{backends.address}.pem")) is not None:
+        yield CertificateEnd("the account certificate, which tenants pin", ends - now, _RESTART)
+    if (file := settings.node_cert_file) is not None and (ends := _end_of(file)) is not None:
+        yield CertificateEnd(f"the client certificate LESSOR_NODE_CERT_FILE={file}", ends - now, _RENEW)
+
+
+def _end_of(file: Path) -> float | None:
+    """The end of the first certificate in a PEM file, Unix seconds; None without a file that can be read."""
+    try:
+        return load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc.timestamp()
+    except (OSError, ValueError):
+        return None
