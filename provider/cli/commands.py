@@ -98,7 +98,8 @@ COMMANDS: Table = {
         "provider.cli.keys:keys", "Show the provider's address, where its key comes from, and its balance."
     ),
     "status": CommandEntry(
-        "provider.cli.status:status", "Show the state of the running provider: chain nodes, fees, wallet, bids, leases."
+        "provider.cli.status:status",
+        "Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.",
     ),
     "lease": _LEASE,
     "bid": _BID,

@@ -70,7 +70,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
     objects = WatchedObjects()
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
-    build = trial_build(specs)
+    build = trial_build(specs, images_denied=settings.images_denied)
     gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     return ProviderParts(inventory, market, leases, funds, gateway, status)
@@ -143,6 +143,7 @@ def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> Lifec
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,
         volume_quarantine_s=settings.volume_quarantine,
+        images_denied=settings.images_denied,
     )
 
 

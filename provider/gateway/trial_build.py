@@ -9,7 +9,7 @@ reports what an update may not change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,6 +20,9 @@ from lease.errors import ManifestRefused, SpecRefused
 from lease.manifest import Group
 from lease.spec import GpuPlacement
 from lease.validation import check_new_manifest
+from policies.images import denied_images
+from policies.judge import judge
+from policies.rules import Rule
 from provider.gateway.budget import budget_problem, group_problem
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.records.manifests import ManifestRecord
@@ -39,15 +42,18 @@ _MAX_INLINE_TEXTS = 200
 _MAX_INLINE_TEXT = 64 * 1024
 
 
-def trial_build(specs: SpecMaker) -> TrialBuild:
-    """The check that a manifest can be built. `specs`: the lease loop's, without `cards` and `note`."""
+def trial_build(specs: SpecMaker, *, images_denied: Sequence[str] = ()) -> TrialBuild:
+    """The check that a manifest can be built. `specs`: the lease loop's, without `cards` and `note`. `images_denied`:
+    patterns of images that the operator does not run.
+    """
+    rules = (denied_images(images_denied),) if images_denied else ()
 
     async def trial(record: ManifestRecord) -> str:
         if problem := group_problem(record.group):
             return problem
         if _is_small(record.group):
-            return _problem(specs, record)
-        return await asyncio.to_thread(_problem, specs, record)
+            return _problem(specs, record, rules)
+        return await asyncio.to_thread(_problem, specs, record, rules)
 
     return trial
 
@@ -62,13 +68,15 @@ def _is_small(group: Group) -> bool:
     return not many and sum(map(len, texts)) <= _MAX_INLINE_TEXT
 
 
-def _problem(specs: SpecMaker, record: ManifestRecord) -> str:
+def _problem(specs: SpecMaker, record: ManifestRecord, rules: Sequence[Rule]) -> str:
     addresses = dict.fromkeys(sharing_keys(record.lease.owner, record.group), _ADDRESS)
     whole = replace(record, resource_version="0", placements=_placements(record))
     try:
         check_new_manifest(record.group, owner=record.lease.owner)
         spec = specs.make(SpecInputs(whole, addresses=addresses))
-        return budget_problem(record, spec, lease_objects(spec))
+        objects = lease_objects(spec)
+        found = "; ".join(map(str, judge(objects, rules, form=spec.form)))
+        return found or budget_problem(record, spec, objects)
     except ManifestRefused as error:
         return error.problem
     except (SpecRefused, BuildError) as error:

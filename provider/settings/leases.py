@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, ap, lessor
+from provider.settings.kinds import Duration, Items, ap, lessor
 
 __all__ = ["LeaseSettings"]
 
@@ -24,6 +24,13 @@ class LeaseSettings(BaseModel):
         validation_alias=lessor("DRIFT"),
         description="What happens to a lease's objects that somebody changed in the cluster: `repair` undoes the "
         "change, `report` shows it.",
+    )
+    images_denied: Items = Field(
+        (),
+        validation_alias=lessor("IMAGES_DENIED"),
+        description="Patterns of images that are not run, such as `*xmrig*,docker.io/some-user/*`. `*` is any text, "
+        "`?` one character. A manifest with such an image is refused with 422; what runs already goes on running. Bids "
+        "cannot see images.",
     )
     manifest_timeout: Duration = Field(
         300,

@@ -15,7 +15,8 @@ from components.errors import BuildError
 from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
-from policies.judge import judge
+from policies.images import denied_images
+from policies.judge import RULES, judge
 from provider.kube.labels import MANAGED
 from provider.lifecycle.serving.upgrade import outdated
 from provider.lifecycle.serving.view import LeaseView
@@ -37,7 +38,9 @@ async def objection(view: LeaseView, spec: LeaseSpec) -> str:
         return str(error)
     if problem := size_problem(spec):
         return problem
-    findings = [str(found) for found in judge(wanted, form=spec.form) if found.mandatory]
+    denied = view.parts.config.images_denied
+    rules = (*RULES, denied_images(denied)) if denied else RULES
+    findings = [str(found) for found in judge(wanted, rules, form=spec.form) if found.mandatory]
     if findings:
         return "refused by policy: " + "; ".join(findings)
     return "; ".join(map(str, refusals(compare(await _present(view, wanted), wanted))))

@@ -175,7 +175,7 @@ def test_what_is_wrong_with_node_budget_or_wallet_is_not_counted_against_the_lea
     memory = WithdrawalMemory(NOW - 5)
     for _ in range(10):
         memory = memory.failed(problem, NOW)
-    assert memory == WithdrawalMemory(NOW - 5, NOW + rest)
+    assert memory == WithdrawalMemory(NOW - 5, NOW + rest, unpaid=isinstance(problem, CannotPay))
 
 
 def test_an_empty_account_that_stays_open_is_settled_ever_more_rarely() -> None:

@@ -99,3 +99,10 @@ async def test_many_services_are_built_outside_the_event_loop(count: int, beside
     async with asyncio.timeout(PATIENCE_S):
         assert await trial_build(scripted_maker(build))(record) == ""
     assert (threads[0] != threading.get_ident()) is beside
+
+
+async def test_a_manifest_with_a_denied_image_is_not_built() -> None:
+    build = trial_build(SPECS, images_denied=("*miner*",))
+    assert await build(a_record(image="nginx")) == ""
+    refused = await build(a_record(image="docker.io/a/miner:1"))
+    assert "image that this provider does not run: docker.io/a/miner:1 (denied-image" in refused

@@ -16,7 +16,7 @@ from lease.manifest import Group
 from provider.errors import ClusterError
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase, tenant_text
-from provider.protocols.cluster import SECRET, STATEFUL_SET
+from provider.protocols.cluster import DEPLOYMENT, SECRET, STATEFUL_SET
 from provider.records.applied import applied_name
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
@@ -183,3 +183,18 @@ async def test_the_way_back_is_never_refused() -> None:
     await world.send(L, a_group("bad:1", **WITH_VOLUME))
     assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
     assert world.image(L) == "nginx:1"
+
+
+async def test_a_new_version_with_a_denied_image_is_refused_and_what_ran_before_is_repaired() -> None:
+    world = World(images_denied=("*miner*", "nginx:1"))
+    await world.win(L, a_group("miner:1"))
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.FAILED and "denied-image" in outcome.reason and not world.engine.calls
+    older = World()
+    await older.run(L, a_group("nginx:1"))
+    older.config = world.config
+    older.restart()
+    calls = len(older.engine.calls)
+    await older.cluster.delete(DEPLOYMENT, "web", namespace=namespace_name(L))
+    outcome = await older.converge(L)
+    assert outcome.phase is Phase.RUNNING and len(older.engine.calls) > calls
