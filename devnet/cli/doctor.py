@@ -17,6 +17,7 @@ from devnet.cli.enclosure import NodeKind
 from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
+from devnet.pid_limits import pid_problems
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 from lease.exit_codes import FINDING, TROUBLE
 
@@ -38,6 +39,10 @@ def doctor(
     gpu_toolkit: Annotated[
         Path, typer.Option(help="Settings of NVIDIA's container toolkit: this machine's, or a copy of a node's.")
     ] = TOOLKIT_FILE,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Your own kubeconfig: nodes on which a pod may have any number of processes are named."),
+    ] = None,
 ) -> None:
     """Show every tool, where it was found, and how to get a missing one.
 
@@ -59,9 +64,10 @@ def doctor(
     _show(rows, as_json=as_json)
     for problem in problems:
         errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
-    warnings = toolkit_problems(gpu_toolkit)
-    for problem in warnings:
-        errors.print(f"GPU: {problem}", style="yellow", markup=False, soft_wrap=True)
+    warnings = [f"GPU: {problem}" for problem in toolkit_problems(gpu_toolkit)]
+    warnings += [f"PIDs: {problem}" for problem in (pid_problems(kubeconfig) if kubeconfig is not None else ())]
+    for warning in warnings:
+        errors.print(warning, style="yellow", markup=False, soft_wrap=True)
     if problems or warnings or any(row["where"] == "missing" for row in rows):
         raise typer.Exit(FINDING)
 
