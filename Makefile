@@ -67,6 +67,7 @@ demo: $(if $(KUBECONFIG_FILE),setup,tools)
 # What is generated among the documents: the reference of settings. A test fails when it is out of date.
 docs: setup
 	$(BIN)/lessor settings --markdown > docs/settings.md
+	$(BIN)/python -c 'from provider.observe.operating import markdown; print(markdown(), end="")' > docs/operating.md
 
 # Needs `uv` on PATH; the result names no index.
 lock:
