@@ -10,6 +10,7 @@ from provider.bus import CHAIN_BLOCK
 from provider.errors import ChainError, StoreError
 from provider.metrics import CHAIN_HEIGHT, CHAIN_TIME
 from provider.protocols import Bus, Chain, Clock
+from provider.repeats import Repeats
 from provider.store import Database
 from provider.store.cursors import load_cursor, save_cursor
 
@@ -27,13 +28,15 @@ async def start_height(chain: Chain, database: Database, *, clock: Clock) -> tup
 
     A first start does not replay earlier blocks: the full passes read their effects from the state.
     """
+    repeats = Repeats(clock.monotonic)
     while True:
         try:
             head = await chain.head()
             saved = await load_cursor(database, head.chain_id)
             return head.chain_id, head.height if saved is None else saved
         except (ChainError, StoreError) as error:
-            _log.warning("chain.unreachable", problem=str(error), next_try_s=_RETRY_S)
+            if repeats.is_news("start", str(error)):
+                _log.warning("chain.unreachable", problem=str(error), next_try_s=_RETRY_S)
             await clock.sleep(_RETRY_S)
 
 

@@ -33,6 +33,7 @@ from provider.protocols.cluster import (
     SERVICE,
     Kind,
 )
+from provider.repeats import Repeats
 from provider.settings import Settings
 
 __all__ = ["InventoryWatcher"]
@@ -72,6 +73,7 @@ class InventoryWatcher:
         self._clock = clock
         self._changed = asyncio.Event()
         self._newest: Inventory | None = None
+        self._repeats = Repeats(clock.monotonic)
         self.freshness = Freshness(cluster, namespace=settings.manifest_namespace, clock=clock)
         self._nodes = _Source(NODE, reading.node)
         self._pods = _Source(POD, reading.scheduled_pod)
@@ -126,7 +128,8 @@ class InventoryWatcher:
             self._touch()
         else:
             self.freshness.failed(source.kind.plural, str(error))
-        _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
+        if self._repeats.is_news(source.kind.plural, str(error)):
+            _log.warning("inventory.unreadable", kind=source.kind.plural, problem=str(error))
         await self._clock.sleep(_RETRY_S)
 
     async def _list(self, source: _Source) -> list[dict[str, Any]]:
@@ -134,6 +137,8 @@ class InventoryWatcher:
         source.known = {_key(obj): trimmed for obj in objects if (trimmed := self._trim(source, obj)) is not None}
         source.absent = False
         self.freshness.read(source.kind.plural)
+        if self._repeats.ended(source.kind.plural):
+            _log.info("inventory.readable", kind=source.kind.plural)
         source.listed.set()
         self._touch()
         return objects

@@ -20,6 +20,7 @@ from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.market.terms import OwnerRules, Rules, TenantHoldings
 from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import MarketParams, ProviderRecord
+from provider.repeats import Repeats
 from provider.store import Database
 from provider.units import Coin
 
@@ -160,6 +161,10 @@ class Market:
     @cached_property
     def log(self) -> DecisionLog:
         return DecisionLog(self.database)
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        return Repeats(self.clock.monotonic)
 
     @cached_property
     def outcomes(self) -> OutcomeLog:

@@ -17,7 +17,7 @@ from provider.errors import ChainError, StoreError
 from provider.market.bid_end import end_bid
 from provider.market.bidding import consider
 from provider.market.book import Market
-from provider.market.reconcile import adopt, adopt_lease, consider_open_orders, full_pass, time_out
+from provider.market.reconcile import adopt, adopt_lease, consider_open_orders, full_pass, remember_bids, time_out
 from provider.protocols import Subscription
 from provider.protocols.chain import Block, Event
 from provider.waits import wait_for_event
@@ -40,6 +40,7 @@ async def run_market(market: Market) -> None:
     async with market.bus.subscribe(CHAIN_BLOCK) as blocks, asyncio.TaskGroup() as group:
         await _until_done(market, adopt)
         market.adopted.set()
+        await remember_bids(market)
         group.create_task(_passes(market), name="market passes")
         group.create_task(_timeouts(market), name="market timeouts")
         group.create_task(_pruning(market), name="market pruning")
@@ -72,10 +73,13 @@ async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]
         market.full_pass_due.clear()
         try:
             if await work(market) is not False:
+                if market.repeats.ended("pass"):
+                    _log.info("market.pass_works")
                 return
             pause = _BEHIND_S
         except (ChainError, StoreError) as error:
-            _log.warning("market.pass_failed", problem=str(error))
+            if market.repeats.is_news("pass", str(error)):
+                _log.warning("market.pass_failed", problem=str(error))
             pause = _RETRY_S
         await market.clock.sleep(pause)
 

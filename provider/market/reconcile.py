@@ -13,7 +13,7 @@ import structlog
 from lease.groups import GroupSpec
 from lease.ids import OrderId
 from provider.bus import LEASE_CHANGED
-from provider.errors import ChainError
+from provider.errors import ChainError, StoreError
 from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.overuse import log_overused
 from provider.market.advertised import log_unmatched
@@ -22,12 +22,13 @@ from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
 from provider.market.inputs import current_record
 from provider.market.limits import deposit_reason
-from provider.market.record.decisions import orders_decided
+from provider.market.record.decisions import bids_since, orders_decided
 from provider.protocols.chain import Bid, BidState, Head, Lease, LeaseState, OrderState
 
-__all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "time_out"]
+__all__ = ["adopt", "adopt_lease", "consider_open_orders", "full_pass", "remember_bids", "time_out"]
 
 _log = structlog.get_logger(__name__)
+_HOUR_S = 3600.0
 _UNSETTLED_S = 90.0
 """A younger bid may not be in a block yet, so that its absence proves nothing."""
 _APART_BLOCKS = 5
@@ -78,17 +79,23 @@ async def adopt(market: Market) -> bool:
     """
     head = await market.chain.head()
     if head.catching_up:
-        _log.warning("market.node_catching_up", height=head.height)
+        if market.repeats.is_news("node", "catching up"):
+            _log.warning("market.node_catching_up", height=head.height)
         return False
+    market.repeats.ended("node")
     market.book.height = max(market.book.height, head.height)
     market.book.record, market.book.record_at = await market.chain.provider(market.provider), market.clock.now()
     market.book.params = await market.chain.market_params()
-    if problem := deposit_reason(market.deposit, market.book.params):
+    if not (problem := deposit_reason(market.deposit, market.book.params)):
+        market.repeats.ended("deposit")
+    elif market.repeats.is_news("deposit", problem):
         _log.error("market.deposit_not_taken", problem=problem)
     if market.book.record is None:
         remedy = "create the provider on the chain; no bids are made until then"
-        _log.error("market.not_registered", provider=market.provider, remedy=remedy)
+        if market.repeats.is_news("record", remedy):
+            _log.error("market.not_registered", provider=market.provider, remedy=remedy)
     else:
+        market.repeats.ended("record")
         market.book.unmatched = log_unmatched(market.book.record.attributes, market.inventory(), market.book.unmatched)
     living = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
     # bids before leases: a bid that is accepted meanwhile is then in both lists
@@ -102,6 +109,18 @@ async def adopt(market: Market) -> bool:
     market.book.leased.intersection_update({*market.ledger.orders(), *(lease.id.order for lease in leases)})
     await _release_ended(market, leases=leases, bids=bids)
     return True
+
+
+async def remember_bids(market: Market) -> None:
+    """Take the bids of the last hour that became no lease from the store: a tenant's limit of them does not begin anew
+    with a start.
+    """
+    try:
+        for order, at in await bids_since(market.database, market.clock.now() - _HOUR_S):
+            if order not in market.book.leased:
+                market.book.bid_at.setdefault(order.owner, {}).setdefault(order, at)
+    except StoreError as error:
+        _log.warning("market.bids_not_remembered", problem=str(error))
 
 
 async def adopt_lease(market: Market, lease: Lease) -> None:
@@ -173,6 +192,7 @@ async def _release_ended_one(market: Market, order: OrderId) -> None:
         if answer.lease.state.ended:
             market.book.leased.discard(order)
             forget(market, order)
+            _log.info("market.reservation_released", order=str(order), why="its lease has ended")
             market.bus.publish(LEASE_CHANGED, lease_id)
         return
     bid = await market.chain.bid(lease_id)
@@ -180,6 +200,8 @@ async def _release_ended_one(market: Market, order: OrderId) -> None:
     settled = placed is None or _settled(market, placed)
     if order not in market.book.leased and ((bid is None and settled) or _gone(bid)):
         forget(market, order)
+        why = "the chain has no bid for it" if bid is None else f"its bid is {bid.state.name.lower()}"
+        _log.info("market.reservation_released", order=str(order), why=why)
 
 
 def _settled(market: Market, placed: Placed) -> bool:

@@ -25,6 +25,7 @@ from provider.store.tables import decisions
 
 __all__ = [
     "StoredDecision",
+    "bids_since",
     "decision_row",
     "load_inputs",
     "orders_decided",
@@ -32,6 +33,7 @@ __all__ = [
     "short_reasons",
 ]
 
+_MOST_BIDS = 10_000
 _REASONS, _REASON = 8, 240
 """The row keeps so many reasons of so many characters. Making the decision again gives all of them."""
 
@@ -94,6 +96,17 @@ async def orders_decided(database: Database, order: OrderId) -> Sequence[StoredD
     )
     async with database.reading() as connection:
         return [_stored(row) for row in (await connection.execute(query)).mappings().all()]
+
+
+async def bids_since(database: Database, since: float) -> Sequence[tuple[OrderId, float]]:
+    """(order, time) of the decisions to bid since a time (Unix seconds) whose bids became no lease, newest first; at
+    most ten thousand. Raises `StoreError`.
+    """
+    chosen = (decisions.c.verdict == "bid") & (decisions.c.decided_at >= since) & (decisions.c.outcome != "lease")
+    query = select(decisions).where(chosen).order_by(decisions.c.id.desc()).limit(_MOST_BIDS)
+    async with database.reading() as connection:
+        rows = (await connection.execute(query)).mappings().all()
+    return [(found.order, found.decided_at) for found in map(_stored, rows)]
 
 
 async def recent_decisions(

@@ -196,6 +196,26 @@ async def test_without_metallb_no_address_can_be_leased() -> None:
         assert watcher.inventory.address_count == 10 + 2**16
 
 
+async def test_a_kind_that_cannot_be_read_is_logged_once_and_so_is_its_end() -> None:
+    cluster = FakeCluster()
+    answers = iter(range(10**6))
+
+    def away(operation: str, kind: str, name: str) -> None:
+        if kind == "PersistentVolume":
+            raise ClusterError("https://fake", f"no answer, try {next(answers)}", status=500)
+
+    cluster.before = away
+    with capture_logs() as logs:
+        async with watching(cluster) as (_, _, clock):
+            await clock.advance(60)
+            cluster.before = lambda operation, kind, name: None
+            await clock.advance(10)
+    assert [log["event"] for log in logs if log.get("kind") == "persistentvolumes"] == [
+        "inventory.unreadable",
+        "inventory.readable",
+    ]
+
+
 async def test_a_pool_over_our_addresses_is_logged_once_and_stands_in_the_decision() -> None:
     inventory = Inventory(address_count=0, pooled={"own": 10})
     with capture_logs() as logs:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from provider.chain import events
 from provider.errors import ChainError, TxRefused
 from provider.market.book import Book
 from provider.market.decision import BidDecision, decide
+from provider.market.reconcile import full_pass
 from provider.market.record.decisions import load_inputs
 from provider.protocols.chain import Bid, BidState, Event, Order
-from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
+from tests.provider.market.world import RIVAL, RULES, US, make_inventory, make_order, order_id, running
 from tests.world.chain import FakeChain, event_of
 
 pytestmark = pytest.mark.virtual_time
@@ -434,3 +436,29 @@ def test_the_time_of_a_bid_is_kept_for_an_hour_and_an_owner_without_one_is_forgo
     book.bid_at = {"akash1a": {order_id(1): 0.0, order_id(2): 100.0}, "akash1b": {order_id(3): 0.0}}
     book.keep_only(set(), now=3600.0)
     assert book.bid_at == {"akash1a": {order_id(2): 100.0}}
+
+
+async def test_a_chain_that_is_away_for_an_hour_fills_no_log(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        with capture_logs() as logs:
+            world.chain.before = lambda name: _away()
+            await world.later(1800)
+            world.chain.before = lambda name: None
+            await world.later(120)
+        found = [log["event"] for log in logs if log["event"].startswith("market.pass")]
+        assert found == ["market.pass_failed", "market.pass_works"]
+
+
+def _away() -> None:
+    raise ChainError("http://node", "connection refused")
+
+
+async def test_a_reservation_that_belongs_to_no_order_is_released_with_a_line(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        order = make_order(77)
+        world.ledger.rebuild(order.id, order.spec, inventory=world.inventory, overcommit=RULES.overcommit)
+        with capture_logs() as logs:
+            await full_pass(world.market)
+        assert not world.ledger.orders()
+        (line,) = (log for log in logs if log["event"] == "market.reservation_released")
+        assert line["why"] == "the chain has no bid for it"

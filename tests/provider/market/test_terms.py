@@ -203,6 +203,24 @@ async def test_bids_that_became_no_lease_count_for_an_hour(tmp_path: Path) -> No
         assert world.market.book.bid_at == {}
 
 
+async def test_a_restart_does_not_give_a_tenant_the_bids_of_an_hour_anew(tmp_path: Path) -> None:
+    async with running(tmp_path, inventory=make_inventory(cpu=20_000)) as world:
+        for dseq in (7, 8, 9):
+            world.chain.add_order(make_order(dseq))
+        await world.block()
+        world.chain.create_lease(world.ours(7))
+        world.chain.close_order(order_id(8))
+        await world.block()
+        assert tried(world) == 2
+        chain, later = world.chain, world.clock.now()
+    async with running(tmp_path, chain=chain, inventory=make_inventory(cpu=20_000)) as world:
+        assert tried(world) == 2
+        at = dict(world.market.book.bid_at[order_id(8).owner])
+        assert set(at) == {order_id(8), order_id(9)} and all(each <= later for each in at.values())
+        await world.later(3700)
+        assert tried(world) == 0
+
+
 async def test_the_bid_carries_the_window_and_its_bounds_are_the_chains(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         market = replace(world.market, rules=replace(RULES, notice=Notice(3600)))
