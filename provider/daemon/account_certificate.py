@@ -6,6 +6,8 @@ does not have it (gateway.md §2.3). A home that was lost has a new certificate,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import structlog
 
 from provider.chain.messages import create_certificate
@@ -16,11 +18,19 @@ from provider.protocols import Chain, Clock
 from provider.protocols.chain import CertificateState
 from provider.waits import GrowingPause, jittered
 
-__all__ = ["publish_certificate", "set_revoked_aside"]
+__all__ = ["CertificateOnChain", "publish_certificate", "set_revoked_aside", "watch_certificate"]
 
 _log = structlog.get_logger(__name__)
 _PAUSE = GrowingPause(first=2.0, longest=600.0)
 _EXISTS = "certificate exists"
+_WATCH_S = 3600.0
+
+
+@dataclass(slots=True)
+class CertificateOnChain:
+    """`revoked`: whether the chain called the certificate revoked when it was asked last: stock clients refuse it."""
+
+    revoked: bool = False
 
 
 async def set_revoked_aside(backends: Backends) -> None:
@@ -55,6 +65,30 @@ async def publish_certificate(chain: Chain, account: AccountCertificate, *, owne
             pause = jittered(_PAUSE.after(failures))
             _log.warning("certificate.not_published", problem=str(error), again_in_seconds=round(pause))
         await clock.sleep(pause)
+
+
+async def watch_certificate(
+    chain: Chain, account: AccountCertificate, *, owner: str, clock: Clock, seen: CertificateOnChain
+) -> None:
+    """Publish the certificate, then ask every hour whether the chain still has it, and publish it again when it has
+    not. Runs for ever.
+    """
+    while True:
+        await publish_certificate(chain, account, owner=owner, clock=clock)
+        await _note_state(chain, account, owner=owner, seen=seen)
+        await clock.sleep(_WATCH_S)
+
+
+async def _note_state(chain: Chain, account: AccountCertificate, *, owner: str, seen: CertificateOnChain) -> None:
+    serial = account.certificate.serial_number
+    try:
+        revoked = await chain.certificate_state(owner, serial) is CertificateState.REVOKED
+    except ChainError as error:
+        _log.warning("certificate.state_unknown", problem=str(error))
+        return
+    if revoked and not seen.revoked:
+        _log.error("certificate.revoked", serial=str(serial), remedy="restart the provider, which makes another one")
+    seen.revoked = revoked
 
 
 async def _publish(chain: Chain, account: AccountCertificate, owner: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from provider.daemon.account_certificate import publish_certificate, set_revoked_aside
+from provider.daemon.account_certificate import set_revoked_aside, watch_certificate
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.lease_specs import cluster_facts
@@ -71,9 +71,9 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         await set_revoked_aside(backends)
         await parts.gateway.start()
         certificate = parts.gateway.certificate
-        start(
-            publish_certificate(backends.chain, certificate, owner=backends.address, clock=backends.clock), name="cert"
-        )
+        owner, clock = backends.address, backends.clock
+        watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
+        start(watch, name="cert")
         start(_stop_at_end(parts.gateway), name="gateway")
         start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
         start(_serve_grpc(backends, parts), name="grpc gateway")

@@ -16,17 +16,20 @@ _RESTART = "restart the provider, which makes and publishes another one"
 _RENEW = "renew it; it is read again without a restart"
 
 
-def certificate_ends(backends: Backends) -> tuple[CertificateEnd, ...]:
-    """When each certificate ends. One that cannot be read has another problem, which is logged where it is used."""
-    return tuple(_ends(backends))
+def certificate_ends(backends: Backends, *, revoked: bool = False) -> tuple[CertificateEnd, ...]:
+    """When each certificate ends. One that cannot be read has another problem, which is logged where it is used.
+    `revoked`: the chain calls the account certificate revoked.
+    """
+    return tuple(_ends(backends, revoked=revoked))
 
 
-def _ends(backends: Backends) -> Iterator[CertificateEnd]:
+def _ends(backends: Backends, *, revoked: bool) -> Iterator[CertificateEnd]:
     settings, now = backends.settings, backends.clock.now()
     if (left := backends.cluster.certificate_s) is not None:
         yield CertificateEnd(f"the client certificate in the kubeconfig {settings.kubeconfig}", left, _RENEW)
     if (ends := _end_of(settings.home / f"{backends.address}.pem")) is not None:
-        yield CertificateEnd("the account certificate, which tenants pin", ends - now, _RESTART)
+        problem = "the chain calls it revoked" if revoked else ""
+        yield CertificateEnd("the account certificate, which tenants pin", ends - now, _RESTART, problem)
     if (file := settings.node_cert_file) is not None and (ends := _end_of(file)) is not None:
         yield CertificateEnd(f"the client certificate LESSOR_NODE_CERT_FILE={file}", ends - now, _RENEW)
 

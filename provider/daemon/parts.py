@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
 from provider.claims.hostnames import hostname_rules
+from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
 from provider.funds.plan import FundsRules
@@ -57,6 +58,7 @@ class ProviderParts:
     funds: FundsWatch
     gateway: Gateway
     status: StatusSources
+    certificate: CertificateOnChain
 
 
 def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
@@ -73,7 +75,9 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     build = trial_build(specs, images_denied=settings.images_denied)
     gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
-    return ProviderParts(inventory, market, leases, funds, gateway, status)
+    certificate = CertificateOnChain()
+    status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
+    return ProviderParts(inventory, market, leases, funds, gateway, status, certificate)
 
 
 def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
@@ -252,6 +256,5 @@ def _status_sources(
         },
         suspects=lambda: len(leases.suspects),
         unknown_stacks=lambda: len(leases.unknown_stacks),
-        certificates=lambda: certificate_ends(backends),
         home=settings.home,
     )

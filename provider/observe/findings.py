@@ -133,6 +133,8 @@ def _leases(found: Mapping[str, Any]) -> Iterator[Finding]:
 def _certificates(certificates: list[Mapping[str, Any]]) -> Iterator[Finding]:
     for each in certificates:
         days = each["seconds"] / _DAY_S
+        if each["problem"]:
+            yield Finding(Level.TROUBLE, "certificates", f"{each['what']}: {each['problem']}: {each['remedy']}")
         if each["seconds"] <= 0:
             yield Finding(Level.TROUBLE, "certificates", f"{each['what']} ended {-days:.1f} days ago: {each['remedy']}")
         elif each["seconds"] < CERTIFICATE_SOON_S:

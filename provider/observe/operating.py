@@ -151,6 +151,11 @@ FINDINGS = (
         "`lessor lease list --suspect`",
     ),
     Row("lease * is * for * s*", "The lease that the provider's own trouble has kept longest.", "`lessor lease show`"),
+    Row(
+        "the account certificate, which tenants pin: the chain calls it revoked: *",
+        "Clients of tenants refuse it.",
+        "Restart the provider, which makes another one.",
+    ),
     Row("* ended * days ago: *", "A certificate has ended; its users refuse it.", "As the text says."),
     Row("* ends in * days: *", "A certificate ends within 14 days.", "As the text says."),
     Row("* GiB of * GiB are free at *", "The file system of the home is nearly full.", "Free space, or move AP_HOME."),

@@ -43,11 +43,14 @@ _RANKS = {"bids": Rank.BID, "withdrawals": Rank.WITHDRAW, "closing": Rank.CLOSE}
 
 @dataclass(frozen=True, slots=True)
 class CertificateEnd:
-    """`what`: whose certificate. `seconds` until it ends, negative afterwards. `remedy`: what to do about it."""
+    """`what`: whose certificate. `seconds` until it ends, negative afterwards. `remedy`: what to do about it.
+    `problem`: why it is refused before its end, empty for none.
+    """
 
     what: str
     seconds: float
     remedy: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

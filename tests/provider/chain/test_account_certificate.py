@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +10,17 @@ from typing import Any, cast
 
 import pytest
 from akash.cert.v1 import msg_pb2 as cert_msg
+from structlog.testing import capture_logs
 
 from devnet.chain import SimulatedChain
 from provider.chain.comet import CometChain
 from provider.chain.messages import create_certificate
-from provider.daemon.account_certificate import publish_certificate, set_revoked_aside
+from provider.daemon.account_certificate import (
+    CertificateOnChain,
+    publish_certificate,
+    set_revoked_aside,
+    watch_certificate,
+)
 from provider.errors import ChainError
 from provider.gateway.tls import AccountCertificate, ensure_certificate
 from provider.protocols.chain import CertificateState, Message, TxResult
@@ -118,3 +125,25 @@ def test_the_message_has_the_labels_that_the_chain_demands(tmp_path: Path) -> No
     sent: Message = create_certificate(US.address, certificate=account.pem, public_key=account.public_key_pem)
     assert cast(Any, sent).cert.startswith(b"-----BEGIN CERTIFICATE-----")
     assert cast(Any, sent).pubkey.startswith(b"-----BEGIN EC PUBLIC KEY-----")
+
+
+@pytest.mark.virtual_time
+async def test_a_certificate_that_is_revoked_or_lost_while_the_provider_runs_is_noticed(tmp_path: Path) -> None:
+    fake, account, seen, clock = FakeChain(), made(tmp_path), CertificateOnChain(), VirtualClock()
+    key = (US.address, account.certificate.serial_number)
+    fake.certificates[key] = CertificateState.VALID
+    watch = watch_certificate(cast(Any, fake), account, owner=US.address, clock=clock, seen=seen)
+    task = asyncio.create_task(watch)
+    await clock.advance(10)
+    assert not seen.revoked
+    fake.certificates[key] = CertificateState.REVOKED
+    with capture_logs() as logs:
+        await clock.advance(3 * 3600)
+    assert seen.revoked
+    assert [log["event"] for log in logs] == ["certificate.revoked"]
+    del fake.certificates[key]
+    fake.executes = False
+    await clock.advance(3600)
+    assert fake.sent_kinds() == ["MsgCreateCertificate"] and not seen.revoked
+    task.cancel()
+    await asyncio.wait({task})

@@ -164,3 +164,10 @@ def test_a_file_of_another_account_is_kept_and_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="encrypted with the password of another account"):
         ensure_certificate(OURS, tmp_path, now=NOW, passwords=signing_key(1).certificate_passwords)
     assert made.path.read_bytes() == before
+
+
+def test_a_certificate_that_ends_within_two_weeks_is_replaced_at_a_start(tmp_path: Path) -> None:
+    first = ensure_certificate(PROVIDER, tmp_path, now=NOW)
+    kept = ensure_certificate(PROVIDER, tmp_path, now=NOW + (365 - 15) * 86400)
+    renewed = ensure_certificate(PROVIDER, tmp_path, now=NOW + (365 - 13) * 86400)
+    assert kept.certificate == first.certificate != renewed.certificate

@@ -200,6 +200,14 @@ async def test_the_status_shows_every_certificate_and_warns_two_weeks_before_the
     ]
 
 
+async def test_a_certificate_that_the_chain_calls_revoked_is_trouble(daemon: Daemon) -> None:
+    end = CertificateEnd("the account certificate", 90 * 86400, "restart", "the chain calls it revoked")
+    told = await operator_status(replace(daemon.observed, certificates=lambda: [end]))
+    assert ("TROUBLE", "certificates: the account certificate: the chain calls it revoked: restart") in list(
+        status_rows(told)
+    )
+
+
 async def test_orders_of_the_last_hour_are_shown_by_the_check_that_they_failed(daemon: Daemon) -> None:
     world = daemon.world
     market = replace(world.market, rules=replace(world.market.rules, denoms=("uakt",)))
