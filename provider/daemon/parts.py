@@ -254,6 +254,7 @@ def _status_sources(
             "seconds_ago": freshness.seconds,
             "problem": freshness.problem,
         },
+        funds_problem=funds.problem,
         suspects=lambda: len(leases.suspects),
         unknown_stacks=lambda: len(leases.unknown_stacks),
         home=settings.home,

@@ -67,6 +67,8 @@ class FundsWatch:
     _sender: WithdrawalSender = field(init=False)
     _due: NextCheck = field(init=False)
     _judged_at: float = 0.0
+    _problem: str = ""
+    _wallet_problem: str = ""
     _deployments: frozenset[DeploymentId] = frozenset()
     _exhaustion: Exhaustion = field(default_factory=Exhaustion)
     _again: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,6 +97,10 @@ class FundsWatch:
     def ran_out(self, lease: LeaseId, height: int) -> bool:
         """Whether the escrow of `lease` had run out by `height`, as far as this process has followed it."""
         return self._exhaustion.ran_out(lease, height, now=self.funds.clock.monotonic())
+
+    def problem(self) -> str:
+        """Why the last check, or the last reading of the wallet, failed; empty when both succeeded."""
+        return self._problem or self._wallet_problem
 
     def paused(self) -> str:
         """Why no bids are made now; empty while bids are made, also before the first check."""
@@ -136,12 +142,18 @@ class FundsWatch:
                 self._sender.under_way.add(item.lease)
                 spawn(self._sender.withdraw(item))
         except ChainError as problem:
+            self._check_failed(str(problem))
             _log.warning("funds.check_failed", problem=str(problem), again_in_seconds=_RETRY_S)
-            self._due = NextCheck(None, self.funds.clock.now() + _RETRY_S)
         except Exception:
             # a defect in the arithmetic must not end the daemon, which cares for every lease
+            self._check_failed("a defect of this provider, see the log")
             _log.exception("funds.check_failed", again_in_seconds=_RETRY_S)
-            self._due = NextCheck(None, self.funds.clock.now() + _RETRY_S)
+        else:
+            self._problem = ""
+
+    def _check_failed(self, problem: str) -> None:
+        self._problem = f"the money of the leases cannot be checked: {problem}"
+        self._due = NextCheck(None, self.funds.clock.now() + _RETRY_S)
 
     async def _until_due(self) -> None:
         clock = self.funds.clock
@@ -204,7 +216,10 @@ class FundsWatch:
         try:
             await self._judge_wallet()
         except ChainError as problem:
+            self._wallet_problem = f"the wallet cannot be read: {problem}"
             _log.warning("funds.wallet_unknown", problem=str(problem))
+        else:
+            self._wallet_problem = ""
 
     async def _judge_wallet(self) -> None:
         """Only the denoms that matter are queried: anybody can send thousands of others to the account."""

@@ -26,6 +26,7 @@ from provider.lifecycle.volume_restore import restore_volumes
 from provider.lifecycle.watches import Observer, Watcher, watched
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import Block
+from provider.repeats import Repeats
 from provider.volumes.restore import RestoreRequest
 from provider.volumes.texts import volume_document
 from provider.waits import wait_for_event
@@ -61,6 +62,7 @@ class LeaseLoop:
             observer=observer,
         )
         self._all = asyncio.Event()
+        self._repeats = Repeats(clock.monotonic)
         self._unknown_stacks: tuple[str, ...] = ()
         self._changed_since: set[LeaseId] | None = None
 
@@ -239,7 +241,9 @@ class LeaseLoop:
         if not found.problems:
             self._reconciler.memories.only(found.leases)
             await self._reconciler.record.write()
-        if found.problems or found.unknown_stacks:
+        if not (found.problems or found.unknown_stacks):
+            self._repeats.ended("leases")
+        elif self._repeats.is_news("leases", f"{found.problems} {found.unknown_stacks}"):
             _log.warning("lifecycle.leases_incomplete", problems=found.problems, unknown_stacks=found.unknown_stacks)
         return not found.problems
 

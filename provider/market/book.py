@@ -96,6 +96,8 @@ class Book:
     """Nodes whose pods request more than the node has, as last logged."""
     pooled: Mapping[str, int] = field(default_factory=dict)
     """MetalLB's pools over addresses that may be leased, as last logged."""
+    pass_problem: str = ""
+    """Why the last full pass failed; empty when it succeeded."""
     paused: bool = False
     """Whether no bids were made at the last block."""
     unmatched: tuple[str, ...] = ()

@@ -73,11 +73,13 @@ async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]
         market.full_pass_due.clear()
         try:
             if await work(market) is not False:
+                market.book.pass_problem = ""
                 if market.repeats.ended("pass"):
                     _log.info("market.pass_works")
                 return
             pause = _BEHIND_S
         except (ChainError, StoreError) as error:
+            market.book.pass_problem = str(error)
             if market.repeats.is_news("pass", str(error)):
                 _log.warning("market.pass_failed", problem=str(error))
             pause = _RETRY_S

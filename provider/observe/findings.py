@@ -82,6 +82,8 @@ def _money(found: Mapping[str, Any]) -> Iterator[Finding]:
     if wallet is not None and wallet["problem"]:
         level = Level.TROUBLE if wallet["level"] == "stop" else Level.WARNING
         yield Finding(level, "money", wallet["problem"])
+    if problem := found["funds_problem"]:
+        yield Finding(Level.WARNING, "money", problem)
     if problem := fees.get("problem"):
         yield Finding(Level.TROUBLE, "store", problem)
     if refused := fees.get("refused"):
@@ -103,6 +105,8 @@ def _market(found: Mapping[str, Any]) -> Iterator[Finding]:
     if pricing.get("failing"):
         orders = f"the price strategy has named no price for {pricing['unpriced']} orders"
         yield Finding(Level.TROUBLE, "market", f"{orders}: {pricing['problem']}")
+    if problem := bids["problem"]:
+        yield Finding(Level.WARNING, "market", f"leases, bids and open orders cannot be read: {problem}")
     if bids["lost"]:
         yield Finding(Level.WARNING, "market", f"{bids['lost']} lost bids still hold their deposits")
     if problem := found["market"].get("problem"):

@@ -84,6 +84,17 @@ FINDINGS = (
         "Lower AP_GAS_PRICES or raise the limit.",
     ),
     Row(
+        "the money of the leases cannot be checked: *",
+        "Nothing is withdrawn meanwhile.",
+        "See the error and the nodes.",
+    ),
+    Row("the wallet cannot be read: *", "Bids go on with what was known before.", "See the error and the nodes."),
+    Row(
+        "leases, bids and open orders cannot be read: *",
+        "New orders are seen in blocks; older ones, lost bids and ends that no block named wait.",
+        "See the error and the nodes.",
+    ),
+    Row(
         "the fee budget of the day is used up (LESSOR_FEE_BUDGET)",
         "Not even closes are sent.",
         "Raise LESSOR_FEE_BUDGET, or wait.",

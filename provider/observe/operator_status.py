@@ -72,6 +72,7 @@ class StatusSources:
     braked: Callable[[], int]
     fee_problem: Callable[[], str] = lambda: ""
     cluster: Callable[[], Mapping[str, Any]] = dict
+    funds_problem: Callable[[], str] = str
     suspects: Callable[[], int] = int
     unknown_stacks: Callable[[], int] = int
     certificates: Callable[[], Sequence[CertificateEnd]] = tuple
@@ -113,6 +114,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "keys": [market.provider],
         "fees": await _fees(sources),
         "wallet": wallet and _wallet(wallet),
+        "funds_problem": sources.funds_problem(),
         "bids": _bids(market),
         "market": await _summary(market),
         "pricing": _pricing(market),
@@ -191,6 +193,7 @@ def _bids(market: Market) -> dict[str, Any]:
         "under_way": len(book.busy),
         "registered": book.record is not None,
         "paused": market.paused(),
+        "problem": book.pass_problem,
         "deposits": _sums(book.deposits.values()),
         "lost": len(lost := book.lost()),
         "lost_deposits": _sums(book.deposits[order] for order in lost),

@@ -474,6 +474,20 @@ async def test_withdrawals_that_the_wallet_could_not_pay_are_sent_when_it_is_fil
         assert world.chain.sent_kinds() == ["MsgWithdrawLease"]
 
 
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [("lease_payments", "the money of the leases cannot be checked: "), ("balances", "the wallet cannot be read: ")],
+)
+async def test_a_check_that_fails_is_a_problem_until_one_succeeds(world: World, call: str, text: str) -> None:
+    away = ChainError("http://node", "connection refused")
+    world.chain.before = lambda name: refuse(away) if name == call else None
+    async with world.running() as watch:
+        assert watch.problem() == f"{text}{away}"
+        world.chain.before = lambda name: None
+        await world.advance(700)
+        assert watch.problem() == ""
+
+
 def refuse(error: Exception) -> None:
     raise error
 

@@ -443,8 +443,10 @@ async def test_a_chain_that_is_away_for_an_hour_fills_no_log(tmp_path: Path) -> 
         with capture_logs() as logs:
             world.chain.before = lambda name: _away()
             await world.later(1800)
+            assert "connection refused" in world.market.book.pass_problem
             world.chain.before = lambda name: None
             await world.later(120)
+            assert not world.market.book.pass_problem
         found = [log["event"] for log in logs if log["event"].startswith("market.pass")]
         assert found == ["market.pass_failed", "market.pass_works"]
 

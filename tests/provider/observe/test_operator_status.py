@@ -117,6 +117,7 @@ async def test_the_status_has_nodes_heights_fees_wallet_bids_and_leases(daemon: 
         "under_way": 0,
         "registered": True,
         "paused": "",
+        "problem": "",
         "deposits": {},
         "lost": 0,
         "lost_deposits": {},
@@ -260,6 +261,8 @@ async def test_a_full_disk_is_trouble_and_one_that_fills_up_a_warning(daemon: Da
         ({"cluster": {"problem": "", "nodes": 0}}, "trouble", "cluster"),
         ({"wallet": {"level": "stop", "problem": "empty"}}, "trouble", "money"),
         ({"wallet": {"level": "low", "problem": "low"}}, "warning", "money"),
+        ({"funds_problem": "the wallet cannot be read: x"}, "warning", "money"),
+        ({"bids": {"registered": True, "paused": "", "problem": "x", "lost": 0}}, "warning", "market"),
         ({"fees": {"problem": "disk I/O error"}}, "trouble", "store"),
         ({"fees": {"refused": "absurd gas"}}, "trouble", "money"),
         ({"fees": {"left": {"bids": 0, "closing": 5}}}, "warning", "money"),
@@ -270,9 +273,9 @@ async def test_a_full_disk_is_trouble_and_one_that_fills_up_a_warning(daemon: Da
         ({"braked": 3}, "trouble", "leases"),
         ({"suspects": 1}, "warning", "leases"),
         ({"unknown_stacks": 1}, "warning", "leases"),
-        ({"bids": {"registered": False, "paused": "", "lost": 0}}, "trouble", "market"),
-        ({"bids": {"registered": True, "paused": "a reason", "lost": 0}}, "trouble", "market"),
-        ({"bids": {"registered": True, "paused": "", "lost": 2}}, "warning", "market"),
+        ({"bids": {"registered": False, "paused": "", "problem": "", "lost": 0}}, "trouble", "market"),
+        ({"bids": {"registered": True, "paused": "a reason", "problem": "", "lost": 0}}, "trouble", "market"),
+        ({"bids": {"registered": True, "paused": "", "problem": "", "lost": 2}}, "warning", "market"),
         ({"pricing": {"unpriced": 20, "failing": True, "problem": "x"}}, "trouble", "market"),
         ({"pricing": {"unpriced": 3, "failing": False, "problem": "x"}}, "ok", ""),
     ],
@@ -289,7 +292,7 @@ async def test_every_cause_of_concern_is_a_finding_of_its_level(
 
 async def test_a_pause_with_a_cause_that_is_named_already_is_one_finding(daemon: Daemon) -> None:
     well = await operator_status(replace(daemon.observed, nodes=tuple))
-    bids = {"registered": True, "paused": "the wallet is empty", "lost": 0}
+    bids = {"registered": True, "paused": "the wallet is empty", "problem": "", "lost": 0}
     found = with_findings(well | {"bids": bids, "wallet": {"level": "stop", "problem": "the wallet is empty"}})
     assert [each["subject"] for each in found["findings"]] == ["money"]
 
