@@ -7,6 +7,7 @@ import base64
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from provider.chain.comet import CometChain
 from provider.chain.keys import SigningKey
 from provider.chain.tx.signing import Terms, signed
 from provider.protocols.chain import Lease, LeaseState, Message
+from provider.units import Coin
 from tests.provider.chain.direct import bid_id, bid_on
 from tests.provider.chain.world import ATTRIBUTES, PROVIDER, TENANT, client, scripted_node, signing_key, spec
 
@@ -64,6 +66,29 @@ async def test_what_the_owner_or_the_provider_signed_is_found_in_the_block_of_th
         await tenant.broadcast([group])
         found = [await us.end_signer(await ended(us, bid_id(dseq))) for dseq in (1, 2, 3, 4)]
         assert found == [OWNER.address, OWNER.address, US.address, OWNER.address]
+
+
+async def test_a_notice_is_read_from_the_chain_and_found_signed_in_the_block_of_its_beginning(
+    node: SimulatedChain,
+) -> None:
+    async with client(node.rpc_address, index=PROVIDER) as us, client(node.rpc_address, index=TENANT) as tenant:
+        uri = "https://p.example.com:8443"
+        await us.broadcast([messages.create_provider(US.address, host_uri=uri, attributes=ATTRIBUTES)])
+        made = tenant_messages.create_deployment(
+            bid_id(1).deployment, groups=(spec(),), version=bytes(32), deposit=(5_000_000, "uact")
+        )
+        await tenant.broadcast([made])
+        deposit = Coin("uakt", Decimal(500_000))
+        bid = messages.create_bid(bid_id(1), price=PRICE, deposit=deposit, offer=(), reclamation_s=86_400)
+        await us.broadcast([bid])
+        await tenant.broadcast([tenant_messages.create_lease(bid_id(1))])
+        sent = await us.broadcast([messages.start_reclaim(bid_id(1), reason=messages.CloseReason.DECOMMISSION)])
+        lease = (await us.lease(bid_id(1))).lease
+        assert lease is not None and lease.state is LeaseState.RECLAIMING
+        assert (lease.reclaim_started, lease.reclaim_reason) == (sent.height, messages.CloseReason.DECOMMISSION)
+        assert lease.reclaim_deadline >= await us.block_time(sent.height) + 86_399
+        assert await us.notice_signed(lease)
+        assert not await us.notice_signed(replace(lease, reclaim_started=sent.height - 1))
 
 
 async def test_forty_ends_in_one_block_read_it_once(node: SimulatedChain) -> None:
