@@ -272,6 +272,8 @@ class Reconciler:
         attempts = (memory.status.attempts if memory.status else 0) + 1 if outcome.retry else 0
         if outcome.retry:
             outcome = replace(outcome, again_in=retry_pause(attempts, random=self._random))
+        if outcome.phase in (Phase.CLOSED, Phase.QUARANTINED):
+            memory.notice.end()
         outcome = memory.notice.added_to(outcome)
         self._set_status(lease, memory, outcome, attempts=attempts)
         if outcome.phase is Phase.CLOSED:

@@ -54,7 +54,7 @@ class Notice:
         return replace(outcome, reason=reason, again_in=again_in)
 
     def end(self) -> None:
-        """The chain does not call the lease reclaiming."""
+        """The lease has no notice, or has ended."""
         self.text, self.problem, self.proven, self.proof_sought_at, self.asked_at = "", "", False, None, None
 
 
@@ -63,7 +63,8 @@ async def follow_notice(chain: Chain, clock: Clock, lease: Lease, notice: Notice
     is over. Raises nothing: the lease is served all the same.
     """
     if lease.state is not LeaseState.RECLAIMING:
-        notice.end()
+        if not notice.proven:  # a proven one cannot be taken back: this node is behind
+            notice.end()
         return
     if not notice.proven and _due(notice.proof_sought_at, clock):
         notice.proof_sought_at = clock.monotonic()

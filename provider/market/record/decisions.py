@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _MOST_BIDS = 10_000
-_REASONS, _REASON = 8, 240
+_REASONS, _REASON, _FAILED = 8, 240, 120
 """The row keeps so many reasons of so many characters. Making the decision again gives all of them."""
 
 
@@ -70,7 +70,7 @@ def decision_row(inputs: DecisionInputs, decision: Decision, *, now: float) -> d
         "reclamation": order.reclamation_ns,
     }
     if isinstance(decision, Declined):
-        facts["failed"] = {name: reason[:_REASON] for name, reason in decision.failed.items()}
+        facts["failed"] = {name: reason[:_FAILED] for name, reason in decision.failed.items()}
     return {
         "owner": order.id.owner,
         "dseq": str(order.id.dseq),

@@ -62,6 +62,30 @@ async def test_a_restart_forgets_no_notice_also_when_the_block_of_the_notice_is_
     assert world.said == CLOSE
 
 
+async def test_a_node_that_is_behind_does_not_take_a_proven_notice_away() -> None:
+    world = await announced()
+    await world.check(L)
+    world.chain.notices_signed = False
+    known, world.chain.deadline = world.chain.deadline, 0
+    world.chain.lease_states[L] = replace(world.chain.lease_states[L], state=LeaseState.ACTIVE)
+    assert "the provider ends this lease at" in (await world.check(L)).reason
+    world.chain.lease_states[L] = replace(world.chain.lease_states[L], state=LeaseState.RECLAIMING)
+    world.chain.deadline = known
+    await world.after(HOUR + 2)
+    assert world.said == CLOSE
+
+
+async def test_nothing_of_a_notice_is_left_when_the_lease_has_ended() -> None:
+    world = await announced()
+    await world.check(L)
+    world.chain.put_lease(L, LeaseState.CLOSED)
+    world.chain.end_signers[L] = L.owner
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.CLOSED and "notice" not in outcome.reason and "ends this lease" not in outcome.reason
+    await world.reconciler.record.write()
+    assert DirectiveKind.NOTICE not in {each.kind for each in world.store.directives}
+
+
 async def test_a_lease_that_was_announced_and_ended_while_we_were_down_leaves_no_directive() -> None:
     world = Waiting()
     world.store.directives = (Directive(L, DirectiveKind.NOTICE, 0.0),)
