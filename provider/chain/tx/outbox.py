@@ -38,6 +38,7 @@ from provider.waits import GrowingPause
 __all__ = ["Outbox"]
 
 _log = structlog.get_logger(__name__)
+_RECENT_S = 3600.0
 _TRIES = 4
 _SETTLED_TRIES = 10
 """So often an intent waits for a higher block because somebody else settled the same deployment in the last one."""
@@ -68,9 +69,20 @@ class Outbox:
         self._policy = policy
         self._journal = journal
         self._requeue = requeue
-        self.problem = ""
-        """Why the last transaction was not signed because of its gas or fee; empty when it was."""
+        self._not_signed: tuple[str, float] = ("", 0.0)
         self.account = SigningAccount(node, key.address, denom=policy.fees.price.denom)
+
+    @property
+    def problem(self) -> str:
+        """Why the last transaction was not signed because of its gas or fee; empty when it was, and after an hour in
+        which nothing was to be signed: the cause may have ended.
+        """
+        text, since = self._not_signed
+        return text if self._clock.monotonic() - since < _RECENT_S else ""
+
+    @problem.setter
+    def problem(self, text: str) -> None:
+        self._not_signed = (text, self._clock.monotonic())
 
     async def unknown(self) -> Sequence[SentTx]:
         """Transactions that an earlier process sent and whose end it did not see. Raises `ChainError`."""

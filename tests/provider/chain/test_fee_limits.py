@@ -71,6 +71,8 @@ async def test_a_transaction_that_costs_more_than_the_limit_is_not_signed() -> N
         with pytest.raises(FeesHeldBack, match="more than 1000uakt \\(LESSOR_FEE_LIMIT\\): nothing is signed"):
             await tight.broadcast([bid_on(1)])
         assert "LESSOR_FEE_LIMIT" in tight.fee_problem
+        await asyncio.sleep(3600)
+        assert tight.fee_problem == "", "nothing was to be signed since: the cause may have ended"
         await tight.close()
 
 
