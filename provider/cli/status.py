@@ -64,16 +64,8 @@ def _chain_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago, {cluster['nodes']} nodes take tenants"
         )
         yield "cluster", f"{cluster['address']}: {words}"
-    yield "free", _free(found["free"])
     for node, words in found["overcommitted"].items():
         yield "capacity", f"node {node} lacks {words} for the pods on it: it has nothing free"
-
-
-def _free(free: Mapping[str, Any]) -> str:
-    addresses = f"{free['addresses']} of {free['all_addresses']} addresses, " if free["all_addresses"] else ""
-    return (
-        f"{addresses}{free['node_ports']} node ports; {free['reservations']} orders and leases have capacity reserved"
-    )
 
 
 def _market_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -287,10 +287,10 @@ class Reconciler:
         """Publish the status when its phase or reason is new."""
         before = memory.status
         if before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason):
-            memory.status = replace(before, attempts=attempts, notice=memory.notice.text)
+            memory.status = replace(before, attempts=attempts, ending=memory.notice.text)
             return
-        now, notice = self._clock.now(), memory.notice.text
-        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, now, attempts, notice)
+        now, ending = self._clock.now(), memory.notice.text
+        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, now, attempts, ending=ending)
         self._parts.bus.publish(LEASE_STATE, memory.status)
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:

@@ -54,7 +54,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
     """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's fault.
-    `notice`: when the provider ends the lease, a part of `reason`; empty without a notice.
+    `ending`: when the provider ends the lease, a part of `reason`; empty without a notice.
     """
 
     lease: LeaseId
@@ -62,7 +62,7 @@ class LeaseStatus:
     reason: str
     since: float
     attempts: int = 0
-    notice: str = ""
+    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ def tenant_text(status: LeaseStatus | None) -> str:
     Trouble of the provider is admitted but not described: addresses and errors of the cluster are not for tenants.
     """
     if status is None or status.phase not in (*_OF_THE_TENANT, Phase.APPLYING):
-        return status.notice if status is not None else ""
+        return status.ending if status is not None else ""
     if status.attempts:
         own = f"{status.phase}: the provider has trouble of its own and tries again"
-        return "; ".join(filter(None, (own, status.notice)))
+        return "; ".join(filter(None, (own, status.ending)))
     if status.phase is Phase.APPLYING:
-        return _rollout_text(status.reason) if status.reason.startswith("service ") else status.notice
+        return _rollout_text(status.reason) if status.reason.startswith("service ") else status.ending
     return f"{status.phase}: {status.reason}{_remedy(status)}"
 
 

@@ -192,7 +192,6 @@ async def _release_ended_one(market: Market, order: OrderId) -> None:
         if answer.lease.state.ended:
             market.book.leased.discard(order)
             forget(market, order)
-            _log.info("market.reservation_released", order=str(order), why="its lease has ended")
             market.bus.publish(LEASE_CHANGED, lease_id)
         return
     bid = await market.chain.bid(lease_id)
@@ -200,8 +199,6 @@ async def _release_ended_one(market: Market, order: OrderId) -> None:
     settled = placed is None or _settled(market, placed)
     if order not in market.book.leased and ((bid is None and settled) or _gone(bid)):
         forget(market, order)
-        why = "the chain has no bid for it" if bid is None else f"its bid is {bid.state.name.lower()}"
-        _log.info("market.reservation_released", order=str(order), why=why)
 
 
 def _settled(market: Market, placed: Placed) -> bool:

@@ -120,7 +120,6 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "pricing": _pricing(market),
         "unmatched": list(market.book.unmatched),
         "overcommitted": dict(overused(market.inventory())),
-        "free": _free(market),
         "leases": dict(Counter(status.phase.value for status in sources.leases().values())),
         "oldest_trouble": _oldest_trouble(sources.leases().values(), now=market.clock.now()),
         "braked": sources.braked(),
@@ -167,18 +166,6 @@ def _disk(home: Path) -> dict[str, Any]:
         "size": found.f_blocks * found.f_frsize,
         "free": found.f_bavail * found.f_frsize,
         "free_files": round(found.f_favail / found.f_files, 4) if found.f_files else 1.0,
-    }
-
-
-def _free(market: Market) -> dict[str, Any]:
-    """What can still be leased, reservations deducted; addresses also with how many there are."""
-    inventory = market.inventory()
-    free = market.ledger.free(inventory)
-    return {
-        "addresses": free.free_addresses,
-        "all_addresses": inventory.address_count,
-        "node_ports": free.free_node_ports,
-        "reservations": len(market.ledger.orders()),
     }
 
 

@@ -167,7 +167,7 @@ async def test_a_node_that_cannot_show_the_block_of_the_notice_is_asked_again_af
 def test_the_tenant_reads_when_the_lease_ends_in_every_state(
     phase: Phase, reason: str, attempts: int, text: str
 ) -> None:
-    assert tenant_text(LeaseStatus(L, phase, reason, 0.0, attempts, notice="NOTICE")) == text
+    assert tenant_text(LeaseStatus(L, phase, reason, 0.0, attempts, ending="NOTICE")) == text
 
 
 async def test_the_status_of_a_lease_has_the_notice_for_the_tenant() -> None:

@@ -13,10 +13,9 @@ from provider.chain import events
 from provider.errors import ChainError, TxRefused
 from provider.market.book import Book
 from provider.market.decision import BidDecision, decide
-from provider.market.reconcile import full_pass
 from provider.market.record.decisions import load_inputs
 from provider.protocols.chain import Bid, BidState, Event, Order
-from tests.provider.market.world import RIVAL, RULES, US, make_inventory, make_order, order_id, running
+from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
 from tests.world.chain import FakeChain, event_of
 
 pytestmark = pytest.mark.virtual_time
@@ -453,14 +452,3 @@ async def test_a_chain_that_is_away_for_an_hour_fills_no_log(tmp_path: Path) -> 
 
 def _away() -> None:
     raise ChainError("http://node", "connection refused")
-
-
-async def test_a_reservation_that_belongs_to_no_order_is_released_with_a_line(tmp_path: Path) -> None:
-    async with running(tmp_path) as world:
-        order = make_order(77)
-        world.ledger.rebuild(order.id, order.spec, inventory=world.inventory, overcommit=RULES.overcommit)
-        with capture_logs() as logs:
-            await full_pass(world.market)
-        assert not world.ledger.orders()
-        (line,) = (log for log in logs if log["event"] == "market.reservation_released")
-        assert line["why"] == "the chain has no bid for it"
