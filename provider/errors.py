@@ -96,11 +96,14 @@ class CannotPay(TxRefused):
 
 
 class ClusterError(ProviderError):
-    """The API server did not answer, or refused. `status`: the HTTP status, 0 without an answer."""
+    """The API server did not answer, or refused. `status`: the HTTP status, 0 without an answer. `problem` is the
+    text without the address.
+    """
 
     def __init__(self, address: str, problem: str, *, status: int = 0) -> None:
         super().__init__(f"Kubernetes API {address}: {problem}")
         self.address = address
+        self.problem = problem
         self.status = status
 
 

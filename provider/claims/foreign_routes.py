@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from components.labels import AKASH
+from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
+from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     GRPC_ROUTE,
@@ -25,9 +27,9 @@ from provider.protocols.cluster import (
     Kind,
 )
 
-__all__ = ["NO_ROUTES", "ForeignRoutes", "foreign_routes"]
+__all__ = ["NO_ROUTES", "ForeignRoutes", "foreign_routes", "leaving_hosts"]
 
-_NOT_MANAGED = {AKASH: None}
+_NOT_MANAGED: Mapping[str, str | None] = {AKASH: None}
 _NO_SUCH_KIND = 404
 _NO_RIGHT = 403
 _READ = ((INGRESS,), (HTTP_ROUTE,), (GRPC_ROUTE,), TLS_ROUTES, (INGRESS_ROUTE,), (INGRESS_ROUTE_TCP,))
@@ -67,10 +69,23 @@ async def foreign_routes(cluster: Cluster) -> ForeignRoutes:
     return ForeignRoutes(frozenset(hosts - wild), frozenset(host[1:] for host in wild))
 
 
-async def _listed(cluster: Cluster, versions: Iterable[Kind]) -> list[dict[str, Any]]:
+async def leaving_hosts(cluster: Cluster, hostnames: Collection[str], lease: LeaseId) -> frozenset[str]:
+    """Those of `hostnames` that an Ingress or HTTPRoute of another lease still serves. The edge would refuse a second
+    one of the same name. Raises `ClusterError`.
+    """
+    if not hostnames:
+        return frozenset()
+    listed = await asyncio.gather(*(_listed(cluster, (kind,), labels=MANAGED) for kind in _WRITTEN))
+    others = (obj for objects in listed for obj in objects if obj["metadata"].get("namespace") != namespace_name(lease))
+    return frozenset(host.lower() for obj in others for host in _hosts(obj)) & frozenset(hostnames)
+
+
+async def _listed(
+    cluster: Cluster, versions: Iterable[Kind], *, labels: Mapping[str, str | None] = _NOT_MANAGED
+) -> list[dict[str, Any]]:
     for kind in versions:
         try:
-            return await cluster.list(kind, labels=_NOT_MANAGED)
+            return await cluster.list(kind, labels=labels)
         except ClusterError as error:
             if error.status == _NO_RIGHT and kind not in _WRITTEN:
                 return []

@@ -20,9 +20,9 @@ from provider.errors import SettingsError, StoreError
 from provider.settings import load_settings
 from provider.store import read_database
 from provider.store.fees import DayFees, fees_between
-from provider.store.money import Earned, earned_between, known_money
+from provider.store.money import Earned, LeaseMoney, earned_between, known_money
 
-__all__ = ["age_lines", "earning_lines", "earnings"]
+__all__ = ["age_lines", "earning_lines", "earnings", "money_lines"]
 
 _MICRO = Decimal(1_000_000)
 _COINS = ("uact", "uakt")
@@ -50,19 +50,23 @@ def earnings(
 
     Earnings count for the UTC day on which they accrued, whenever they were withdrawn. A running provider reads them
     every ten minutes; earnings that accrued while it was down are spread evenly over that time. Fees are often paid in
-    another coin than leases, so each coin has its own sums. The deposits of bids come back and are no fees.
+    another coin than leases, so each coin has its own sums. The deposits of bids come back and are no fees. With
+    --by lease a second table shows each living lease's rate, and what of all its earnings is withdrawn and owed.
     """
     today = datetime.now(UTC).date()
     try:
-        found, fees, read_at = asyncio.run(_read(today - timedelta(days=days - 1), today))
+        found, fees, living = asyncio.run(_read(today - timedelta(days=days - 1), today))
     except (SettingsError, StoreError) as error:
         raise failure(error) from None
+    read_at = min((item.seen_at for item in living), default=None)
     document = {
         "earned": [_row(item) for item in found],
         "fees": [_fee_row(item) for item in fees],
+        "leases": [_money_row(item) for item in living],
         "read_at": None if read_at is None else _moment(read_at),
     }
-    lines = [*earning_lines(found, fees, by), *age_lines(read_at, now=datetime.now(UTC).timestamp())]
+    owed = money_lines(living) if by is By.LEASE else []
+    lines = [*earning_lines(found, fees, by), *owed, *age_lines(read_at, now=datetime.now(UTC).timestamp())]
     print_result(document, lines, as_json=as_json)
 
 
@@ -85,12 +89,27 @@ def earning_lines(found: Sequence[Earned], fees: Sequence[DayFees], by: By) -> l
     return table_lines(rows, header=("", "earned", "fees", "left", ""), right={1, 2, 3})
 
 
+def money_lines(living: Sequence[LeaseMoney]) -> list[str]:
+    """A table with the rate of each living lease and the parts of all that it has earned; empty for no lease."""
+    rows = [_money_cells(item) for item in living]
+    return table_lines(rows, header=("", "a block", "withdrawn", "owed", ""), right={1, 2, 3}) if rows else []
+
+
 def age_lines(read_at: float | None, *, now: float) -> list[str]:
     """How old the earnings are; empty when no lease earns now. Times are Unix seconds."""
     if read_at is None:
         return []
     minutes = max(0, round((now - read_at) / 60))
     return [f"earnings as of {_moment(read_at)}, {minutes} minute{'' if minutes == 1 else 's'} ago"]
+
+
+def _money_cells(item: LeaseMoney) -> tuple[str, ...]:
+    unit = item.denom[1:].upper() if item.denom in _COINS else item.denom
+    if item.rate is None or item.unpaid is None:
+        return (str(item.lease), *["not read yet"] * 3, unit)
+    rate = item.rate / _MICRO if item.denom in _COINS else item.rate
+    amounts = (_coins(amount, item.denom) for amount in (item.earned - item.unpaid, item.unpaid))
+    return (str(item.lease), f"{rate.normalize():f}", *amounts, unit)
 
 
 def _moment(at: float) -> str:
@@ -104,13 +123,14 @@ def _cells(place: _Place, earned: Decimal, paid: Decimal, *, whole: bool) -> tup
     return (name, *[_coins(amount, denom) for amount in amounts], *["" for _ in range(3 - len(amounts))], unit)
 
 
-async def _read(first: date, last: date) -> tuple[Sequence[Earned], Sequence[DayFees], float | None]:
-    """The earnings and fees of these days, and when the earnings of living leases were read, the oldest reading."""
+async def _read(first: date, last: date) -> tuple[Sequence[Earned], Sequence[DayFees], Sequence[LeaseMoney]]:
+    """The earnings and fees of these days, and the money of the leases that have not ended, in their order."""
     database = await read_database(load_settings().database_url)
     try:
-        living = [item.seen_at for item in (await known_money(database)).values() if not item.ended]
+        known = (await known_money(database)).items()
+        living = [item for _, item in sorted(known, key=lambda pair: pair[0]) if not item.ended]
         found = await earned_between(database, first, last)
-        return found, await fees_between(database, first, last), min(living, default=None)
+        return found, await fees_between(database, first, last), living
     finally:
         await database.close()
 
@@ -124,6 +144,14 @@ def _coins(amount: Decimal, denom: str) -> str:
 
 def _row(item: Earned) -> dict[str, Any]:
     return {"day": item.day.isoformat(), "lease": str(item.lease), "denom": item.denom, "amount": str(item.amount)}
+
+
+def _money_row(item: LeaseMoney) -> dict[str, Any]:
+    """Amounts in micro-units; null when the lease was not read yet by this version."""
+    withdrawn = None if item.unpaid is None else item.earned - item.unpaid
+    amounts = {"rate": item.rate, "earned": item.earned, "withdrawn": withdrawn, "owed": item.unpaid}
+    texts = {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+    return {"lease": str(item.lease), "denom": item.denom} | texts
 
 
 def _fee_row(item: DayFees) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class _Unwritten:
         self.list = cluster.list
         self.watch = cluster.watch
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         return dict(obj)
 
     async def patch(
@@ -141,9 +141,8 @@ async def _claimed(
         ip_ranges=settings.ip_ranges,
     )
     claimed = await LeaseClaims(_Unwritten(cluster), config).take(
-        SpecInputs(record, applied.spec, form=form_of(applied, unchanged=unchanged, found=FORM)),
+        SpecInputs(record, applied.spec, applied.withheld, form=form_of(applied, unchanged=unchanged, found=FORM)),
         specs,
-        sticky=applied.withheld if unchanged else frozenset(),
     )
     return claimed.spec
 

@@ -64,6 +64,7 @@ def _chain_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             cluster["problem"] or f"answered {cluster['seconds_ago']:.0f} s ago, {cluster['nodes']} nodes take tenants"
         )
         yield "cluster", f"{cluster['address']}: {words}"
+    yield "free", _free(found["free"])
     for node, words in found["overcommitted"].items():
         yield "capacity", f"node {node} lacks {words} for the pods on it: it has nothing free"
 
@@ -110,6 +111,11 @@ def _machine_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "certificate", f"{each['what']}: ends in {days:.0f} days" if days > 0 else f"{each['what']}: has ended"
     if (disk := found["disk"]) and "problem" not in disk:
         yield "disk", f"{disk['free'] / 2**30:.1f} of {disk['size'] / 2**30:.1f} GiB free at {disk['path']}"
+
+
+def _free(free: Mapping[str, int]) -> str:
+    ports = f"{free['node_ports']} of {free['node_ports_of']} node ports"
+    return f"{free['addresses']} of {free['addresses_of']} leased addresses, {ports}" if free["addresses_of"] else ports
 
 
 def _node(node: Mapping[str, Any], height: int) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from lease.spec import ClusterFacts
 from provider.daemon.account_certificate import set_revoked_aside, watch_certificate
+from provider.daemon.api_server_backends import follow_backends
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.lease_specs import cluster_facts
@@ -22,7 +24,7 @@ from provider.daemon.startup import expected_chain, insist
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
-from provider.lifecycle.state import Phase
+from provider.lifecycle.state import LeaseStatus, Phase
 from provider.local_socket import status_socket
 from provider.market.loop import run_market
 from provider.market.public_sources import PublicSources
@@ -31,7 +33,6 @@ from provider.market.screening import Screening
 from provider.observe.narration import narrate
 from provider.observe.operator_status import serve_status
 from provider.settings import Settings
-from provider.store import Database
 from provider.store.leases import known_leases
 
 __all__ = ["run_provider"]
@@ -52,10 +53,10 @@ async def run_provider(settings: Settings) -> None:
         facts = await insist(lambda: cluster_facts(settings, cluster), clock=clock, event="cluster.unreachable")
         parts = provider_parts(backends, chain_id, facts)
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
-        await _run(backends, parts)
+        await _run(backends, parts, facts)
 
 
-async def _run(backends: Backends, parts: ProviderParts) -> None:
+async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) -> None:
     home, database, bus = backends.settings.home, backends.database, backends.bus
     async with asyncio.TaskGroup() as group:
         start = group.create_task
@@ -63,8 +64,10 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         start(parts.inventory.run(), name="inventory")
         await parts.inventory.ready()
         start(run_market(parts.market), name="market")
+        known = await known_leases(database)
+        parts.leases.recall(known)
         start(parts.leases.run(), name="leases")
-        await _resume_quarantine(parts.leases, database)
+        _resume_quarantine(parts.leases, known)
         start(parts.funds.run(), name="funds")
         start(serve_control(parts.leases, control_path(home)), name="control")
         start(serve_status(parts.status, status_socket(home)), name="status")
@@ -77,17 +80,21 @@ async def _run(backends: Backends, parts: ProviderParts) -> None:
         start(_stop_at_end(parts.gateway), name="gateway")
         start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
         start(_serve_grpc(backends, parts), name="grpc gateway")
+        following = follow_backends(
+            backends.settings, backends.cluster, facts, clock=backends.clock, changed=parts.new_facts
+        )
+        start(following, name="api server backends")
         start(pump_blocks(backends.chain, bus, database=database, clock=backends.clock), name="chain")
         host, port = parts.gateway.address
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
         gc.freeze()  # the inventory and the leases too
 
 
-async def _resume_quarantine(leases: LeaseLoop, database: Database) -> None:
+def _resume_quarantine(leases: LeaseLoop, known: Iterable[LeaseStatus]) -> None:
     """Reconcile every lease that was quarantined at the last stop: when its volume is gone by now, nothing else names
     the lease.
     """
-    for status in await known_leases(database):
+    for status in known:
         if status.phase is Phase.QUARANTINED:
             leases.check(status.lease)
 

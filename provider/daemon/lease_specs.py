@@ -16,7 +16,7 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import ENDPOINTS, NODE
 from provider.settings import Settings
 
-__all__ = ["cluster_facts", "outside_closed_ranges"]
+__all__ = ["api_server_endpoints", "cluster_facts", "outside_closed_ranges"]
 
 _LOOPBACK = "127.0.0.0/8"
 """In a pod the pod itself."""
@@ -29,7 +29,7 @@ async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
     """
     endpoints = settings.api_server_endpoints
     if settings.network_policies and not endpoints:
-        endpoints = await _api_server_endpoints(cluster)
+        endpoints = await api_server_endpoints(cluster)
     return ClusterFacts(
         ingress_mode=settings.ingress_mode,
         ingress_class=settings.ingress_class,
@@ -89,7 +89,7 @@ def outside_closed_ranges(addresses: Iterable[str], closed: Iterable[str]) -> tu
     return tuple(map(str, ipaddress.collapse_addresses(open_ones)))
 
 
-async def _api_server_endpoints(cluster: Cluster) -> tuple[str, ...]:
+async def api_server_endpoints(cluster: Cluster) -> tuple[str, ...]:
     """`address:port` of every backend of `default/kubernetes` (kubernetes-objects.md §2.2). Raises `SettingsError` when
     there is none.
     """

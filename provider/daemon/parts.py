@@ -22,7 +22,7 @@ from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
-from provider.gateway.watched_objects import WatchedObjects
+from provider.gateway.watched_objects import WatchedObjects, read_or_known
 from provider.inventory.cards import Cards, cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
@@ -50,7 +50,7 @@ __all__ = ["ProviderParts", "adopted_placements", "provider_parts"]
 
 @dataclass(frozen=True, slots=True)
 class ProviderParts:
-    """The parts that run. None of them is started."""
+    """The parts that run. None of them is started. `new_facts` takes other facts about the cluster."""
 
     inventory: InventoryWatcher
     market: Market
@@ -59,6 +59,7 @@ class ProviderParts:
     gateway: Gateway
     status: StatusSources
     certificate: CertificateOnChain
+    new_facts: Callable[[ClusterFacts], None]
 
 
 def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
@@ -77,7 +78,12 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
-    return ProviderParts(inventory, market, leases, funds, gateway, status, certificate)
+
+    def new_facts(facts: ClusterFacts) -> None:
+        specs.facts = noted.facts = facts
+        leases.check_all()
+
+    return ProviderParts(inventory, market, leases, funds, gateway, status, certificate, new_facts)
 
 
 def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
@@ -221,13 +227,13 @@ def adopted_placements(market: Market, cards: Cards) -> Placements:
 
 
 def _lease_reader(backends: Backends, leases: LeaseLoop, objects: WatchedObjects) -> ReadLease:
-    """Reads what the cluster holds of a lease, from the watches or else from the API server, and adds the trouble that
-    the lease loop has with it.
-    """
-    read = lease_reader(backends.cluster, backends.settings.manifest_namespace)
+    """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
+    read = read_or_known(objects, lease_reader(backends.cluster, backends.settings.manifest_namespace))
 
     async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        return replace(objects.read(lease) or await read(lease), trouble=tenant_text(leases.statuses.get(lease)))
+        found = await read(lease)
+        texts = (tenant_text(leases.statuses.get(lease)), found.trouble)
+        return replace(found, trouble="; ".join(filter(None, texts)))
 
     return read_with_trouble
 

@@ -5,6 +5,7 @@ it had earned at the last check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 
 from lease.ids import DeploymentId, LeaseId
@@ -133,7 +134,8 @@ class FundsLedger:
         if before is not None and before.denom == denom and not ended:
             earned = max(earned, before.earned)
         since = self.withdrawn[lease].since if lease in self.withdrawn else now
-        return LeaseMoney(lease, denom, earned, now, since, ended)
+        rate, unpaid = item.payment.rate.amount, Decimal(0) if ended else item.unpaid
+        return LeaseMoney(lease, denom, earned, now, since, ended, rate=rate, unpaid=unpaid)
 
     def _shares(self, row: LeaseMoney, began: Mapping[LeaseId, float]) -> list[Earned]:
         """After an upgrade the chain may pay in another coin and report all earlier earnings in it (field problem F11).

@@ -7,6 +7,7 @@ from typing import Any
 
 from lease.manifest import Group
 from provider.gateway.lease_objects import LeaseObjects
+from provider.lifecycle.health.edges import given_addresses
 
 __all__ = ["lease_status", "service_status"]
 
@@ -100,16 +101,15 @@ def _port(service: str, port: dict[str, Any], public_hostname: str) -> dict[str,
 
 
 def _addresses(objects: LeaseObjects) -> dict[str, list[dict[str, Any]]]:
-    """The addresses that are already chosen. Clients depend on Go's capital letters."""
+    """The addresses that the Services have got: the chosen one alone serves nobody. Clients depend on Go's capital
+    letters.
+    """
+    given = {str(service["metadata"]["name"]): given_addresses(service) for service in objects.services}
     addresses: dict[str, list[dict[str, Any]]] = {}
     for leased in sorted(objects.leased_ips, key=lambda item: str(item["metadata"]["name"])):
-        spec, address = leased["spec"], (leased.get("status") or {}).get("address")
-        if address:
-            row = {
-                "Port": spec["port"],
-                "ExternalPort": spec["external_port"],
-                "Protocol": spec["protocol"],
-                "IP": address,
-            }
-            addresses.setdefault(spec["service_name"], []).append(row)
+        spec = leased["spec"]
+        name = f"{spec['service_name']}-ip-{spec['external_port']}-{spec['protocol']}".lower()
+        row = {"Port": spec["port"], "ExternalPort": spec["external_port"], "Protocol": spec["protocol"]}
+        for address in given.get(name, ())[:1]:
+            addresses.setdefault(spec["service_name"], []).append(row | {"IP": address})
     return addresses

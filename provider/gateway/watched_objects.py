@@ -4,12 +4,15 @@ answered without a request to the API server.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lease.ids import LeaseId, namespace_name
-from provider.gateway.lease_objects import LeaseObjects
+from provider.errors import ClusterError
+from provider.gateway.lease_objects import LeaseObjects, ReadLease
 from provider.kube.labels import lease_of
 from provider.protocols.cluster import (
     DEPLOYMENT,
@@ -23,19 +26,22 @@ from provider.protocols.cluster import (
     WatchEvent,
 )
 
-__all__ = ["WatchedObjects"]
+__all__ = ["WatchedObjects", "read_or_known"]
 
 _PARTS: Mapping[Kind, tuple[str, ...]] = {
     MANIFEST: (),
     NAMESPACE: (),
     DEPLOYMENT: ("status",),
     STATEFUL_SET: ("status",),
-    SERVICE: ("spec",),
+    SERVICE: ("spec", "status"),
     PROVIDER_HOST: ("spec",),
     PROVIDER_LEASED_IP: ("spec", "status"),
 }
 """The kinds, and what a status reads of them beside the name. A whole object would need ten times the memory."""
 _CLAIMS = (PROVIDER_HOST, PROVIDER_LEASED_IP)
+_ANSWER_S = 1.0
+"""A tenant waits no longer for an API server whose last words are known."""
+_OLD = "the cluster does not answer; this is what it said last"
 _Place: TypeAlias = tuple[Kind, str]
 
 
@@ -49,6 +55,7 @@ class WatchedObjects:
         self._place_of: dict[tuple[Kind, str], _Place] = {}
         self._manifests: dict[str, bytes] = {}
         self._current: set[Kind] = set()
+        self._reported: set[Kind] = set()
 
     def note(self, kind: Kind, event: WatchEvent) -> None:
         """Remember what a status reads of the object. Other kinds are ignored."""
@@ -71,11 +78,22 @@ class WatchedObjects:
     def mark(self, kind: Kind, current: bool) -> None:
         """Whether the watch of this kind has reported all that there is, and reports what changes."""
         (self._current.add if current else self._current.discard)(kind)
+        if current:
+            self._reported.add(kind)
 
     def read(self, lease: LeaseId) -> LeaseObjects | None:
         """The objects of the lease; None when they may not be all, or not as they are."""
-        if len(self._current & _PARTS.keys()) < len(_PARTS):
+        return self._found(lease) if _PARTS.keys() <= self._current else None
+
+    def last_known(self, lease: LeaseId) -> LeaseObjects | None:
+        """The objects of the lease as the watches reported them last, however long ago; None when one of the watches
+        has never reported all that there is, or none of them knows the lease.
+        """
+        if not _PARTS.keys() <= self._reported or namespace_name(lease) not in self._manifests:
             return None
+        return self._found(lease)
+
+    def _found(self, lease: LeaseId) -> LeaseObjects:
         name, manifest = namespace_name(lease), self._manifests.get(namespace_name(lease))
 
         def found(kind: Kind) -> tuple[dict[str, Any], ...]:
@@ -98,6 +116,26 @@ class WatchedObjects:
             del objects[key]
             if not objects:
                 del self._places[place]
+
+
+def read_or_known(objects: WatchedObjects, read: ReadLease) -> ReadLease:
+    """A reader that answers from the watches; while one of them is not current, from `read`, and without an answer of
+    the API server within a second from what the watches reported last, with a text that says so. Raises `ClusterError`
+    when they have reported nothing of the lease.
+    """
+
+    async def read_lease(lease: LeaseId) -> LeaseObjects:
+        if (found := objects.read(lease)) is not None:
+            return found
+        if (known := objects.last_known(lease)) is None:
+            return await read(lease)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                return await read(lease)
+        except (TimeoutError, ClusterError):
+            return replace(known, trouble=_OLD)
+
+    return read_lease
 
 
 def _place(kind: Kind, obj: Mapping[str, Any]) -> _Place | None:

@@ -105,11 +105,11 @@ class KubeCluster:
         objects, _ = await self._list(kind, namespace, labels)
         return objects
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply, taking over fields; `metadata.resourceVersion` is a precondition (`Conflict`)."""
         meta = obj["metadata"]
         path = _path(kind_of(obj), meta.get("namespace"), meta["name"]) + ("/status" if status else "")
-        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
         return _slim(await self._call("PATCH", path, params=params, body=obj, headers=_APPLY))
 
     async def patch(

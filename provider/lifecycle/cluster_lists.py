@@ -138,7 +138,7 @@ class _Listed:
     ) -> AsyncIterator[WatchEvent]:
         raise _ListsTooShort
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> NoReturn:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> NoReturn:
         raise _ListsTooShort
 
     async def patch(

@@ -11,14 +11,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
-
 from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
 from lease.manifest import Group
 from lease.spec import LeasedIpSpec, LeaseSpec
 from provider.claims.addresses import choose_address, pool_addresses
-from provider.claims.foreign_routes import NO_ROUTES, foreign_routes
+from provider.claims.foreign_routes import NO_ROUTES, foreign_routes, leaving_hosts
 from provider.claims.hostnames import (
     HostnameClaim,
     HostnameRefusedError,
@@ -38,17 +36,19 @@ from provider.units import AddressRange
 
 __all__ = ["ClaimedSpec", "LeaseClaims"]
 
-_log = structlog.get_logger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class ClaimedSpec:
-    """A spec of which every hostname and address is claimed for its lease. `withheld`: hostnames that stay with another
-    lease of the owner.
+    """A spec of which every hostname and address is claimed for its lease. `withheld`: hostnames that the manifest asks
+    for and the spec does not have. `remarks`: a text for each part of the manifest that the spec lacks, for tenant and
+    operator. `waits_for`: the names of the claims that hold these parts. `soon`: one of them is being given back.
     """
 
     spec: LeaseSpec
     withheld: frozenset[str] = frozenset()
+    remarks: tuple[str, ...] = ()
+    waits_for: frozenset[str] = frozenset()
+    soon: bool = False
 
 
 class LeaseClaims:
@@ -59,27 +59,38 @@ class LeaseClaims:
         self._config = config
         self._one_at_a_time = asyncio.Lock()
 
-    async def take(self, inputs: SpecInputs, specs: SpecMaker, *, sticky: frozenset[str]) -> ClaimedSpec:
-        """Claim what the manifest asks for and make its spec. `sticky` names stay withheld although no lease holds them
-        now. `withheld` and `addresses` of `inputs` are replaced by what is claimed.
+    async def take(self, inputs: SpecInputs, specs: SpecMaker) -> ClaimedSpec:
+        """Claim what the manifest asks for and make its spec. `withheld` of `inputs`, the hostnames that were withheld
+        at the last time, and `addresses` are replaced by what is claimed.
 
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
         lease, group = inputs.record.lease, inputs.record.group
         async with self._one_at_a_time:
             claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
-            withheld = await self._withheld(lease, group, sticky, claims)
+            withheld = await self._withheld(lease, group, claims)
+            free = (inputs.withheld & _wanted_hosts(group)) - withheld.keys()
+            leaving = await leaving_hosts(self._cluster, free, lease)
+            withheld |= dict.fromkeys(leaving, "the lease that had it is still giving it back")
             wanted = await self._addresses(lease, group)
             mine = [claim for claim in wanted if claim.lease == lease]
             addresses = {claim.key: claim.address for claim in wanted}
-            spec = specs.make(replace(inputs, withheld=withheld, addresses=addresses))
+            spec = specs.make(replace(inputs, withheld=frozenset(withheld), addresses=addresses))
             spec = _without_foreign(spec, mine)
             _never_overwrite(spec, claims)
             for claim in mine:
                 await self._write_address(claim)
             for host in spec.hostnames:
                 await self._cluster.apply(host_object(lease, host, namespace=self._config.records))
-            return ClaimedSpec(spec, withheld)
+            foreign = _foreign_ports(lease, group, wanted)
+            remarks = [f"hostname {host} is not served: {why}" for host, why in sorted(withheld.items())]
+            return ClaimedSpec(
+                spec,
+                frozenset(withheld),
+                (*remarks, *foreign.values()),
+                frozenset(withheld) | foreign.keys(),
+                soon=bool(leaving),
+            )
 
     async def match(self, spec: LeaseSpec) -> bool:
         """Whether the lease holds exactly the claims of `spec`: no claim was moved, lost or left over."""
@@ -108,23 +119,14 @@ class LeaseClaims:
                 self._cluster, claims_namespace=config.records, metallb_namespace=config.metallb_namespace
             )
 
-    async def _withheld(
-        self, lease: LeaseId, group: Group, sticky: frozenset[str], claims: Mapping[str, HostnameClaim]
-    ) -> frozenset[str]:
+    async def _withheld(self, lease: LeaseId, group: Group, claims: Mapping[str, HostnameClaim]) -> dict[str, str]:
+        """Each withheld hostname and why."""
         rules, automatic = self._config.hostnames, automatic_names(lease, group, self._config.hostnames)
-        wanted = {
-            host.lower()
-            for service in group.services or ()
-            for expose in service.expose or ()
-            if expose.is_ingress
-            for host in expose.hosts or ()
-        } | automatic
+        wanted = _wanted_hosts(group) | automatic
         mine = {host for host, claim in claims.items() if claim.holder == lease.group}
         routes = await foreign_routes(self._cluster) if wanted - mine else NO_ROUTES
         taken = withheld_from(lease, wanted, claims=claims, rules=rules, automatic=automatic, routes=routes)
-        for host in sorted(taken & automatic):
-            _log.warning("claims.automatic_name_withheld", lease=str(lease), hostname=host)
-        return taken | (sticky & wanted - mine)
+        return {host: _holder(lease, claims.get(host)) for host in taken}
 
     async def _addresses(self, lease: LeaseId, group: Group) -> list[AddressClaim]:
         """The wanted claims with their addresses. An endpoint that another lease holds appears as that lease's
@@ -165,6 +167,33 @@ class LeaseClaims:
     async def _release(self, kind: Kind, names: Iterable[str]) -> None:
         for name in names:
             await self._cluster.delete(kind, name, namespace=self._config.records)
+
+
+def _wanted_hosts(group: Group) -> set[str]:
+    exposes = (expose for service in group.services or () for expose in service.expose or () if expose.is_ingress)
+    return {host.lower() for expose in exposes for host in expose.hosts or ()}
+
+
+def _holder(lease: LeaseId, claim: HostnameClaim | AddressClaim | None) -> str:
+    """Who has what `lease` does not get; the leases of other owners are not named."""
+    if claim is None:
+        return "something else in the cluster serves it"
+    if claim.lease.owner != lease.owner:
+        return "another lease has it"
+    return f"lease {claim.lease.dseq}/{claim.lease.gseq}/{claim.lease.oseq} has it"
+
+
+def _foreign_ports(lease: LeaseId, group: Group, found: Sequence[AddressClaim]) -> dict[str, str]:
+    """Claim → a text, for each port of a leased address that another lease of the owner has. `found`: the claims, in
+    the order of the wanted ones.
+    """
+    pairs = zip(wanted_addresses(lease, group), found, strict=False)
+    return {
+        claim.name: f"port {mine.external_port}/{mine.proto} of service {mine.service} has no address: "
+        f"{_holder(lease, claim)} on the same IP endpoint"
+        for mine, claim in pairs
+        if claim.lease != lease
+    }
 
 
 def _foreign(claim: AddressClaim, stored: Mapping[str, AddressClaim]) -> bool:

@@ -136,7 +136,8 @@ class LeaseMemory:
     """`closed_heights`: heights at which the chain said that the lease has ended. `suspicion`: why the lease looks
     closed without proof, empty when it does not. `called_closed`: an operator says that it has ended; this counts for a
     suspect only, and until the chain calls the lease alive. `was_ready`: its workloads have been ready once. `sent`:
-    the tenant has sent a manifest since the last check.
+    the tenant has sent a manifest since the last check. `waits_for`: the names of claims of other leases that have what
+    this lease asks for.
     """
 
     instability: Instability
@@ -144,6 +145,7 @@ class LeaseMemory:
     status: LeaseStatus | None = None
     was_ready: bool = False
     sent: bool = False
+    waits_for: frozenset[str] = frozenset()
     suspicion: str = ""
     called_closed: bool = False
     closed_heights: set[int] = field(default_factory=set)
@@ -197,12 +199,20 @@ class Memories(dict[LeaseId, LeaseMemory]):
     def __init__(self, config: LifecycleConfig) -> None:
         super().__init__()
         self._config = config
+        self.before: dict[LeaseId, LeaseStatus] = {}
+        """The last status from before a restart of each lease that was not checked since."""
 
     def __missing__(self, lease: LeaseId) -> LeaseMemory:
         config = self._config
         made = LeaseMemory(Instability(config.unstable_after_s), ManifestWait(config.manifest_timeout_s))
+        before = self.before.get(lease)
+        made.was_ready = before is not None and before.phase in (Phase.RUNNING, Phase.DEGRADED)
         self[lease] = made
         return made
+
+    def waiting_for(self, claim: str) -> list[LeaseId]:
+        """Leases that ask for what the claim of this name holds."""
+        return [lease for lease, memory in self.items() if claim in memory.waits_for]
 
     def held(self) -> frozenset[LeaseId]:
         """Leases that are proven closed and that the brake holds; empty when the brake is off."""

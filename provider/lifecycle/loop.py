@@ -6,7 +6,7 @@ A lease has one check at a time; many leases are checked at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -60,6 +60,7 @@ class LeaseLoop:
             drift_of=self._drift_of,
             metallb=config.metallb_namespace,
             observer=observer,
+            waiting_for=reconciler.memories.waiting_for,
         )
         self._all = asyncio.Event()
         self._repeats = Repeats(clock.monotonic)
@@ -136,6 +137,16 @@ class LeaseLoop:
     def check(self, lease: LeaseId) -> None:
         """Check this lease as soon as possible. Another provider's lease is ignored."""
         self._queue_check(lease, 0.0)
+
+    def recall(self, statuses: Iterable[LeaseStatus]) -> None:
+        """Take over the last statuses from before a restart, before any check: a state that goes on keeps its time, and
+        an application that has run once is not called starting.
+        """
+        self._reconciler.memories.before = {status.lease: status for status in statuses}
+
+    def check_all(self) -> None:
+        """Check every lease as soon as possible: something that concerns all of them has changed."""
+        self._all.set()
 
     async def run(self) -> None:
         """Run until cancelled. Subscribes before it searches for leases, so that no event is lost in between."""

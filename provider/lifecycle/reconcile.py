@@ -121,11 +121,12 @@ class Reconciler:
             outcome = Outcome(memory.phase, str(error), retry=True)
         except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
             memory.manifest_wait.end()  # there is a manifest, good or bad
-            outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S)
+            outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S, remark=_blocked_remark(error))
         except Exception as error:
             # a defect in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("lifecycle.reconcile_failed", lease=str(lease))
             outcome = Outcome(memory.phase, f"unexpected {exception_text(error)}", retry=True)
+        memory.waits_for = outcome.waits_for
         outcome = self._note(lease, memory, outcome)
         memory.slow_end.saw(lease, outcome, now=self._clock.monotonic())
         await self.record.write(lease)
@@ -285,18 +286,27 @@ class Reconciler:
 
     def _set_status(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome, *, attempts: int) -> None:
         """Publish the status when its phase or reason is new."""
-        before = memory.status
-        if before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason):
-            memory.status = replace(before, attempts=attempts, ending=memory.notice.text)
+        now, before = self._clock.now(), memory.status or self.memories.before.pop(lease, None)
+        lasts = before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason)
+        ending, remark = memory.notice.text, outcome.remark
+        if lasts and memory.status is not None:
+            memory.status = replace(memory.status, attempts=attempts, ending=ending, remark=remark)
             return
-        now, ending = self._clock.now(), memory.notice.text
-        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, now, attempts, ending=ending)
+        since = before.since if before is not None and lasts else now
+        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, since, attempts, ending, remark)
         self._parts.bus.publish(LEASE_STATE, memory.status)
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:
         """Show what a check does while it goes on, so that nobody reads an old state meanwhile."""
         memory = self.memories[lease]
         self._set_status(lease, memory, outcome, attempts=memory.status.attempts if memory.status else 0)
+
+
+def _blocked_remark(error: Exception) -> str:
+    """What the tenant reads in place of a text about the provider's own settings and records."""
+    if isinstance(error, AddressesExhaustedError):
+        return "no leased address is free; the lease gets the first one that is"
+    return "the provider cannot read its record of the lease" if isinstance(error, BadRecordError) else ""
 
 
 def retry_pause(attempts: int, *, random: Random, longest: float = _LONGEST_PAUSE_S) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lease.build import SpecSettings, lease_spec
+from lease.build import SpecSettings, lease_spec, sharing_keys
 from lease.ids import LeaseId
 from lease.spec import FORM, ClusterFacts, LeaseSpec
 from provider.inventory.cards import Cards
@@ -18,6 +18,7 @@ from provider.settings import Settings
 
 __all__ = ["BEFORE_THE_MANIFEST", "SpecInputs", "SpecMaker", "openable", "opening_spec", "spec_maker"]
 
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
 BEFORE_THE_MANIFEST = "0"
 """`first_resource_version` of a lease whose update may be opened before its manifest: no manifest ever had it.
 
@@ -40,9 +41,9 @@ class SpecInputs:
     form: int = FORM
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SpecMaker:
-    """Makes specs for one cluster (`facts`) and one provider's `rules`.
+    """Makes specs for one cluster (`facts`, which may be replaced when the cluster changes) and one provider's `rules`.
 
     `cards`: the ledger's cards for a lease whose stored manifest names none; without it only what is stored counts.
     `open_updates`: the engine may begin a first deployment before its manifest. `note` gets the inputs as they were
@@ -80,6 +81,13 @@ class SpecMaker:
             previous=inputs.previous,
             form=inputs.form,
         )
+
+    def unclaimed(self, record: ManifestRecord) -> LeaseSpec:
+        """The first version as it would be with every hostname, and with no particular address: what it is made of
+        without any claim. Raises `SpecRefused`.
+        """
+        keys = sharing_keys(record.lease.owner, record.group)
+        return self.make(SpecInputs(record, addresses=dict.fromkeys(keys, _NO_ADDRESS)))
 
     def opening(self, lease: LeaseId) -> LeaseSpec | None:
         """The part of the spec that is known when the lease is won; None when updates are not opened early."""

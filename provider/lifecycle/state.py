@@ -42,6 +42,9 @@ class Outcome:
 
     `retry` asks for another check after a growing pause instead: the provider is at fault, not the tenant.
     `of_the_tenant`: the application does not run, everything could be seen, and the application alone is the cause.
+    `remark`: the part of the reason that says which parts of the manifest the lease goes without; of a blocked lease
+    what its tenant reads in place of the reason. `waits_for`: the names of the claims of these parts, whose end asks
+    for another check.
     """
 
     phase: Phase
@@ -49,12 +52,14 @@ class Outcome:
     again_in: float | None = None
     retry: bool = False
     of_the_tenant: bool = False
+    remark: str = ""
+    waits_for: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
     """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's fault.
-    `ending`: when the provider ends the lease, a part of `reason`; empty without a notice.
+    `ending`: when the provider ends the lease, a part of `reason`; empty without a notice. `remark`: as in `Outcome`.
     """
 
     lease: LeaseId
@@ -63,6 +68,7 @@ class LeaseStatus:
     since: float
     attempts: int = 0
     ending: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +81,27 @@ _OF_THE_TENANT = (Phase.BLOCKED, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAIL
 
 
 def tenant_text(status: LeaseStatus | None) -> str:
-    """What the tenant reads of why the lease does not run as the newest manifest says, and of a notice; empty when it
-    does and has none, or nothing is known.
+    """What the tenant reads of why the lease does not run as the newest manifest says, which parts of it the lease
+    goes without, and of a notice; empty when there is none of this, or nothing is known.
 
     Trouble of the provider is admitted but not described: addresses and errors of the cluster are not for tenants.
     """
     if status is None or status.phase not in (*_OF_THE_TENANT, Phase.APPLYING):
-        return status.ending if status is not None else ""
+        return _joined(status.remark, status.ending) if status is not None else ""
     if status.attempts:
-        own = f"{status.phase}: the provider has trouble of its own and tries again"
-        return "; ".join(filter(None, (own, status.ending)))
+        trouble = _joined(status.remark, "the provider has trouble of its own and tries again", status.ending)
+        return f"{status.phase}: {trouble}"
+    if status.phase is Phase.APPLYING and not status.reason.startswith("service "):
+        return _joined(status.remark, status.ending)
     if status.phase is Phase.APPLYING:
-        return _rollout_text(status.reason) if status.reason.startswith("service ") else status.ending
+        return _rollout_text(status.reason)
+    if status.phase is Phase.BLOCKED and status.remark:
+        return f"{status.phase}: {_joined(status.remark, status.ending)}"
     return f"{status.phase}: {status.reason}{_remedy(status)}"
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(filter(None, texts))
 
 
 def _remedy(status: LeaseStatus) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from lease.ids import LeaseId, namespace_name
 from provider.claims.leased_ips import address_claims
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.drift import ALWAYS_WATCHED, Change, Digests, Drift
+from provider.lifecycle.health.edges import edge_state
 from provider.lifecycle.health.pods import Trouble, pod_trouble
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
@@ -26,6 +27,7 @@ from provider.protocols.cluster import (
     POD,
     PROVIDER_HOST,
     PROVIDER_LEASED_IP,
+    SERVICE,
     STATEFUL_SET,
     Kind,
     WatchEvent,
@@ -60,7 +62,7 @@ class Observer(Protocol):
 class Watcher:
     """Calls `check(lease, after)`. Remembers the holder of each claim (the old holder must let go), which workloads
     were ready, the trouble of each pod and what every object said. `drift_of`: what is known of a lease's drift, None
-    when nothing is.
+    when nothing is. `waiting_for`: the leases that ask for what the claim of a name holds.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class Watcher:
         drift_of: Callable[[LeaseId], Drift | None] = lambda lease: None,
         metallb: str = "metallb-system",
         observer: Observer | None = None,
+        waiting_for: Callable[[str], Iterable[LeaseId]] = lambda claim: (),
     ) -> None:
         self._cluster = cluster
+        self._waiting_for = waiting_for
         self._observer = observer
         self._metallb = metallb
         self._users: dict[str, tuple[str, LeaseId]] = {}
@@ -85,6 +89,7 @@ class Watcher:
         self._holders: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
         self._troubles: dict[str, Trouble] = {}
+        self._edges: dict[str, tuple[str, ...]] = {}
         self._running = asyncio.Event()
         self._running.set()
         self._known: Callable[[WatchEvent], bool] = lambda event: False
@@ -138,6 +143,8 @@ class Watcher:
                 self._claim(kind, event)
             elif kind in _WORKLOADS:
                 self._workload(event)
+            elif kind in (SERVICE, HTTP_ROUTE):
+                self._edge(event)
 
     def _ask(self, lease: LeaseId, after: float) -> None:
         if not self._quiet:
@@ -148,6 +155,9 @@ class Watcher:
         before = self._holders.pop(key, None)
         if lease is not None and event.type != "DELETED":
             self._holders[key] = lease
+        if before not in (None, self._holders.get(key)):
+            for other in self._waiting_for(key[1]):
+                self._ask(other, _SETTLE_S)
         if event.type == "DELETED" and lease not in self._by_namespace.values():
             return  # the last objects of a lease that has ended
         after = _SETTLE_S if kind is MANIFEST and event.type != "DELETED" else 0.0  # the gateway announces its own
@@ -199,6 +209,15 @@ class Watcher:
         if event.type != "DELETED":
             self._ready[key] = _is_ready(event.object)
         if lease is not None and self._ready.get(key) != before:
+            self._ask(lease, _SETTLE_S)
+
+    def _edge(self, event: WatchEvent) -> None:
+        """Check the lease when its Service gets or loses an address, or the edge refuses or takes its route."""
+        lease, key = self._lease_of(event), _key(event)
+        before, state = self._edges.pop(key, ()), edge_state(event.object)
+        if event.type != "DELETED" and state:
+            self._edges[key] = state
+        if lease is not None and state != before:
             self._ask(lease, _SETTLE_S)
 
     def _pod(self, event: WatchEvent) -> None:

@@ -198,6 +198,7 @@ async def _release_ended_one(market: Market, order: OrderId) -> None:
     placed = market.book.placed.get(order)
     settled = placed is None or _settled(market, placed)
     if order not in market.book.leased and ((bid is None and settled) or _gone(bid)):
+        _log.warning("market.reservation_released", order=str(order), reason="the chain has no bid and no lease for it")
         forget(market, order)
 
 

@@ -110,6 +110,51 @@ REASONS = (
     ),
     Row("service *: * of * pods updated*", "A new version replaces the pods of the old one."),
     Row("*; * more pods likewise", "Only the first three pods are named."),
+    Row(
+        "service *: port * waits for its address *",
+        "The Service has not got its leased address: the load balancer is away or has none to give.",
+        "See MetalLB's controller.",
+    ),
+    Row(
+        "service *: hostname * is not served: *",
+        "The gateway refuses the route of the hostname; its reason follows.",
+        "See the Gateway's listeners.",
+    ),
+    Row(
+        "hostname * is not served: *",
+        "Another lease, or something else in the cluster, has the hostname; the lease runs without it and gets it when it"
+        " is free.",
+        "The tenant takes the hostname out of one of the leases.",
+    ),
+    Row(
+        "port * of service * has no address: *",
+        "Another lease of the owner serves that port of the same IP endpoint; it is given when it is free.",
+        "The tenant takes the port out of one of the leases.",
+    ),
+    Row(
+        "service *: port * is not served as *: an earlier expose has that port",
+        "Two exposes of the manifest want one port; the first one has it.",
+        "The tenant changes one of them.",
+    ),
+    Row(
+        "*; what was made of it cannot be removed: *",
+        "A first version was refused half-way, and its objects are still there; it is tried again.",
+        "See the error.",
+    ),
+    Row(
+        "no leased address is free; the lease gets the first one that is", "What the tenant reads of `no free address`."
+    ),
+    Row("the provider cannot read its record of the lease", "What the tenant reads of a damaged Manifest or Secret."),
+    Row(
+        "the cluster does not answer; this is what it said last",
+        "The lease status is the last report of the watches.",
+        "See the cluster in `lessor status`.",
+    ),
+    Row(
+        "* * (HTTP *)",
+        "The API server refuses an object of the version in a dry run; nothing was applied.",
+        "The tenant changes the manifest; the text names the policy or the field.",
+    ),
     Row("missing: *", "A workload of the lease does not exist. It is made again unless LESSOR_DRIFT is `report`."),
     Row(
         "not as applied: *",

@@ -119,6 +119,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "market": await _summary(market),
         "pricing": _pricing(market),
         "unmatched": list(market.book.unmatched),
+        "free": _free(market),
         "overcommitted": dict(overused(market.inventory())),
         "leases": dict(Counter(status.phase.value for status in sources.leases().values())),
         "oldest_trouble": _oldest_trouble(sources.leases().values(), now=market.clock.now()),
@@ -171,6 +172,18 @@ def _disk(home: Path) -> dict[str, Any]:
 
 def _wallet(wallet: Wallet) -> dict[str, Any]:
     return {"level": wallet.level.value, "problem": wallet.problem, "balances": dict(wallet.balances)}
+
+
+def _free(market: Market) -> dict[str, int]:
+    """Leased addresses and node ports that no lease and no bid has, and how many there are."""
+    inventory = market.inventory()
+    free = market.ledger.free(inventory)
+    return {
+        "addresses": free.free_addresses,
+        "addresses_of": inventory.address_count,
+        "node_ports": free.free_node_ports,
+        "node_ports_of": inventory.node_port_count,
+    }
 
 
 def _bids(market: Market) -> dict[str, Any]:

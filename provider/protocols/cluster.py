@@ -122,9 +122,9 @@ class Cluster(Protocol):
         """
         ...
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
-        """Server-side apply with the provider's field manager; `status`: to the status subresource. Returns the stored
-        object.
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
+        """Server-side apply with the provider's field manager; `status`: to the status subresource; `dry_run`: all but
+        the writing. Returns the stored object.
         """
         ...
 

@@ -58,8 +58,8 @@ class Attempt:
 class Applied:
     """`spec` None: no version was ever complete. `manifest_hash` and `withheld` belong to `spec`.
 
-    Withheld hostnames stay withheld until the tenant sends another manifest: a hostname that was moved away does not
-    come back by itself when its new holder ends. `anew`: an operator asked for every pod to be made by this builder.
+    A withheld hostname is given as soon as it is free. `anew`: an operator asked for every pod to be made by this
+    builder. `fresh`: nothing of the lease ran before `attempt`, so that what is refused of it may be removed.
     """
 
     spec: LeaseSpec | None = None
@@ -67,6 +67,7 @@ class Applied:
     withheld: frozenset[str] = frozenset()
     attempt: Attempt | None = None
     anew: bool = False
+    fresh: bool = False
 
 
 def applied_name(lease: LeaseId) -> str:
@@ -80,8 +81,7 @@ def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[
         "withheld": sorted(applied.withheld),
         "attempt": asdict(applied.attempt) if applied.attempt else None,
     }
-    if applied.anew:
-        facts["anew"] = True
+    facts |= {name: True for name in ("anew", "fresh") if getattr(applied, name)}
     data = {"facts": json.dumps(facts, sort_keys=True).encode()}
     if applied.spec is not None:
         data |= _stored(applied.spec)
@@ -140,8 +140,8 @@ def read_applied(obj: Mapping[str, Any] | None) -> Applied:
         facts = json.loads(base64.b64decode(data["facts"], validate=True))
         spec = _spec(data)
         attempt = Attempt(**facts["attempt"]) if facts["attempt"] else None
-        anew = facts.get("anew") is True
-        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew)
+        anew, fresh = (facts.get(name) is True for name in ("anew", "fresh"))
+        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew, fresh)
     except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, ValidationError) as error:
         name = str((obj.get("metadata") or {}).get("name"))
         raise BadRecordError(f"Secret {name}", type(error).__name__) from error

@@ -25,7 +25,8 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class LeaseMoney:
     """The last known earnings of a lease. `earned`: the total at `seen_at`, in micro-units of `denom`. `since`: its
-    last withdrawal, else when it was first read. `ended`: `earned` is final. Times are Unix seconds.
+    last withdrawal, else when it was first read. `ended`: `earned` is final. `rate`: by block; `unpaid`: the part of
+    `earned` that is not withdrawn; None for both when they were not read yet. Times are Unix seconds.
     """
 
     lease: LeaseId
@@ -34,6 +35,8 @@ class LeaseMoney:
     seen_at: float
     since: float
     ended: bool = False
+    rate: Decimal | None = None
+    unpaid: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,30 @@ def _row(item: LeaseMoney) -> dict[str, Any]:
         "seen_at": item.seen_at,
         "since": item.since,
         "ended": item.ended,
+        "rate": _text(item.rate),
+        "unpaid": _text(item.unpaid),
     }
 
 
 def _money(row: Any) -> LeaseMoney:
     return LeaseMoney(
-        _lease(row["lease"]), row["denom"], Decimal(row["earned"]), row["seen_at"], row["since"], row["ended"]
+        _lease(row["lease"]),
+        row["denom"],
+        Decimal(row["earned"]),
+        row["seen_at"],
+        row["since"],
+        row["ended"],
+        rate=_decimal(row["rate"]),
+        unpaid=_decimal(row["unpaid"]),
     )
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else str(amount)
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
 
 
 def _lease(text: str) -> LeaseId:

@@ -178,8 +178,12 @@ lease_money = Table(
     Column("seen_at", Float, nullable=False),
     Column("since", Float, nullable=False),
     Column("ended", Boolean, nullable=False),
+    Column("rate", Text),
+    Column("unpaid", Text),
 )
-"""The last known earnings of a lease, and its last withdrawal. Amounts are decimals as text."""
+"""The last known earnings of a lease, and its last withdrawal. Amounts are decimals as text; the rate and the unpaid
+part are NULL in rows that are older than these columns.
+"""
 
 earnings = Table(
     "earnings",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lease.spec import ServiceSpec
 from provider.errors import ClusterError, Conflict
-from provider.protocols.cluster import DEPLOYMENT, NAMESPACE, STATEFUL_SET, Kind, WatchEvent
+from provider.protocols.cluster import DEPLOYMENT, IP_ADDRESS_POOL, NAMESPACE, STATEFUL_SET, Kind, WatchEvent
 
 __all__ = ["FakeCluster", "Key", "copied", "unreachable"]
 
@@ -36,6 +36,11 @@ class FakeCluster:
         self.objects: dict[Key, dict[str, Any]] = {}
         self.before: Hook = lambda operation, kind, name: None
         self.stuck: dict[str, str] = {}
+        self.admission: Callable[[Mapping[str, Any]], str] = lambda obj: ""
+        """Why `apply` refuses an object, empty when it takes it. Engines do not ask it."""
+        self.dry_runs: list[tuple[str, str]] = []
+        self.metallb = True
+        """Whether `settle` gives Services the addresses of their pools."""
         self.writes = 0
         self.applied: list[dict[str, Any]] = []
         """What `apply` was given."""
@@ -79,8 +84,13 @@ class FakeCluster:
         finally:
             self.watchers.remove(entry)
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         self.before("apply", obj["kind"], obj["metadata"]["name"])
+        if refusal := self.admission(obj):
+            raise ClusterError(self.address, f"{refusal} (HTTP 422)", status=422)
+        if dry_run:
+            self.dry_runs.append((obj["kind"], obj["metadata"]["name"]))
+            return copied(dict(obj))
         self.applied.append(dict(obj))
         return self.put(obj, status=status)
 
@@ -151,6 +161,16 @@ class FakeCluster:
         for key, obj in list(self.objects.items()):
             if ready and key[1] in ("Deployment", "StatefulSet"):
                 self.make_ready(obj)
+            elif key[1] == "Service":
+                self.give_address(obj)
+
+    def give_address(self, service: dict[str, Any]) -> None:
+        """What MetalLB does: the Service gets the address of the pool that it names."""
+        pool = (service["metadata"].get("annotations") or {}).get("metallb.io/address-pool")
+        found = self.find(IP_ADDRESS_POOL, str(pool), "metallb-system")
+        if found is not None and self.metallb:
+            address = found["spec"]["addresses"][0].partition("/")[0]
+            self.put({**service, "status": {"loadBalancer": {"ingress": [{"ip": address}]}}}, status=True)
 
     def make_ready(self, obj: dict[str, Any], replicas: int | None = None) -> None:
         count = obj["spec"].get("replicas", 1) if replicas is None else replicas

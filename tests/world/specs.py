@@ -11,7 +11,7 @@ from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 __all__ = ["ScriptedMaker", "scripted_maker"]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ScriptedMaker(SpecMaker):
     """A maker whose step `build` is `script`; everything around that step is the provider's own."""
 

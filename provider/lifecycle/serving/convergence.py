@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from components.errors import BuildError
+from components.lease import lease_objects
+from lease.dropped import dropped_exposes
 from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name
 from lease.spec import FORM, LeaseSpec
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.serving.first_version import refused_first, undo_first, with_freshness
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried
 from provider.lifecycle.serving.upkeep import keep_up
@@ -28,6 +32,8 @@ from provider.records.manifests import ManifestRecord
 __all__ = ["forget_refusal", "form_of", "recreate", "serve"]
 
 _TERMINATING_S = 2.0
+_LEAVING_S = 15.0
+"""Between two checks whether a hostname has left the lease that had it."""
 
 
 async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
@@ -35,25 +41,47 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
     `BadRecordError`, `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`.
     """
     seen = await read_stored_lease(parts.cluster, lease, records=parts.config.records)
-    if seen.manifest is None:
+    record = seen.manifest
+    if record is None:
         return Outcome(Phase.WAITING_FOR_MANIFEST, "the tenant has not sent a manifest that was accepted")
     if seen.namespace is NamespaceState.TERMINATING:
         why = f": {seen.held_by}" if seen.held_by else ""
         reason = f"namespace {namespace_name(lease)} is terminating, its name is used again when it is gone{why}"
         return Outcome(Phase.BLOCKED, reason, again_in=_TERMINATING_S)
-    newest = await _newest(parts, seen, seen.manifest)
-    view = LeaseView(parts, lease, seen.manifest, seen.applied, newest, seen.namespace, drift)
+    seen = await with_freshness(parts.cluster, seen, namespace_name(lease))
+    if seen.applied.fresh and (refused := refused_first(parts, seen.applied, record)):
+        return await undo_first(parts, seen.applied, record, refused)
+    newest = await _newest(parts, seen, record)
+    view = LeaseView(parts, lease, record, seen.applied, newest, seen.namespace, drift)
+    remarks = (*newest.remarks, *dropped_exposes(record.group))
+    return _with_remarks(await _bring_up(view), replace(newest, remarks=remarks))
+
+
+async def _bring_up(view: LeaseView) -> Outcome:
     if view.target is None:
         return Outcome(Phase.FAILED, view.refused)
-    if view.complete and seen.namespace is NamespaceState.ACTIVE:
+    if view.complete and view.namespace is NamespaceState.ACTIVE:
         return await keep_up(view, view.target)
     return await update(view, view.target, repair="the namespace is gone" if view.complete else "")
+
+
+def _with_remarks(outcome: Outcome, newest: ClaimedSpec) -> Outcome:
+    """The outcome with what the lease lacks of its manifest. That is no trouble of the lease, and is told all the
+    same.
+    """
+    if not newest.remarks or outcome.retry:
+        return outcome
+    remark = "; ".join(newest.remarks)
+    again_in = min(_LEAVING_S, outcome.again_in or _LEAVING_S) if newest.soon else outcome.again_in
+    reason = "; ".join(filter(None, (outcome.reason, remark)))
+    return replace(outcome, reason=reason, again_in=again_in, remark=remark, waits_for=newest.waits_for)
 
 
 async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> None:
     """Try the refused version again although nothing changed, at an operator's request. Raises `ClusterError`."""
     if applied.attempt is not None and applied.attempt.error:
-        again = replace(applied, attempt=replace(applied.attempt, error="", restored=False))
+        untouched = applied.fresh and applied.attempt.restored
+        again = replace(applied, attempt=replace(applied.attempt, error="", restored=untouched))
         await cluster.apply(applied_object(lease, again, namespace=records))
 
 
@@ -65,11 +93,12 @@ async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, record
 
 
 async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> ClaimedSpec:
-    """The newest version with its claims. When nothing changed, no claim is written."""
+    """The newest version with its claims. When nothing changed and nothing was withheld, no claim is written."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
-    if unchanged and applied.spec is not None and await _still(parts, record, applied, applied.spec):
-        return ClaimedSpec(applied.spec, applied.withheld)
+    complete = unchanged and not applied.withheld
+    if complete and applied.spec is not None and await _still(parts, record, applied, applied.spec):
+        return ClaimedSpec(applied.spec)
     form = form_of(applied, unchanged=unchanged, found=seen.form)
     before = applied.spec.form if applied.spec is not None else form
     if before != form and applied.attempt is not None:
@@ -83,9 +112,7 @@ async def _claimed(parts: Parts, seen: StoredLease, record: ManifestRecord, *, f
     """The version of `record` in objects of this form, with its claims and with what an upgrade may not change."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
-    claimed = await parts.claims.take(
-        SpecInputs(record, applied.spec, form=form), parts.specs, sticky=applied.withheld if unchanged else frozenset()
-    )
+    claimed = await parts.claims.take(SpecInputs(record, applied.spec, applied.withheld, form=form), parts.specs)
     if applied.spec is None and not _unrecorded(seen):
         return claimed
     again = not applied.anew and (unchanged or applied.spec is None)
@@ -117,4 +144,14 @@ async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: L
     except SpecRefused:
         return False
     made = made.model_copy(update={"kept": () if applied.anew else spec.kept})
-    return same(made, spec) and await parts.claims.match(spec)
+    return (same(made, spec) or _same_objects(made, spec)) and await parts.claims.match(spec)
+
+
+def _same_objects(made: LeaseSpec, spec: LeaseSpec) -> bool:
+    """Whether the specs differ in facts about the cluster alone, of which this lease has none in its objects."""
+    if made.model_copy(update={"cluster": spec.cluster}) != spec:
+        return False
+    try:
+        return lease_objects(made) == lease_objects(spec)
+    except BuildError:
+        return False

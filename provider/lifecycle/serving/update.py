@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
+from provider.lifecycle.serving.admission import admission_problem
 from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
 from provider.lifecycle.serving.view import LeaseView, same
@@ -33,7 +34,7 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
     if outdated(spec) and view.known:
         spec = await as_found(view.parts.cluster, spec)
     if reason := await _objection(view, spec):
-        return await _refuse(view, spec, reason, untouched=view.known)
+        return await _refuse(view, spec, reason, untouched=view.untouched)
     if adopting := await _adopt_before(view, spec):
         return adopting
     begun = view.applied.spec is not None or view.applied.attempt is not None
@@ -51,11 +52,14 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
 
 async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
     """Why `spec` may not be applied. Only a version that is new to this lease is judged: what was applied before may
-    always be restored.
+    always be restored. The API server is asked about the tenant's own changes, not about those of an upgrade.
     """
     if view.applied.spec is not None and same(spec, view.applied.spec):
         return ""
-    return mask(await objection(view, spec), spec)
+    reason = await objection(view, spec)
+    if not reason and view.applied.manifest_hash != view.record.content_hash():
+        reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace)
+    return mask(reason, spec)
 
 
 def _priority(view: LeaseView, repair: str) -> Priority:
@@ -91,9 +95,14 @@ def provider_fault(result: StackResult) -> bool:
 
 async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:
     """Give this version up until the tenant sends another. `untouched`: what runs is still entirely the version
-    before.
+    before. A lease on which nothing runs claims nothing.
     """
-    await view.write(replace(view.applied, attempt=Attempt(spec.content_hash(), reason, restored=untouched)))
+    hash_ = spec.content_hash()
+    if view.applied.fresh:
+        hash_ = view.parts.specs.unclaimed(view.record).content_hash()
+        if untouched:
+            await view.parts.claims.release_all(view.lease)
+    await view.write(replace(view.applied, attempt=Attempt(hash_, reason, restored=untouched)))
     return Outcome(Phase.FAILED if view.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
 
 

@@ -21,6 +21,7 @@ from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.drift import ALWAYS_WATCHED, NETWORK_POLICY, find_drift, remove_additions
+from provider.lifecycle.health.edges import edge_troubles
 from provider.lifecycle.health.workloads import Health, check_health
 from provider.lifecycle.serving.rollouts import pending
 from provider.lifecycle.serving.update import update
@@ -57,7 +58,8 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
         return await update(view, spec, repair=f"{', '.join(health.missing)} missing")
     for pod in health.stuck:
         await view.parts.cluster.delete(POD, pod, namespace=spec.namespace)
-    return _outcome(view, health, mask("; ".join((*drift, *strays)), spec))
+    edges = await edge_troubles(view.parts.cluster, spec)
+    return _outcome(view, health, edges, drift=mask("; ".join((*drift, *strays)), spec))
 
 
 async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
@@ -98,9 +100,9 @@ async def _drift(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
     return found
 
 
-def _outcome(view: LeaseView, health: Health, drift: str) -> Outcome:
+def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: str) -> Outcome:
     left = f"not as applied: {drift}" if drift else ""
-    waiting, unready = ("; ".join(texts) for texts in (health.waiting, health.unready))
+    waiting, unready = ("; ".join(texts) for texts in (health.waiting, (*health.unready, *edges)))
     missing = f"missing: {', '.join(health.missing)}" if health.missing else ""
     spec = view.target or view.newest.spec
     reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
@@ -110,7 +112,7 @@ def _outcome(view: LeaseView, health: Health, drift: str) -> Outcome:
     if waiting:
         return Outcome(Phase.APPLYING, reason, again_in=again_in)
     if unready or missing:
-        own = health.of_the_tenant and not missing
+        own = health.of_the_tenant and not missing and not edges
         return Outcome(Phase.DEGRADED, reason, again_in=again_in, of_the_tenant=own)
     if kept := pending(spec):
         reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))

@@ -56,6 +56,12 @@ class LeaseView:
         return self.applied.spec is not None and (attempt is None or attempt.restored)
 
     @property
+    def untouched(self) -> bool:
+        """Whether what runs is what ran before any attempt: the last complete version, or nothing at all."""
+        attempt = self.applied.attempt
+        return self.known or (self.applied.fresh and (attempt is None or attempt.restored))
+
+    @property
     def complete(self) -> bool:
         """Whether the stack is known to be the target."""
         spec = self.applied.spec

@@ -75,9 +75,9 @@ class SimulatedCluster(FakeCluster):
         await self._ask("list", "")
         return await super().list(kind, namespace=namespace, labels=labels)
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         await self._ask("write", obj["metadata"]["name"])
-        return await super().apply(obj, status=status)
+        return await super().apply(obj, status=status, dry_run=dry_run)
 
     async def patch(
         self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
@@ -197,6 +197,8 @@ class SimulatedCluster(FakeCluster):
                 self._claim(key, self.objects[key])
                 self._pod(key, self.objects[key])
             self._tell_ready(self.objects[key])
+        for key in [key for key in self.objects if key[1] == "Service" and not self.terminating(key[2])]:
+            self.give_address(self.objects[key])
 
     def current(self, pod: Key) -> bool:
         """Whether it was made from what its workload says now, and its namespace stays; else a controller is about to

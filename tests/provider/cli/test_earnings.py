@@ -115,7 +115,37 @@ def test_a_line_a_lease_over_more_days(home: Path) -> None:
     fill(home)
     lines = lessor("--by", "lease", "--days", "60").output.splitlines()
     assert lines[1].split() == [str(A), "2.500100", "ACT"]
-    assert lines[-2].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
+    assert lines[-5].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
+
+
+def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(home: Path) -> None:
+    async def work() -> None:
+        database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
+        rate, unpaid = Decimal("12.5"), Decimal("500000.5")
+        rows = [
+            LeaseMoney(A, "uact", Decimal("1500000.75"), NOON, 0.0, rate=rate, unpaid=unpaid),
+            LeaseMoney(B, "uact", Decimal(5), NOON, 0.0),
+        ]
+        await save_money(database, rows, [Earned(TODAY, A, "uact", Decimal(5))])
+        await database.close()
+
+    asyncio.run(work())
+    lines = [line.split() for line in lessor("--by", "lease").output.splitlines()]
+    assert ["a", "block", "withdrawn", "owed"] in lines
+    assert [str(A), "0.0000125", "1.000000", "0.500000", "ACT"] in lines
+    assert [str(B), *["not", "read", "yet"] * 3, "ACT"] in lines
+    assert json.loads(lessor("--json").output)["leases"] == [
+        {
+            "lease": str(A),
+            "denom": "uact",
+            "rate": "12.5",
+            "earned": "1500000.75",
+            "withdrawn": "1000000.25",
+            "owed": "500000.5",
+        },
+        {"lease": str(B), "denom": "uact", "rate": None, "earned": "5", "withdrawn": None, "owed": None},
+    ]
+    assert "withdrawn" not in lessor().output
 
 
 def test_the_figures_say_how_old_they_are(home: Path) -> None:

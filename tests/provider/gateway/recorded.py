@@ -151,7 +151,7 @@ _SPECIAL = {
 
 
 def fill_cluster(world: World, *, addresses: bool) -> None:
-    """The leases `main` and `dest` as they ran; `addresses`: whether the leased IP is chosen already."""
+    """The leases `main` and `dest` as they ran; `addresses`: whether the Service has the leased IP already."""
     owner = issuer(record("manifest", "accepted"))
     main, dest, plain = lease_of(owner, MAIN), lease_of(owner, DEST), lease_of(owner, NO_STATIC)
     _record(world, main, request_body(record("manifest", "accepted")))
@@ -167,9 +167,11 @@ def fill_cluster(world: World, *, addresses: bool) -> None:
     _hosts(world, dest, "site", "jlbsf27jp5aap7s54ptdln40pg.ingress.example.com", "own.example.org")
     _hosts(world, plain, "web", "nohost.example.org")
     spec = {"service_name": "web", "port": 8443, "external_port": 443, "protocol": "TCP", "sharing_key": "key"}
-    status = {"address": "203.0.113.10"} if addresses else {}
     labels = managed_labels(main)
-    place(world.cluster, PROVIDER_LEASED_IP, "key-tcp-443", namespace="lease", labels=labels, spec=spec, status=status)
+    place(world.cluster, PROVIDER_LEASED_IP, "key-tcp-443", namespace="lease", labels=labels, spec=spec, status={})
+    given = {"loadBalancer": {"ingress": [{"ip": "203.0.113.10"}] if addresses else []}}
+    name, space = "web-ip-443-tcp", namespace_name(main)
+    place(world.cluster, SERVICE, name, namespace=space, spec={"type": "LoadBalancer", "ports": []}, status=given)
 
 
 def _record(world: World, lease: LeaseId, body: bytes | None) -> None:

@@ -174,9 +174,18 @@ def test_addresses_are_shown_where_the_manifest_leases_one(ip: str, leases: bool
         "spec": {"service_name": "web", "port": 1, "external_port": 2, "protocol": "UDP"},
         "status": {"address": "203.0.113.7"},
     }
-    shown = lease_status(group_with(ip=ip), objects(leased_ips=(leased,)), public_hostname="", leased_ips=leases)
-    waiting = {**leased, "status": {}}
-    none_yet = lease_status(group_with(ip=ip), objects(leased_ips=(waiting,)), public_hostname="", leased_ips=leases)
+    given = {"loadBalancer": {"ingress": [{"ip": "203.0.113.7"}]}}
+    service = {"metadata": {"name": "web-ip-2-udp"}, "spec": {"type": "LoadBalancer"}, "status": given}
+    waiting = {**service, "status": {"loadBalancer": {}}}
+    shown, none_yet = (
+        lease_status(
+            group_with(ip=ip),
+            objects(leased_ips=(leased,), services=(each,)),
+            public_hostname="",
+            leased_ips=leases,
+        )
+        for each in (service, waiting)
+    )
     row = {"web": [{"Port": 1, "ExternalPort": 2, "Protocol": "UDP", "IP": "203.0.113.7"}]}
     assert shown["ips"] == (row if expected == {} else None)
     assert none_yet["ips"] == expected

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from lease.ids import LeaseId, namespace_name
-from provider.gateway.lease_objects import lease_reader
+from provider.errors import ClusterError
+from provider.gateway.lease_objects import LeaseObjects, lease_reader
 from provider.gateway.lease_status import lease_status
-from provider.gateway.watched_objects import WatchedObjects
+from provider.gateway.watched_objects import WatchedObjects, read_or_known
 from provider.kube.labels import managed_labels
 from provider.lifecycle.watches import Watcher
 from provider.protocols.cluster import (
@@ -28,7 +30,7 @@ from provider.protocols.cluster import (
 from provider.records.manifests import ManifestRecord, manifest_object, read_manifest
 from tests.provider.gateway.world import place
 from tests.provider.lifecycle.world import a_group, a_lease
-from tests.world.cluster import FakeCluster
+from tests.world.cluster import FakeCluster, unreachable
 
 _KINDS = (MANIFEST, NAMESPACE, DEPLOYMENT, STATEFUL_SET, SERVICE, PROVIDER_HOST, PROVIDER_LEASED_IP)
 L, OTHER = a_lease(1), a_lease(2)
@@ -144,3 +146,45 @@ def test_of_an_object_only_what_a_status_reads_is_kept() -> None:
     found = objects.read(L)
     assert found is not None
     assert found.deployments == ({"metadata": {"name": "web"}, "status": {"replicas": 1}},)
+
+
+@pytest.mark.virtual_time
+async def test_an_api_server_that_hangs_keeps_no_tenant_waiting_for_what_is_known() -> None:
+    """A frozen one takes requests and answers none; the watches notice it later."""
+    cluster = FakeCluster()
+    _serve(cluster, L)
+    hangs = asyncio.Event()
+
+    async def frozen(lease: LeaseId) -> LeaseObjects:
+        await hangs.wait()
+        raise AssertionError
+
+    async with _watched(cluster) as objects:
+        read = read_or_known(objects, frozen)
+        assert (await read(L)).trouble == ""
+        objects.mark(SERVICE, False)
+        began = asyncio.get_running_loop().time()
+        found = await read(L)
+        assert asyncio.get_running_loop().time() - began == 1.0
+        assert found.trouble == "the cluster does not answer; this is what it said last"
+        assert replace(found, trouble="") == objects.last_known(L)
+
+
+async def test_an_answer_of_the_api_server_goes_before_what_is_known_and_an_error_does_not() -> None:
+    cluster = FakeCluster()
+    _serve(cluster, L)
+    async with _watched(cluster) as objects:
+        objects.mark(SERVICE, False)
+        read = read_or_known(objects, lease_reader(cluster, "lease"))
+        assert (await read(L)).trouble == ""
+        cluster.before = lambda *_: (_ for _ in ()).throw(unreachable())
+        assert (await read(L)).trouble != ""
+        with pytest.raises(ClusterError):
+            await read(OTHER)  # the watches have never seen it: only the API server knows whether it exists
+
+
+async def test_before_every_watch_has_reported_the_api_server_alone_knows() -> None:
+    objects = WatchedObjects()
+    for kind in _KINDS[1:]:
+        objects.mark(kind, True)
+    assert objects.last_known(L) is None

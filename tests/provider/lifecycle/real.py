@@ -65,8 +65,10 @@ class TwoClusters:
         )
         return watching
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
-        stored: dict[str, Any] = await self._of(obj["kind"], obj["metadata"].get("namespace")).apply(obj, status=status)
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
+        stored: dict[str, Any] = await self._of(obj["kind"], obj["metadata"].get("namespace")).apply(
+            obj, status=status, dry_run=dry_run
+        )
         return stored
 
     async def patch(

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
@@ -358,6 +359,20 @@ async def test_a_stack_that_nothing_else_explains_is_searched_among_ended_leases
     world.engine.state = {namespace_name(L): {}, "somebody-elses": {}}
     found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
     assert found.leases == {L} and found.unknown_stacks == ("somebody-elses",)
+
+
+async def test_an_unknown_stack_is_logged_once() -> None:
+    """The list of what waits for an operator has it as long as it is there; a line every five minutes hides others."""
+    world = World()
+    world.engine.state = {"somebody-elses": {}}
+    with capture_logs() as lines:
+        task = asyncio.create_task(world.loop.run())
+        await world.elapse(2000)
+        task.cancel()
+    assert [line["unknown_stacks"] for line in lines if line["event"] == "lifecycle.leases_incomplete"] == [
+        ("somebody-elses",)
+    ]
+    assert world.loop.unknown_stacks == ("somebody-elses",)
 
 
 @pytest.mark.parametrize("away", ["chain", "cluster"])

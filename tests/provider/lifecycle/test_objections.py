@@ -133,11 +133,11 @@ async def test_a_version_whose_record_would_not_fit_is_refused_before_the_engine
 class Full(FakeCluster):
     """An API server that never takes the record of the version with the image nginx:2."""
 
-    async def apply(self, obj: Mapping[str, Any], *, status: bool = False) -> dict[str, Any]:
+    async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         spec = (obj.get("data") or {}).get("spec", "")
         if obj["metadata"]["name"] == applied_name(L) and b"nginx:2" in base64.b64decode(spec):
             raise ClusterError("fake", "Secret is invalid: data: Too long", status=422)
-        return await super().apply(obj, status=status)
+        return await super().apply(obj, status=status, dry_run=dry_run)
 
 
 async def test_a_record_that_the_api_server_never_takes_is_written_once() -> None:

@@ -8,9 +8,12 @@ import pytest
 
 from lease.build import SpecSettings
 from lease.ids import namespace_name
+from lease.manifest import Group, Params, Permissions
+from lease.spec import ClusterFacts
+from provider.lifecycle.drift import NETWORK_POLICY
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
+from provider.protocols.cluster import DEPLOYMENT, MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET
 from provider.records.applied import applied_name
 from stacks.common.priority import Priority
 from stacks.common.results import Operation
@@ -162,12 +165,13 @@ async def test_a_preview_before_each_update_is_a_setting() -> None:
     assert [operation for operation, _ in world.engine.calls] == [Operation.UP, Operation.PREVIEW, Operation.UP]
 
 
-async def test_a_refused_first_version_says_so_and_leaves_the_lease_alone() -> None:
+async def test_a_refused_first_version_says_so_and_is_taken_back() -> None:
     world = World()
     world.engine.refused["bad:1"] = "is invalid: no"
     await world.win(L, a_group("bad:1"))
     outcome = await world.converge(L)
-    assert outcome.phase is Phase.FAILED and len(world.engine.calls) == 1
+    assert outcome.phase is Phase.FAILED and len(world.engine.calls) == 2
+    assert world.cluster.named(DEPLOYMENT) == []
     await world.send(L, a_group("nginx:1"))
     assert (await world.converge(L)).phase is Phase.RUNNING
 
@@ -237,7 +241,7 @@ async def test_another_owners_hostname_blocks_a_lease_and_the_running_version_st
     assert world.image(L) == "nginx:2"
 
 
-async def test_a_withheld_hostname_does_not_come_back_by_itself_but_with_the_next_manifest() -> None:
+async def test_a_withheld_hostname_is_given_when_it_is_free_also_after_a_restart() -> None:
     world = World()
     first, second = a_lease(1), a_lease(2)
     await world.run(first, a_group(hosts=["a.example.com"]))
@@ -247,10 +251,8 @@ async def test_a_withheld_hostname_does_not_come_back_by_itself_but_with_the_nex
     await world.converge(first)
     world.restart()
     await world.converge(second)
-    assert world.cluster.named(PROVIDER_HOST) == ["b.example.com"]
-    await world.send(second, a_group("nginx:2", hosts=["a.example.com", "b.example.com"]))
-    await world.converge(second)
     assert world.cluster.named(PROVIDER_HOST) == ["a.example.com", "b.example.com"]
+    assert world.applied(second).withheld == frozenset()
 
 
 async def test_two_leases_of_one_owner_share_the_address_of_one_endpoint() -> None:
@@ -360,3 +362,21 @@ async def test_a_first_deployment_goes_before_a_repair_and_a_repair_before_an_up
     world.cluster.remove(("apps/v1", "Deployment", namespace_name(L), "web"))
     await world.converge(L)
     assert world.engine.priorities == [Priority.FIRST, Priority.UPDATE, Priority.REPAIR]
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+async def test_other_backends_of_the_api_server_touch_only_leases_whose_policies_name_them(*, permitted: bool) -> None:
+    class Isolated(World):
+        facts = ClusterFacts(api_server_endpoints=("203.0.113.1:6443",))
+
+    world = Isolated()
+    (service,) = a_group().services or ()
+    params = Params(None, None, Permissions(("logs",))) if permitted else None
+    await world.run(L, Group("west", (replace(service, params=params),)))
+    calls = len(world.engine.calls)
+    world.facts = world.facts.model_copy(update={"api_server_endpoints": ("203.0.113.2:6443",)})
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert len(world.engine.calls) - calls == int(permitted)
+    policy = world.cluster.find(NETWORK_POLICY, "akash-apiserver-web", namespace_name(L))
+    assert (policy is not None) is permitted and ("203.0.113.2" in str(policy)) is permitted
+    assert (await world.converge(L)).phase is Phase.RUNNING and len(world.engine.calls) - calls == int(permitted)

@@ -116,6 +116,18 @@ async def test_a_lost_bid_is_taken_back_and_its_promise_released(tmp_path: Path)
         assert decision.outcome == f"lost to {RIVAL}"
 
 
+async def test_a_reservation_that_no_bid_and_no_lease_holds_leaves_with_a_line_in_the_log(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        order, market = make_order(), world.market
+        market.ledger.rebuild(order.id, order.spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
+        assert world.free_cpu() < 4000
+        with capture_logs() as lines:
+            await world.later(200)
+        assert world.free_cpu() == 4000
+        told = [line for line in lines if line["event"] == "market.reservation_released"]
+        assert [(line["order"], line["log_level"]) for line in told] == [(str(order.id), "warning")]
+
+
 async def test_a_bid_the_chain_marked_lost_costs_no_transaction(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         world.chain.add_order(make_order())

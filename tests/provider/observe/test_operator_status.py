@@ -358,6 +358,7 @@ def test_lessor_status_prints_the_status_line_by_line(home: Path) -> None:
         "node      https://away.example: connection refused",
         "node      https://next.example: not asked yet",
         "cluster   https://api: answered 4 s ago, 1 nodes take tenants",
+        "free      2768 of 2768 node ports",
         "bids      1 open, 0 under way",
         "orders    in the last hour 0 bids and 0 declined",
         "leases    1 failed, 2 running",

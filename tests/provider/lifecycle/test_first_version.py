@@ -1,0 +1,172 @@
+"""A first version that is refused: nothing of it is applied, or nothing of it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.lease import namespace_object
+from lease.ids import namespace_name
+from lease.manifest import Group
+from provider.errors import ClusterError
+from provider.lifecycle.state import Phase, tenant_text
+from provider.protocols.cluster import DEPLOYMENT, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET, SERVICE
+from provider.records.applied import applied_name, applied_object
+from provider.records.manifests import ManifestRecord
+from stacks.common.results import Operation
+from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.world.engine import Fault
+
+pytestmark = pytest.mark.virtual_time
+
+L = a_lease()
+DENIED = 'admission webhook "policy" denied the request: image bad:1 is not signed'
+
+
+def two_services(image: str) -> Group:
+    first, second = a_group(hosts=["a.example.com"], ip="meow").services, a_group(image, name="other").services
+    assert first is not None and second is not None
+    return Group("west", (*first, *second))
+
+
+def denies_image(image: str) -> Any:
+    def admission(obj: Mapping[str, Any]) -> str:
+        containers = (obj.get("spec") or {}).get("template", {}).get("spec", {}).get("containers", ())
+        return DENIED if any(item["image"] == image for item in containers) else ""
+
+    return admission
+
+
+async def opened(world: World) -> None:
+    """The namespace stands since the lease was won."""
+    await world.win(L, two_services("bad:1"))
+    record = ManifestRecord(L, two_services("bad:1"), {}, resource_version="0")
+    world.cluster.put(namespace_object(world.parts.specs.unclaimed(record)))
+
+
+def made(world: World) -> list[str]:
+    """All that is made of the tenant's manifest."""
+    namespace = namespace_name(L)
+    kinds = (DEPLOYMENT, SERVICE)
+    found = [f"{kind.kind} {name}" for kind in kinds for name in world.cluster.named(kind, namespace)]
+    return found + world.cluster.named(PROVIDER_HOST) + world.cluster.named(PROVIDER_LEASED_IP) + world.pools()
+
+
+async def test_what_the_api_server_refuses_in_a_dry_run_is_applied_nowhere() -> None:
+    world = World()
+    world.cluster.admission = denies_image("bad:1")
+    await opened(world)
+    outcome = await world.converge(L)
+    assert (outcome.phase, outcome.reason) == (Phase.FAILED, f"Deployment other: {DENIED} (HTTP 422)")
+    assert world.engine.calls == [] and made(world) == []
+    assert "image bad:1 is not signed" in tenant_text(world.reconciler.statuses[L])
+    runs = len(world.cluster.dry_runs)
+    world.restart()
+    assert (await world.converge(L)).reason == outcome.reason
+    assert len(world.cluster.dry_runs) == runs, "the same manifest is not asked about again"
+    await world.send(L, two_services("good:1"))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert world.engine.calls == [(Operation.UP, namespace_name(L))]
+
+
+async def test_the_same_manifest_sent_again_is_tried_again() -> None:
+    world = World()
+    world.cluster.admission = denies_image("bad:1")
+    await opened(world)
+    await world.converge(L)
+    world.cluster.admission = lambda obj: ""
+    world.reconciler.manifest_sent(L)
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_an_update_that_the_api_server_would_refuse_rolls_nothing() -> None:
+    world = World()
+    await world.run(L, two_services("good:1"))
+    calls = list(world.engine.calls)
+    world.cluster.admission = denies_image("bad:1")
+    await world.send(L, two_services("bad:1"))
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.UPDATE_FAILED and DENIED in outcome.reason
+    assert world.engine.calls == calls
+
+
+@pytest.mark.parametrize("answer", ['is forbidden: User "x" cannot patch', "does not support dry run", "no idea"])
+async def test_a_dry_run_that_says_nothing_of_the_tenants_objects_refuses_nothing(answer: str) -> None:
+    world = World()
+    world.cluster.admission = lambda obj: answer if obj["kind"] == "Deployment" else ""
+    await opened(world)
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_an_api_server_that_does_not_answer_a_dry_run_is_asked_again() -> None:
+    world = World()
+    await opened(world)
+
+    def away(operation: str, kind: str, name: str) -> None:
+        if operation == "apply" and kind == "Deployment":
+            raise ClusterError("fake", "no answer")
+
+    world.cluster.before = away
+    outcome = await world.check(L)
+    assert outcome.again_in is not None and world.engine.calls == []
+    world.cluster.before = lambda *_: None
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("stands", [True, False])
+async def test_a_first_version_that_fails_half_way_is_undone(*, stands: bool) -> None:
+    world = World()
+    world.engine.faults.append(Fault(error="Deployment other is invalid: no", objects=6))
+    await (opened(world) if stands else world.win(L, two_services("bad:1")))
+    half = await world.check(L)
+    assert half.phase is Phase.FAILED and made(world) != []
+    outcome = await world.converge(L)
+    assert (outcome.phase, outcome.reason) == (Phase.FAILED, half.reason)
+    assert made(world) == [] and world.cluster.find(NAMESPACE, namespace_name(L)) is not None
+    calls = len(world.engine.calls)
+    world.restart()
+    assert (await world.converge(L)).reason == half.reason and len(world.engine.calls) == calls
+    await world.send(L, two_services("good:1"))
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_an_undoing_that_fails_is_tried_again_also_after_a_crash() -> None:
+    world = World()
+    failed, away = Fault(error="Deployment other is invalid: no", objects=6), Fault(error="connection refused")
+    world.engine.faults.extend([failed, away])
+    await opened(world)
+    await world.check(L)
+    outcome = await world.check(L)
+    assert outcome.retry and "cannot be removed: connection refused" in outcome.reason
+    text = "failed: Deployment other is invalid: no; the provider has trouble of its own and tries again"
+    assert tenant_text(world.reconciler.statuses[L]) == text
+    world.restart()
+    assert (await world.converge(L)).phase is Phase.FAILED
+    assert made(world) == []
+
+
+async def test_with_the_record_lost_what_runs_stays_when_a_version_is_refused() -> None:
+    world = World()
+    await world.run(L, two_services("good:1"))
+    world.cluster.remove(("v1", SECRET.kind, "lease", applied_name(L)))
+    world.engine.lose_state()
+    world.engine.refused["bad:1"] = "is invalid: no"
+    await world.send(L, two_services("bad:1"))
+    assert (await world.converge(L)).phase is Phase.FAILED
+    assert "Deployment web" in made(world) and "a.example.com" in made(world)
+
+
+async def test_a_record_of_before_is_never_undone() -> None:
+    """An older version wrote it; what runs there is not known."""
+    world = World()
+    world.engine.faults.append(Fault(error="Deployment other is invalid: no", objects=6))
+    await opened(world)
+    await world.check(L)
+    applied = world.applied(L)
+    world.cluster.put(applied_object(L, replace(applied, fresh=False), namespace="lease"))
+    before = made(world)
+    await world.converge(L)
+    assert before and set(before) <= set(made(world))
