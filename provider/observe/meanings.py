@@ -122,8 +122,7 @@ REASONS = (
     ),
     Row(
         "hostname * is not served: *",
-        "Another lease, or something else in the cluster, has the hostname; the lease runs without it and gets it when it"
-        " is free.",
+        "Something else has the hostname; the lease runs without it and gets it when it is free.",
         "The tenant takes the hostname out of one of the leases.",
     ),
     Row(
