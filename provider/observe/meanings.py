@@ -135,6 +135,9 @@ REASONS = (
         "Two exposes of the manifest want one port; the first one has it.",
         "The tenant changes one of them.",
     ),
+    Row("lease */*/* has it*", "The lease that has the hostname or the port; the owner is the same."),
+    Row("another lease has it*", "A lease of another owner has the hostname; the tenant does not read which."),
+    Row("something else in the cluster serves it", "A route that Lessor did not make serves the hostname."),
     Row(
         "*; what was made of it cannot be removed: *",
         "A first version was refused half-way, and its objects are still there; it is tried again.",
