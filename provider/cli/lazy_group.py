@@ -9,8 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -54,25 +53,15 @@ class LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if not isinstance(command, _Stub):
             return name, command, rest
-        with _no_collections():
-            whole = loaded(command.name or "", command.entry)
+        whole = loaded(command.name or "", command.entry)
+        if not gc.isenabled():  # by `main`, for the imports
+            gc.freeze()
+            gc.enable()
         if "structlog" in sys.modules:
             from provider.observe.logs import configure_command  # noqa: PLC0415  few commands log
 
             configure_command()
         return name, whole, rest
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Collect no garbage: modules are none, and looking through them again and again is a sixth of an import."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Stub(TyperCommand):

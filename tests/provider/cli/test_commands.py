@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -44,6 +45,19 @@ def said(done: subprocess.CompletedProcess[bytes]) -> str:
     text = (done.stdout + done.stderr).decode()
     assert "Traceback" not in text
     return " ".join(text.replace("│", " ").split())
+
+
+def test_a_command_runs_with_collections_although_it_is_imported_without(checkout: Path) -> None:
+    """`lessor run` runs for months."""
+    seen = []
+    gc.disable()
+    try:
+        CliRunner().invoke(build_app(), ["sdl", "hash", str(checkout / "examples" / "web.yaml")])
+        seen.append(gc.isenabled())
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    assert seen == [True]
 
 
 def test_an_sdl_comes_from_standard_input_too(tmp_path: Path, checkout: Path) -> None:
