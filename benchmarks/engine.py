@@ -1,16 +1,19 @@
 """The cost of an operation: the stock `Stack.up`, the thin engine with a plugin a run and with the shared one (the
-default), and a bare server-side apply.
+default), the resident engine, and a bare server-side apply.
 
     python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
 One lease of thirteen objects is created, applied unchanged, changed by an image and destroyed, each way in turn on one
 control plane, one operation at a time; then it is applied to a namespace that exists, bare, opened and not opened
-(`benchmarks.opened_update`); then many leases are created as fast as the workers can. Seconds and CPU seconds are
-medians. CPU is that of the worker with all its children, plus broker and plugin if they are shared, without the
-cluster's.
+(`benchmarks.opened_update`); then many leases are created as fast as the workers can, by the thin and by the resident
+engine, and twenty at once beside twenty bare applies, three at once. Seconds and CPU seconds are medians. CPU is that
+of the worker with all its children, plus broker and plugin if they are shared, or the resident engine and its plugin,
+without the cluster's.
 `sent` is the time from the request to destroy to the moment at which a watch reports the deletion of the namespace. The
 last line is a JSON object; names without a suffix are those of the default, with `_own` those of the thin engine whose
-runs start a plugin each.
+runs start a plugin each. Those of the resident engine are compared with the bare apply: `create_vs_apply`,
+`change_vs_apply`, `unchanged_vs_apply`, `cpu_s_a_create_resident`, `sent_ms_resident`, `burst20_s_vs_apply`,
+`leases_per_s_60`, `cpu_s_a_lease_ours` and `peak_mb_resident` (the last three of `--burst` leases, 60).
 """
 
 from __future__ import annotations
@@ -47,8 +50,11 @@ ENGINES: dict[str, dict[str, Any]] = {
     "stock": {"engine": "stock", "secrets": "passphrase", "skip_checkpoints": False},
     "own": {},
     "thin": {},
+    "resident": {"engine": "resident"},
 }
 AT_ONCE = 12
+APPLIES = 3
+"""Bare applies of whole leases at once, in the comparison of bursts."""
 
 
 class Trial:
@@ -63,16 +69,22 @@ class Trial:
     def config(self, way: str, *, workers: int = 1) -> EngineConfig:
         program, home = self.tools.program("pulumi"), self.tools.pulumi_home
         named = {"data": self.base / f"{way}{workers}", "kubeconfig": self.kubeconfig, "pulumi": program}
-        return EngineConfig.model_validate(named | {"pulumi_home": home, "workers": workers} | ENGINES[way])
+        named |= {"pulumi_home": home, "workers": workers, "resident": self.tools.program("lessor-engine")}
+        return EngineConfig.model_validate(named | ENGINES[way])
 
     @contextlib.asynccontextmanager
     async def engine(self, way: str, *, workers: int = 1) -> AsyncIterator[PulumiEngine]:
-        engine = PulumiEngine(self.config(way, workers=workers), shared_plugin=way == "thin")
+        problems: list[str] = []
+        engine = PulumiEngine(
+            self.config(way, workers=workers), shared_plugin=way == "thin", on_resident_problem=problems.append
+        )
         await engine.start()
         try:
             yield engine
         finally:
             await engine.close()
+            if any(problems):
+                raise SystemExit(f"{way}: {problems}")
 
     async def life(self, way: str, engine: PulumiEngine) -> None:
         first, data = lease("nginx:1"), self.config(way).data
@@ -128,21 +140,37 @@ class Trial:
         await one(namespace)
         await asyncio.gather(*(one(item) for item in others))
 
-    async def many(self, leases: int, *, workers: int) -> tuple[float, float]:
-        """Leases a second, and the peak memory of all processes of the engine."""
-        async with self.engine("thin", workers=workers) as engine:
+    async def many(self, leases: int, *, workers: int, way: str = "thin") -> tuple[float, float, float]:
+        """Seconds until all leases are made, CPU seconds a lease, and the peak memory of the engine's processes."""
+        async with self.engine(way, workers=workers) as engine:
             await asyncio.gather(*(engine.destroy(f"warm{number}") for number in range(workers)))
             specs, peak = [lease("nginx:1") for _ in range(leases)], [0.0]
-            watching = asyncio.create_task(self._watch(self.config("thin", workers=workers).data, peak))
-            began = time.monotonic()
+            data = self.config(way, workers=workers).data
+            watching = asyncio.create_task(self._watch(data, peak))
+            before, began = spent(survivors(data)), time.monotonic()
             results = await asyncio.gather(*(engine.up(spec) for spec in specs))
-            seconds = time.monotonic() - began
+            seconds, used = time.monotonic() - began, spent(survivors(data)) - before
             watching.cancel()
             if failed := [result.error for result in results if not result.ok]:
                 raise SystemExit(f"{len(failed)} of {leases} failed: {failed[0]}")
             for spec in specs:
                 await self.client.delete(Namespace, spec.namespace)
-        return leases / seconds, peak[0]
+        return seconds, used / leases, peak[0]
+
+    async def applies(self, leases: int) -> float:
+        """Seconds until as many leases are applied bare, three at once."""
+        places = asyncio.Semaphore(APPLIES)
+
+        async def one(spec: LeaseSpec) -> None:
+            async with places:
+                await self._apply(spec)
+
+        specs, began = [lease("nginx:1") for _ in range(leases)], time.monotonic()
+        await asyncio.gather(*(one(spec) for spec in specs))
+        seconds = time.monotonic() - began
+        for spec in specs:
+            await self.client.delete(Namespace, spec.namespace)
+        return seconds
 
     async def _watch(self, data: Path, peak: list[float]) -> None:
         while True:
@@ -171,11 +199,22 @@ class Trial:
             figures[f"change_vs_stock{suffix}"] = against_stock(way, "change")
             figures[f"destroy_vs_stock{suffix}"] = against_stock(way, SENT)
             figures[f"destroyed_vs_stock{suffix}"] = against_stock(way, "destroy")
-        return figures
+        return figures | self.against_apply()
+
+    def against_apply(self) -> dict[str, float | None]:
+        """The resident engine's figures, one operation at a time."""
+        ratios = {
+            f"{step}_vs_apply": round(self.median("resident", step, 0) / self.median("apply", step, 0), 3)
+            for step in ("create", "change", "unchanged")
+        }
+        return ratios | {
+            "cpu_s_a_create_resident": round(self.median("resident", "create", 1), 3),
+            "sent_ms_resident": round(self.median("resident", SENT, 0) * 1000),
+        }
 
 
 async def measure(
-    kubeconfig: Path, tools: Toolbox, *, rounds: int, leases: int, workers: int
+    kubeconfig: Path, tools: Toolbox, *, rounds: int, leases: int, workers: int, burst: int
 ) -> dict[str, float | None]:
     with tempfile.TemporaryDirectory() as name:
         trial = Trial(Path(name), kubeconfig, tools)
@@ -184,7 +223,9 @@ async def measure(
         trial.table()
         kilobytes = statistics.median(trial.state_bytes) / 1000
         figures = trial.figures() | await opened_ratios(trial, rounds) | {"unchanged_ms": await unchanged_ms()}
-        speed, peak = await trial.many(leases, workers=workers)
+        figures |= await bursts(trial, burst, workers=workers)
+        seconds, _, peak = await trial.many(leases, workers=workers)
+        speed = leases / seconds
         print(f"state of a lease after a change: {kilobytes:.0f} KB; {leases} leases, {workers} workers: {speed:.2f}/s")
         return figures | {
             "leases_per_s": round(speed, 2),
@@ -205,6 +246,23 @@ async def one_at_a_time(trial: Trial, rounds: int) -> None:
                 trial.taken.clear()  # the first round fills caches
 
 
+async def bursts(trial: Trial, leases: int, *, workers: int) -> dict[str, float]:
+    """Leases that are asked for at once, made by the resident engine."""
+    bare = await trial.applies(20)
+    twenty, _, _ = await trial.many(20, workers=workers, way="resident")
+    seconds, used, peak = await trial.many(leases, workers=workers, way="resident")
+    print(
+        f"resident, {workers} workers: 20 leases in {twenty:.2f} s (bare, three at once: {bare:.2f} s), "
+        f"{leases} in {seconds:.2f} s, {used:.3f} CPU s a lease, {peak:.0f} MB"
+    )
+    return {
+        "burst20_s_vs_apply": round(twenty / bare, 3),
+        "leases_per_s_60": round(leases / seconds, 2),
+        "cpu_s_a_lease_ours": round(used, 3),
+        "peak_mb_resident": round(peak),
+    }
+
+
 async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
     seconds: dict[str, list[float]] = defaultdict(list)
     async with trial.engine("thin", workers=2) as engine:
@@ -220,9 +278,9 @@ async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    told = options(rounds=7, leases=200, workers=4).parse_args()
+    told = options(rounds=7, leases=200, workers=4, burst=60).parse_args()
     with cluster(told.kubeconfig) as (kubeconfig, tools):
-        numbers = {name: getattr(told, name) for name in ("rounds", "leases", "workers")}
+        numbers = {name: getattr(told, name) for name in ("rounds", "leases", "workers", "burst")}
         print(json.dumps(asyncio.run(measure(kubeconfig, tools, **numbers))))
 
 

@@ -18,7 +18,7 @@ from stacks.common.config import EngineConfig
 from stacks.common.errors import EngineError
 from stacks.common.files import place_kubeconfig
 from stacks.common.listeners import FENCED
-from stacks.common.processes import DATA_MARK, STACK_MARK, alive, command_name, survivors
+from stacks.common.processes import DATA_MARK, LOCKING, STACK_MARK, alive, command_name, survivors
 from stacks.common.scratch_folders import scratch
 from stacks.common.transit import TransitKey, TransitService
 from stacks.engine.pool import worker_environment
@@ -39,9 +39,9 @@ def working_on(config: EngineConfig, stack: str) -> list[int]:
     """Ids of the processes that work on the stack: the provider's own, and the holder of the lock in its folder."""
     found = set(survivors(config.data, stack))
     for lock in (config.folder(stack) / ".pulumi" / "locks").glob("**/*.json"):
-        # `{"pid":N,…}`; process ids are used again, so it counts only as long as it is a command line
+        # `{"pid":N,…}`; process ids are used again, so it counts only as long as it is a program that locks
         digits = lock.read_text(errors="replace").partition('"pid":')[2].lstrip().split(",", 1)[0].strip(" }\n")
-        if digits.isdigit() and alive(int(digits)) and command_name(int(digits)) == "pulumi":
+        if digits.isdigit() and alive(int(digits)) and command_name(int(digits)) in LOCKING:
             found.add(int(digits))
     return sorted(found)
 

@@ -164,6 +164,7 @@ _FOUR = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl
 _NODE_PROGRAMS = ("kubelet", "kube-proxy", "kube-network-policies")
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _RUNC = "github.com/opencontainers/runc"
+_PKG = "github.com/pulumi/pulumi/pkg/v3"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _PLUGIN = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _INGRESS_NGINX = "k8s.io/ingress-nginx"
@@ -213,7 +214,7 @@ RECIPES: tuple[Recipe, ...] = (
         "pulumi",
         (
             GoBuild(
-                "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+                f"{_PKG}/cmd/pulumi",
                 "pulumi",
                 variables=(f"{_SDK}/go/common/version.Version=v{PULUMI}",),
                 tags="osusergo,grpcnotrace",
@@ -230,6 +231,19 @@ RECIPES: tuple[Recipe, ...] = (
             CopyFromModule(_SDK, "python/cmd/pulumi-language-python-exec", "bin", executable=True),
         ),
         0,
+    ),
+    Recipe(  # the same modules and flags as the CLI's, so that a build after it compiles these few files only
+        "engine",
+        "engine",
+        (
+            GoBuild(
+                ".",
+                "lessor-engine",
+                variables=(f"{_SDK}/go/common/version.Version=v{PULUMI}",),
+                tags="osusergo,grpcnotrace",
+            ),
+        ),
+        30,
     ),
     Recipe(
         "pulumi-kubernetes",
@@ -321,6 +335,7 @@ TOOLS: tuple[Tool, ...] = (
     # The SDK's private server that the engine uses is tested with this generation (toolchain.md §3).
     Tool("pulumi", "pulumi", version_args=("version",), minimum=(3, 272, 0), companion="pulumi-language-python"),
     Tool("pulumi-language-python", "pulumi", version_args=(), companion="pulumi"),
+    Tool("lessor-engine", "engine", on_path=False, module=_PKG),
     Tool("pulumi-resource-kubernetes", "pulumi-kubernetes", minimum=(4, 25, 0), exact=True, plugin=True),
     # The real node (real-node.md): never taken from PATH, because flags and defects belong to these versions.
     Tool("kubelet", "node", on_path=False),

@@ -30,7 +30,7 @@ CONTROL_PLANE = (
     "kwok",
     "metallb-controller",
 )
-ENGINE = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
+ENGINE = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", "lessor-engine")
 NODE = (
     "kubelet",
     "kube-proxy",
@@ -184,13 +184,16 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
         home = _installed_home(
             builder.cache, pulumi=pulumi, plugin=programs[_PLUGIN], key=key, line=builder.progress.line
         )
-        _note_engine(builder.cache, pulumi=pulumi, home=home)
+        _note_engine(builder.cache, pulumi=pulumi, home=home, resident=programs.get("lessor-engine"))
     return Toolbox(programs, home, tuple(cached))
 
 
-def _note_engine(cache: Cache, *, pulumi: Path, home: Path) -> None:
-    """Write where Pulumi and its plugin are, for `lessor run` in an environment that names none."""
-    note, text = cache.root / "engine.json", json.dumps({"pulumi": str(pulumi), "pulumi_home": str(home)})
+def _note_engine(cache: Cache, *, pulumi: Path, home: Path, resident: Path | None = None) -> None:
+    """Write where Pulumi, its plugin and the resident engine are, for `lessor run` in an environment that names
+    none.
+    """
+    found = {"pulumi": pulumi, "pulumi_home": home} | ({"resident": resident} if resident else {})
+    note, text = cache.root / "engine.json", json.dumps({name: str(path) for name, path in found.items()})
     if not note.exists() or note.read_text() != text:
         fresh = note.with_suffix(f".{os.getpid()}")
         fresh.write_text(text)

@@ -21,7 +21,7 @@ from provider.chain.keys import load_key
 from provider.daemon.private_home import prepare_home
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
-from provider.observe.queue import log_shared_plugin, show_load
+from provider.observe.queue import log_resident_engine, log_shared_plugin, show_load
 from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
 from provider.runs.history import History, RecordedEngine
@@ -88,7 +88,12 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
     config = engine_config(settings)
     require_plugin(config.home)
-    engine = PulumiEngine(config, shared_plugin=settings.shared_plugin, on_plugin_problem=log_shared_plugin)
+    engine = PulumiEngine(
+        config,
+        shared_plugin=settings.shared_plugin,
+        on_plugin_problem=log_shared_plugin,
+        on_resident_problem=log_resident_engine,
+    )
     stack.push_async_callback(engine.close)
     fence = asyncio.create_task(_warn_of_open_listeners(), name="fence")
     stack.callback(fence.cancel)
@@ -127,6 +132,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         pulumi_home=pulumi_home,
         workers=settings.stack_workers,
         engine=settings.engine,
+        resident=_resident(),
         secrets=settings.stack_secrets,
         vault_url=settings.vault_url,
         vault_token_file=settings.vault_token_file,
@@ -153,6 +159,12 @@ def _pulumi(settings: Settings) -> tuple[Path, Path | None]:
     except EngineError:
         return pulumi, built.get("pulumi_home")
     return pulumi, None
+
+
+def _resident() -> Path | None:
+    """The program of the resident engine: from PATH, else what `make tools` has built."""
+    found = shutil.which("lessor-engine")
+    return Path(found).absolute() if found else _built_engine().get("resident")
 
 
 def _built_engine() -> dict[str, Path]:

@@ -17,7 +17,7 @@ from provider.metrics import (
 from stacks.common import Priority
 from stacks.engine import Load
 
-__all__ = ["log_shared_plugin", "show_load"]
+__all__ = ["log_resident_engine", "log_shared_plugin", "show_load"]
 
 _log = structlog.get_logger("lessor")
 
@@ -40,6 +40,14 @@ def log_shared_plugin(problem: str) -> None:
         _log.warning("engine.plugin_not_shared", reason=problem, effect="each operation starts a plugin of its own")
     else:
         _log.info("engine.plugin_shared")
+
+
+def log_resident_engine(problem: str) -> None:
+    """Log whether the resident engine runs the operations. `problem`: why it does not, empty when it does."""
+    if problem:
+        _log.warning("engine.not_resident", reason=problem, effect="each operation starts a Pulumi command line")
+    else:
+        _log.info("engine.resident")
 
 
 def _waiting(load: Callable[[], Load], kind: Priority) -> float:

@@ -41,11 +41,12 @@ class EngineSettings(BaseModel):
         validation_alias=lessor("OPEN_UPDATES"),
         description="Number of first updates that may be started before the tenant's manifest arrives. 0: none.",
     )
-    engine: Literal["thin", "stock"] = Field(
+    engine: Literal["thin", "resident", "stock"] = Field(
         "thin",
         validation_alias=lessor("ENGINE"),
-        description="`thin`: one Pulumi process an operation. `stock`: the stack class of Pulumi's SDK, "
-        "at about four times the cost.",
+        description="`thin`: one Pulumi process an operation. `resident`: one process, `lessor-engine`, for all "
+        "operations; no update is started before its manifest. `stock`: the stack class of Pulumi's SDK, at about four "
+        "times the cost of `thin`.",
     )
     stack_secrets: Literal["transit", "vault", "passphrase"] = Field(
         "transit",

@@ -4,6 +4,7 @@
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
 <data>/pulumi/                  the command lines' PULUMI_HOME: plugins of the installed one, no logs
+<data>/resident/                the resident engine's socket
 <data>/tmp/<namespace>/         temporary files of a running operation
 <data>/stacks/<namespace>/      one lease: Pulumi.yaml, Pulumi.<namespace>.yaml and the file backend's .pulumi/
 """
@@ -39,8 +40,15 @@ class EngineConfig(BaseModel):
     interrupt_seconds: float = Field(default=20, gt=0, description="from the interrupt to the kill")
     worker_operations: int = Field(default=200, ge=1, description="then a worker is replaced by a fresh one")
     history: int = Field(default=10, ge=1, description="updates of a stack whose records are kept")
-    engine: Literal["thin", "stock"] = Field(
-        default="thin", description="stock: the SDK's own stack class, four command lines an operation"
+    engine: Literal["thin", "resident", "stock"] = Field(
+        default="thin",
+        description="resident: one process runs the operations of all stacks; "
+        "stock: the SDK's own stack class, four command lines an operation",
+    )
+    resident: Path | None = Field(default=None, description="executable of the resident engine, absolute")
+    resident_seconds: float = Field(default=3600, gt=0, description="age at which a resident engine is replaced")
+    resident_bytes: int = Field(
+        default=600 << 20, ge=1, description="resident memory of it and its plugin, above which it is replaced"
     )
     secrets: Literal["transit", "vault", "passphrase"] = Field(
         default="transit", description="who encrypts the secrets of new stacks; an existing stack keeps its service"
@@ -85,6 +93,11 @@ class EngineConfig(BaseModel):
     @property
     def stacks(self) -> Path:
         return self.data / "stacks"
+
+    @property
+    def sockets(self) -> Path:
+        """The folder of the resident engine's socket."""
+        return self.data / "resident"
 
     def folder(self, stack: str) -> Path:
         """The folder of one lease's stack. Raises `ValueError` unless `stack` is a plain name."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 __all__ = [
     "DATA_MARK",
+    "LOCKING",
     "STACK_MARK",
     "alive",
     "command_name",
@@ -28,6 +29,8 @@ __all__ = [
 
 DATA_MARK = "LESSOR_ENGINE_DATA"
 STACK_MARK = "LESSOR_ENGINE_STACK"
+LOCKING = frozenset({"pulumi", "lessor-engine"})
+"""Names of the programs that lock a stack: the command line and the resident engine."""
 _ENDED = ("Z", "X")
 
 

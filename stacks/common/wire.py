@@ -5,6 +5,7 @@ Specs hold tenants' secrets, so they travel here and nowhere else: not in argume
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -54,6 +55,8 @@ class Task(_Frame):
     spec: LeaseSpec | None = None
     providers: str | None = None
     """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next one."""
+    resident: Path | None = None
+    """Socket of the resident engine that runs this operation; None: a command line runs it."""
     opening: bool = False
     """`spec` is known without a manifest: apply it, then wait for `Give`."""
 

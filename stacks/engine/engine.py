@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
@@ -23,6 +23,7 @@ from stacks.common.results import Operation, StackResult
 from stacks.common.wire import Task
 from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
+from stacks.engine.resident import ResidentEngine
 from stacks.engine.shared_plugin import SharedPlugin
 
 __all__ = ["PulumiEngine"]
@@ -50,7 +51,8 @@ class PulumiEngine:
 
     What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`. With
     `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not:
-    `on_plugin_problem` hears why, and an empty text when they share again.
+    `on_plugin_problem` hears why, and an empty text when they share again. With `config.engine` "resident" one process
+    runs all operations where it can; `on_resident_problem` hears why it cannot.
     """
 
     def __init__(
@@ -59,11 +61,15 @@ class PulumiEngine:
         *,
         shared_plugin: bool = True,
         on_plugin_problem: Callable[[str], None] | None = None,
+        on_resident_problem: Callable[[str], None] | None = None,
     ) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
         inherited = worker_environment(self._config)
         self._plugin = SharedPlugin(self._config, inherited, on_problem=on_plugin_problem) if shared_plugin else None
+        self._resident: ResidentEngine | None = None
+        if config.engine == "resident":
+            self._resident = ResidentEngine(self._config, inherited, on_problem=on_resident_problem)
         self._opened = OpenedUpdates(self._config, self._pool, sharing=self._sharing, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
         self._stacks = KeyedLocks[str]()
@@ -80,7 +86,7 @@ class PulumiEngine:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
                 self._pool.open()
-                if self._plugin is not None:
+                if self._plugin is not None and self._resident is None:
                     self._plugin_start = asyncio.create_task(self._plugin.start(), name="plugin broker")
         if await_plugin and self._plugin_start is not None:
             await asyncio.shield(self._plugin_start)
@@ -93,6 +99,8 @@ class PulumiEngine:
             self._plugin_start.cancel()
             await asyncio.wait({self._plugin_start})
             self._plugin_start = None
+        if self._resident is not None:
+            await self._resident.stop()
         if self._plugin is not None:
             await self._plugin.stop()
         if self._hold is not None:
@@ -175,6 +183,11 @@ class PulumiEngine:
         """Process id of the shared plugin's broker; None while there is none."""
         return self._plugin.pid if self._plugin is not None else None
 
+    @property
+    def resident(self) -> ResidentEngine | None:
+        """The resident engine, with `config.engine` "resident"."""
+        return self._resident
+
     def worker_pids(self) -> list[int]:
         """Process ids of the workers, for status and memory figures."""
         return self._pool.pids()
@@ -229,11 +242,21 @@ class PulumiEngine:
         waited = round(time.monotonic() - asked.at, 3)
         usable = False
         try:
-            result = await self._bounded(worker, await self._sharing(asked.task))
+            async with self._serving(asked.task) as task:
+                result = await self._bounded(worker, task)
             usable = True
             return replace(result, durations=replace(result.durations, queue_s=waited))
         finally:
             await asyncio.shield(self._put_back(worker, asked.task.stack, usable=usable))
+
+    @asynccontextmanager
+    async def _serving(self, task: Task) -> AsyncIterator[Task]:
+        """The task with the socket of the resident engine, or with what a command line needs."""
+        if self._resident is None:
+            yield await self._sharing(task)
+            return
+        async with self._resident.serving() as socket:
+            yield task.model_copy(update={"resident": socket}) if socket is not None else await self._sharing(task)
 
     async def _sharing(self, task: Task) -> Task:
         """The task with the shared plugin's address, asked before every operation: a broker that had to be replaced is
@@ -269,5 +292,7 @@ class PulumiEngine:
             if not usable:
                 left = await asyncio.to_thread(survivors, self._config.data, stack)
                 await asyncio.to_thread(end, left)
+                if self._resident is not None:
+                    await self._resident.end(stack)
                 if self._plugin is not None:
                     await self._plugin.settled(stack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 
-from stacks.common.processes import alive, command_name
+from stacks.common.processes import LOCKING, alive, command_name
 
 __all__ = ["is_stale"]
 
@@ -24,5 +24,5 @@ def is_stale(refusal: str) -> bool:
 
 
 def _runs(pid: int) -> bool:
-    """Whether the process is a Pulumi command line; any other process only has the same id."""
-    return alive(pid) and command_name(pid) == "pulumi"
+    """Whether the process is a program that locks stacks; any other process only has the same id."""
+    return alive(pid) and command_name(pid) in LOCKING

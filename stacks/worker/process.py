@@ -52,13 +52,14 @@ class Worker:
         self._writing = threading.Lock()
         self._running: Task | None = None
         self._interrupted = threading.Event()
+        self._runner: Runner | None = None
 
     def serve(self) -> None:
         """Until stdin ends."""
         first = self._read()
         if not isinstance(first, Configure):
             raise SystemExit("the first frame must be the configuration")
-        runner = Runner(first.config)
+        self._runner = runner = Runner(first.config)
         self._die_with_the_daemon(first.config)
         threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
         self._write(Ready(pid=os.getpid()))
@@ -98,11 +99,14 @@ class Worker:
         os._exit(0)
 
     def _interrupt(self, config: EngineConfig) -> None:
-        """Send SIGINT to each command line of the running operation, once each: a second one would be a hard stop.
+        """Cancel the running operation: in the resident engine, or by one SIGINT to each of its command lines, since a
+        second one would be a hard stop.
 
         Only that operation's: the next one may be of the same stack and begin at once.
         """
         task, interrupted = self._running, set[int]()
+        if task is not None and task.resident is not None and self._runner is not None:
+            self._runner.cancel()
         deadline = time.monotonic() + config.interrupt_seconds
         while task is not None and self._running is task and time.monotonic() < deadline:
             for pid in set(survivors(config.data, task.stack)) - interrupted:

@@ -28,6 +28,7 @@ from stacks.worker.handover import Handover
 from stacks.worker.locks import is_stale
 from stacks.worker.own_servers import fence_sdk_servers
 from stacks.worker.program import check, lease_program, opened_program
+from stacks.worker.resident import Resident
 from stacks.worker.sdk import quiet_sdk
 from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
 from stacks.worker.workspace import Command, Program, Secrets, open_stack
@@ -46,9 +47,11 @@ class Runner:
         self._transit: TransitService | None = None
         self._secrets = Secrets(config)
         self._providers: str | None = None
+        self._resident = Resident()
+        self._socket: Path | None = None
         self._handover: Handover | None = None
         fence_sdk_servers()
-        if config.engine == "thin":
+        if config.engine != "stock":
             quiet_sdk()
 
     def run(self, task: Task, handover: Handover | None = None) -> StackResult:
@@ -58,7 +61,7 @@ class Runner:
         recorder = Recorder()
         outputs: dict[str, str] = {}
         error, cause = "", None
-        self._providers, self._handover = task.providers, handover
+        self._providers, self._socket, self._handover = task.providers, task.resident, handover
         try:
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
@@ -90,6 +93,10 @@ class Runner:
             opened=handover is not None and handover.spec is not None,
         )
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
+
+    def cancel(self) -> None:
+        """Cancel the operation if the resident engine runs it; called from another thread."""
+        self._resident.cancel()
 
     def _unlocked(self, task: Task, recorder: Recorder) -> dict[str, str]:
         """As `_perform`; in another backend than a folder, the lock of a dead run is found when the operation
@@ -226,6 +233,7 @@ class Runner:
             secrets=self._secrets,
             program=program,
             providers=self._providers,
+            resident=(self._resident, self._socket) if self._socket is not None else None,
         )
 
     def _exists(self, stack: str) -> bool:
@@ -240,8 +248,10 @@ class Runner:
 
     @contextmanager
     def _service(self) -> Iterator[None]:
-        """The engine's secrets service with a token for this operation; the first operation that needs it starts it."""
-        if self.config.secrets == "vault":
+        """The engine's secrets service with a token for this operation; the first operation that needs it starts it.
+        The resident engine has the key itself.
+        """
+        if self.config.secrets == "vault" or (self._socket is not None and not self.config.backend):
             yield
             return
         if self._transit is None:

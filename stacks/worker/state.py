@@ -15,7 +15,7 @@ import yaml
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.errors import OperationRefused
 from stacks.common.files import write_private
-from stacks.common.processes import alive, command_name, end, survivors
+from stacks.common.processes import LOCKING, alive, command_name, end, survivors
 from stacks.worker.init_errors import hide_quotes
 
 __all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "settings_of", "trust"]
@@ -74,8 +74,8 @@ def _unlock(config: EngineConfig, stack: str) -> list[str]:
     left = survivors(config.data, stack) if traces else []
     for lock in locks:
         owner = _owner(lock)
-        # process ids are used again: an owner counts only if it is a Pulumi command line
-        if owner and owner not in left and alive(owner) and command_name(owner) == "pulumi":
+        # process ids are used again: an owner counts only if it is a program that takes such locks
+        if owner and owner not in left and alive(owner) and command_name(owner) in LOCKING:
             raise OperationRefused(
                 f"stack {stack} is locked by process {owner}, which this engine did not start; wait or end it"
             )

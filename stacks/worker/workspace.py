@@ -22,6 +22,7 @@ from stacks.common.errors import OperationRefused
 from stacks.common.files import write_private
 from stacks.common.processes import DATA_MARK, STACK_MARK
 from stacks.common.transit import TransitKey
+from stacks.worker.resident import Resident, ResidentStack
 from stacks.worker.stack import ThinStack, ThinWorkspace
 from stacks.worker.state import settings_of
 
@@ -86,7 +87,7 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers
         DATA_MARK: str(config.data),
         STACK_MARK: stack,
     }
-    if config.engine == "thin":
+    if config.engine != "stock":
         variables["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
         variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
@@ -103,8 +104,11 @@ def open_stack(
     secrets: Secrets,
     program: Program | None,
     providers: str | None = None,
+    resident: tuple[Resident, Path] | None = None,
 ) -> Stack:
-    """The stack, created if needed. `program` None: for operations that need none."""
+    """The stack, created if needed. `program` None: for operations that need none. `resident` runs the operations, at
+    the socket.
+    """
     folder = config.folder(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not config.backend:
@@ -121,14 +125,18 @@ def open_stack(
     )
     if stock:
         return Stack.create_or_select(stack, workspace)
-    return ThinStack(stack, workspace, project=PROJECT, exists=_exists(config, stack))
+    exists = _exists(config, stack)
+    if resident is not None:
+        engine, path = resident
+        return ResidentStack(stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path)
+    return ThinStack(stack, workspace, project=PROJECT, exists=exists)
 
 
 def _home(config: EngineConfig) -> str | None:
     """PULUMI_HOME: the installed one holds credentials of another backend, and the stock class keeps its selections
     there.
     """
-    if config.engine == "thin" and not config.backend and config.quiet_home.exists():
+    if config.engine != "stock" and not config.backend and config.quiet_home.exists():
         return str(config.quiet_home)
     return str(config.pulumi_home) if config.pulumi_home else None
 

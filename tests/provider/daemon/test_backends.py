@@ -28,9 +28,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def a_pulumi(folder: Path) -> Path:
+def a_pulumi(folder: Path, *, name: str = "pulumi") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "pulumi"
+    program = folder / name
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
     return program
@@ -93,3 +93,13 @@ def test_the_note_of_make_tools_is_written_anew_only_when_it_changes(place: Path
     _note_engine(Cache(place / "cache"), pulumi=pulumi, home=home)
     assert note.stat().st_ino == before
     assert json.loads(note.read_text()) == {"pulumi": str(pulumi), "pulumi_home": str(home)}
+
+
+def test_the_resident_engine_is_taken_from_path_or_from_what_was_built(place: Path) -> None:
+    pulumi, home = built(place)
+    assert engine_config(settings(place)).resident is None
+    made = a_pulumi(place / "made", name="lessor-engine")
+    _note_engine(Cache(place / "cache"), pulumi=pulumi, home=home, resident=made)
+    assert engine_config(settings(place)).resident == made
+    own = a_pulumi(place / "bin", name="lessor-engine")
+    assert engine_config(settings(place)).resident == own

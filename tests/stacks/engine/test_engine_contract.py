@@ -16,6 +16,9 @@ WAYS = {
     "thin, prefabricated stack": {},
     "thin, made by stack init": {"secrets": "passphrase"},
     "thin, another backend": {"backend": "file://{elsewhere}"},
+    "resident, prefabricated stack": {"engine": "resident"},
+    "resident, made by stack init": {"engine": "resident", "secrets": "passphrase"},
+    "resident, another backend": {"engine": "resident", "backend": "file://{elsewhere}"},
     "stock": {"engine": "stock", "skip_checkpoints": False},
 }
 
