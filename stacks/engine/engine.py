@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -200,6 +201,7 @@ class PulumiEngine:
             place_kubeconfig(self._config.kubeconfig, self._config.kubeconfig_copy)
             self._config.stacks.mkdir(mode=0o700, exist_ok=True)
             end(survivors(self._config.data))
+            shutil.rmtree(self._config.sockets, ignore_errors=True)
         except BaseException:
             os.close(descriptor)
             raise
