@@ -80,15 +80,15 @@ class PulumiEngine:
 
     async def start(self, *, await_plugin: bool = True) -> None:
         """Take the data folder, make the key, end the processes that a killed engine left. A second call does
-        nothing. Without `await_plugin` the shared plugin's broker starts meanwhile, and the first operation waits for
-        it: a restart is then ready a second earlier.
+        nothing. Without `await_plugin` the shared plugin's broker, or the resident engine, starts meanwhile, and the
+        first operation waits for it: a restart is then ready a second earlier.
         """
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
                 self._pool.open()
-                if self._plugin is not None and self._resident is None:
-                    self._plugin_start = asyncio.create_task(self._plugin.start(), name="plugin broker")
+                if (first := self._resident or self._plugin) is not None:
+                    self._plugin_start = asyncio.create_task(first.start(), name="plugin")
         if await_plugin and self._plugin_start is not None:
             await asyncio.shield(self._plugin_start)
 

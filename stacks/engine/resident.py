@@ -125,6 +125,10 @@ class ResidentEngine:
         """Process id of the resident engine that takes new operations; None while there is none."""
         return self._current.process.pid if self._current is not None and self._current.alive else None
 
+    async def start(self) -> None:
+        """Start the process, so that the first operation need not wait."""
+        await self._ready()
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Path | None]:
         """The socket for one operation, in whose time the process is not replaced; None where none can run."""

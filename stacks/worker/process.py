@@ -105,10 +105,10 @@ class Worker:
         Only that operation's: the next one may be of the same stack and begin at once.
         """
         task, interrupted = self._running, set[int]()
-        if task is not None and task.resident is not None and self._runner is not None:
-            self._runner.cancel()
         deadline = time.monotonic() + config.interrupt_seconds
         while task is not None and self._running is task and time.monotonic() < deadline:
+            if self._runner is not None:
+                self._runner.cancel()
             for pid in set(survivors(config.data, task.stack)) - interrupted:
                 interrupted.add(pid)
                 if self._running is task and command_name(pid) == "pulumi":  # its plugin ends with it, in order

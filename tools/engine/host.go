@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/pulumi/pulumi/pkg/v3/resource/plugin"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/diag"
@@ -19,6 +20,7 @@ type host struct {
 	plugins *fleet
 	sinks   sinks
 	program *program
+	mutex   sync.Mutex
 	lent    []*lentProvider
 }
 
@@ -57,6 +59,8 @@ func (h *host) Provider(_ *plugin.Context, wanted workspace.PluginDescriptor, _ 
 	if err != nil {
 		return nil, err
 	}
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
 	h.lent = append(h.lent, provider)
 	return provider, nil
 }
