@@ -23,7 +23,7 @@ from typing import Any
 from stacks.broker import BrokerError, installed_plugin
 from stacks.common.config import EngineConfig
 from stacks.common.listeners import FENCED
-from stacks.common.processes import DATA_MARK, memory_bytes
+from stacks.common.processes import DATA_MARK, alive, memory_bytes
 
 __all__ = ["ResidentEngine", "resident_problem"]
 
@@ -71,7 +71,8 @@ class _Generation:
 
     @property
     def alive(self) -> bool:
-        return self.process.returncode is None
+        """Whether it runs; a death counts before the event loop has noticed it."""
+        return self.process.returncode is None and alive(self.process.pid)
 
     def last_words(self) -> str:
         return " / ".join(self.stderr)[-2000:] or "it left no message"

@@ -1,0 +1,265 @@
+"""The resident engine's program without a cluster: stacks that hold nothing but themselves, their secrets and locks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.automation import Stack, UpResult
+from pulumi.automation.errors import CommandError, ConcurrentUpdateError
+
+from devnet.tools import Toolbox
+from stacks.common.config import PROJECT, EngineConfig
+from stacks.common.files import prepare_home, prepare_key
+from stacks.common.transit import TransitKey, TransitService
+from stacks.engine.pool import worker_environment
+from stacks.engine.resident import ResidentEngine, resident_problem
+from stacks.worker.resident import Resident
+from stacks.worker.workspace import Command, Secrets, open_stack
+from tests.world.patience import eventually
+
+pytestmark = pytest.mark.devnet
+CANARY = "canary-of-an-output"
+STACK = "lease-1"
+
+
+@pytest.fixture
+def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
+    data = tmp_path / "engine"
+    data.mkdir(mode=0o700)
+    config = EngineConfig(
+        data=data,
+        kubeconfig=tmp_path / "kubeconfig",
+        pulumi=toolbox.program("pulumi"),
+        pulumi_home=toolbox.pulumi_home,
+        engine="resident",
+        resident=toolbox.program("lessor-engine"),
+    )
+    prepare_key(config.key_file)
+    prepare_home(config.home, config.quiet_home)
+    return config
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a worker (`stacks.worker.sdk`): the SDK tells a dead engine nothing."""
+    monkeypatch.setattr(pulumi.log, "debug", lambda *_, **__: None)
+
+
+@pytest.fixture
+async def resident(config: EngineConfig) -> AsyncIterator[ResidentEngine]:
+    assert resident_problem(config) == ""
+    engine = ResidentEngine(config, worker_environment(config))
+    yield engine
+    await engine.stop()
+
+
+Opened = Callable[..., Stack]
+
+
+@pytest.fixture
+async def opened(config: EngineConfig, resident: ResidentEngine) -> AsyncIterator[Opened]:
+    """Opens the stack with a program that exports a secret."""
+    async with resident.serving() as path:
+        assert path is not None, resident.problem
+        client = Resident()
+
+        def make(program: Callable[[], None] | None = None, *, of: EngineConfig = config) -> Stack:
+            return open_stack(
+                of,
+                STACK,
+                command=Command(of.pulumi),
+                secrets=Secrets(of),
+                program=program or exporting,
+                resident=(client, path),
+            )
+
+        yield make
+
+
+async def up(stack: Stack) -> tuple[UpResult, list[Any]]:
+    events: list[Any] = []
+    return await asyncio.to_thread(stack.up, on_event=events.append, show_secrets=False), events
+
+
+@contextmanager
+def stock_stack(config: EngineConfig) -> Iterator[Stack]:
+    """The same stack, whose operations command lines run."""
+    thin = config.model_copy(update={"engine": "thin"})
+    with TransitService(TransitKey.load(config.key_file)) as service, service.grant() as token:
+        secrets = Secrets(thin, url=service.url, token=token)
+        yield open_stack(thin, STACK, command=Command(thin.pulumi), secrets=secrets, program=None)
+
+
+def exporting() -> None:
+    pulumi.export("token", pulumi.Output.secret(CANARY))
+
+
+def waited(event: threading.Event) -> None:
+    event.wait(60)
+
+
+def locks(config: EngineConfig) -> list[Path]:
+    return list((config.folder(STACK) / ".pulumi" / "locks").glob("**/*.json"))
+
+
+def latest(config: EngineConfig) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(config.state_file(STACK).read_bytes())["checkpoint"]["latest"]
+    return found
+
+
+async def test_a_secret_is_encrypted_with_the_key_of_the_stacks_settings_and_read_again(config, opened):
+    result, events = await up(opened())
+    assert list(result.outputs) == ["token"] and result.outputs["token"].secret
+    assert any(event.summary_event for event in events) and events[-1].cancel_event is not None
+    state = config.state_file(STACK).read_text()
+    assert CANARY not in state
+    assert latest(config)["secrets_providers"]["type"] == "cloud"
+    again, _ = await up(opened())
+    assert dict(again.summary.resource_changes or {}) == {"same": 1}
+    assert config.state_file(STACK).read_text().count("ciphertext") == 1
+    assert locks(config) == []
+
+
+async def test_the_stock_command_line_reads_what_the_resident_has_written(config, opened):
+    await up(opened())
+    with stock_stack(config) as stack:
+        done = await asyncio.to_thread(
+            stack.workspace.pulumi_command.run,
+            ["stack", "output", "--show-secrets", "--json", "--stack", STACK],
+            stack.workspace.work_dir,
+            dict(stack.workspace.env_vars),
+        )
+    assert json.loads(done.stdout) == {"token": CANARY}
+
+
+async def test_a_program_that_fails_fails_the_update_with_its_error_and_the_state_is_kept(config, opened):
+    await up(opened())
+
+    def broken() -> None:
+        raise ValueError("the program is broken")
+
+    events: list[Any] = []
+    with pytest.raises(CommandError):
+        await asyncio.to_thread(opened(broken).up, on_event=events.append, show_secrets=False)
+    said = [event.diagnostic_event.message for event in events if event.diagnostic_event]
+    assert any("the program is broken" in text for text in said), said
+    assert latest(config)["resources"]
+    again, _ = await up(opened())
+    assert dict(again.summary.resource_changes or {}) == {"same": 1}
+
+
+async def test_a_lock_of_another_process_refuses_the_operation_and_is_left_alone(config, opened):
+    await up(opened())
+    lock = config.folder(STACK) / ".pulumi" / "locks" / "organization" / PROJECT / STACK / "other.json"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text(json.dumps({"pid": 1, "username": "u", "hostname": "h", "timestamp": "2026-01-01T00:00:00Z"}))
+    with pytest.raises(ConcurrentUpdateError):
+        await up(opened())
+    assert lock.exists()
+    lock.unlink()
+    await up(opened())
+
+
+async def test_while_an_update_runs_its_lock_keeps_the_stock_command_line_out(config, resident, opened):
+    await up(opened())
+    release = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def waits() -> None:
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result(60)
+
+    running = asyncio.create_task(up(opened(waits)))
+    await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+    (lock,) = locks(config)
+    assert json.loads(lock.read_text())["pid"] == resident.pid
+    try:
+        with stock_stack(config) as stack, pytest.raises(ConcurrentUpdateError):
+            await asyncio.to_thread(stack.refresh)
+        with pytest.raises(ConcurrentUpdateError):
+            await up(opened())
+    finally:
+        release.set()
+    await running
+    assert locks(config) == []
+
+
+async def test_the_death_of_the_process_ends_the_update_with_a_reason_and_the_next_process_runs_the_next(
+    config, resident, opened
+):
+    await up(opened())
+    first, never = resident.pid, threading.Event()
+    running = asyncio.create_task(up(opened(lambda: waited(never))))
+    await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(CommandError, match="the resident engine ended during up"):
+        await running
+    never.set()
+    locks(config)[0].unlink()  # as `stacks.worker.state.recover` does
+    async with resident.serving() as path:
+        assert resident.pid not in (None, first)
+        await up(
+            open_stack(
+                config,
+                STACK,
+                command=Command(config.pulumi),
+                secrets=Secrets(config),
+                program=exporting,
+                resident=(Resident(), path),
+            )
+        )
+
+
+async def test_a_cancelled_update_ends_and_gives_its_lock_back(config, resident, opened):
+    await up(opened())
+    client, never = Resident(), threading.Event()
+    async with resident.serving() as path:
+        stack = open_stack(
+            config,
+            STACK,
+            command=Command(config.pulumi),
+            secrets=Secrets(config),
+            program=lambda: waited(never),
+            resident=(client, path),
+        )
+        running = asyncio.create_task(up(stack))
+        await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+        client.cancel()
+        never.set()
+        with pytest.raises(CommandError):
+            await running
+    assert locks(config) == []
+    await up(opened())
+
+
+async def test_many_operations_leave_no_goroutine_and_no_file(config, resident, opened):
+    async def figures() -> tuple[int, int]:
+        assert resident.pid
+        return (await resident.status())["goroutines"], len(list(Path(f"/proc/{resident.pid}/fd").iterdir()))
+
+    for _ in range(3):
+        await up(opened())
+    before = await figures()
+    for _ in range(10):
+        await up(opened())
+    after = await figures()
+    assert after[0] <= before[0] + 3 and after[1] <= before[1] + 1, (before, after)
+
+
+async def test_the_end_of_the_daemon_ends_the_process(config, resident):
+    async with resident.serving():
+        pass
+    pid = resident.pid
+    assert pid
+    await resident.stop()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not any(config.sockets.iterdir())
