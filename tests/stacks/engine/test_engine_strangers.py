@@ -1,4 +1,6 @@
-"""Another user of the machine reaches no listener of an engine at work: broker, plugin, command line or worker."""
+"""Another user of the machine reaches no listener of an engine at work: broker, plugin, command line, resident engine
+or worker.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-async def engine(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config)
+@pytest.fixture(params=["thin", "resident"])
+async def engine(request: pytest.FixtureRequest, config: EngineConfig) -> AsyncIterator[PulumiEngine]:
+    engine = PulumiEngine(config.model_copy(update={"engine": request.param}))
     yield engine
     await engine.close()
 
@@ -42,4 +44,5 @@ async def test_no_listener_of_an_engine_at_work_serves_another_user(engine: Pulu
                 seen.setdefault(name, set()).add(served)
     assert (await updating).ok, "what a stranger tries disturbs no update"
     assert {name for name in seen if name.startswith("pulumi-resource")}, seen
+    assert ("lessor-engine" in seen) == (engine.resident is not None), seen
     assert set().union(*seen.values()) == {False}, seen

@@ -20,12 +20,15 @@ from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 from devnet.tools import Toolbox
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.files import prepare_home, prepare_key
+from stacks.common.listeners import fence_problem
 from stacks.common.transit import TransitKey, TransitService
 from stacks.engine.pool import worker_environment
 from stacks.engine.resident import ResidentEngine, resident_problem
 from stacks.worker.resident import Resident
 from stacks.worker.workspace import Command, Secrets, open_stack
+from tests.stacks.common.listening import answered, listeners_of
 from tests.world.patience import eventually
+from tests.world.users import STRANGER, needs_root
 
 pytestmark = pytest.mark.devnet
 CANARY = "canary-of-an-output"
@@ -239,6 +242,22 @@ async def test_a_cancelled_update_ends_and_gives_its_lock_back(config, resident,
             await running
     assert locks(config) == []
     await up(opened())
+
+
+@needs_root
+@pytest.mark.skipif(bool(fence_problem()), reason="this system allows no fence")
+async def test_no_listener_of_the_process_serves_another_user(config, resident, opened):
+    never = threading.Event()
+    running = asyncio.create_task(up(opened(lambda: waited(never))))
+    try:
+        await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+        await eventually(lambda: asyncio.to_thread(lambda: len(listeners_of(resident.pid)) >= 3))
+        for port in listeners_of(resident.pid):  # the engine as plugins and the program see it, the monitor
+            assert await asyncio.to_thread(answered, port, os.geteuid())
+            assert not await asyncio.to_thread(answered, port, STRANGER)
+    finally:
+        never.set()
+        await running
 
 
 async def test_many_operations_leave_no_goroutine_and_no_file(config, resident, opened):
