@@ -18,7 +18,7 @@ from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
 from devnet.pid_limits import pid_problems
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, RESIDENT, ensure_tools, progress_output, survey
 from lease.exit_codes import FINDING, TROUBLE
 
 __all__ = ["doctor"]
@@ -50,7 +50,7 @@ def doctor(
 
     Exit code 1: a tool is missing, the machine cannot run the requested real node, or there is a warning.
     """
-    names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
+    names = (*CONTROL_PLANE, *ENGINE, *RESIDENT, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
     errors = Console(stderr=True)
     try:

@@ -28,7 +28,6 @@ def config(devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path) -> EngineConfi
         kubeconfig=devnet_cluster.kubeconfig,
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
-        resident=toolbox.program("lessor-engine"),
         workers=2,
     )
 

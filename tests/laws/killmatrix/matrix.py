@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
 
 from lightkube import Client
 from lightkube.config.kubeconfig import KubeConfig
@@ -73,11 +72,11 @@ async def _told_at_the_end(
 
 @asynccontextmanager
 async def bench(
-    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, engine: Literal["thin", "resident"] = "thin"
+    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, resident: Path | None = None
 ) -> AsyncIterator[Bench]:
-    """`slots` engines on one cluster."""
+    """`slots` engines on one cluster, with `resident` as the program of a resident engine."""
     client = Client(KubeConfig.from_file(kubeconfig).get())
-    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig, engine=engine) for number in range(slots)]
+    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig, resident=resident) for number in range(slots)]
     try:
         yield Bench(client, made)
     finally:

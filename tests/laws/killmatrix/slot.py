@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from devnet.tools import Toolbox
 from stacks.common.processes import command_name
@@ -59,15 +59,13 @@ class Reply:
 class Slot:
     """Runs one order at a time. `close` ends its processes."""
 
-    def __init__(
-        self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, engine: Literal["thin", "resident"] = "thin"
-    ) -> None:
+    def __init__(self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, resident: Path | None = None) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
         pulumi = toolbox.program("pulumi")
         self._tap: Tap | ResidentTap = Tap(folder, pulumi)
-        if engine == "resident":
-            self._tap = ResidentTap(folder, pulumi, toolbox.program("lessor-engine"))
+        if resident is not None:
+            self._tap = ResidentTap(folder, pulumi, resident)
         self._tap.on_event = self._on_event
         self.config = EngineConfig(
             data=folder / "engine",
@@ -75,7 +73,7 @@ class Slot:
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
             workers=2,  # an opened update takes no last one
-            engine=engine,
+            engine="thin" if resident is None else "resident",
             resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
         self._daemon: Process | None = None

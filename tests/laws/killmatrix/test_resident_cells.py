@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +26,13 @@ pytestmark = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def outcomes(
-    devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory
+    devnet_cluster: Any, toolbox: Toolbox, resident_program: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Cell, Outcome]:
     """What each cell came to."""
     found: dict[Cell, Outcome] = {}
     folder = tmp_path_factory.mktemp("killmatrix")
-    async with bench(folder, toolbox, kubeconfig=devnet_cluster.kubeconfig, slots=3, engine="resident") as made:
+    kubeconfig = devnet_cluster.kubeconfig
+    async with bench(folder, toolbox, kubeconfig=kubeconfig, slots=3, resident=resident_program) as made:
         await made.run(RESIDENT, found.__setitem__)
     return found
 

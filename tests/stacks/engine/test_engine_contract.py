@@ -30,6 +30,8 @@ def chosen(request, config, tmp_path):
     told = {
         name: value.format(elsewhere=elsewhere) if name == "backend" else value for name, value in request.param.items()
     }
+    if told.get("engine") == "resident":
+        told["resident"] = request.getfixturevalue("resident_program")
     return config.model_copy(update=told)
 
 

@@ -28,8 +28,8 @@ pytestmark = pytest.mark.devnet
 
 
 @pytest.fixture
-def config(config: EngineConfig) -> EngineConfig:
-    return config.model_copy(update={"engine": "resident"})
+def config(config: EngineConfig, resident_program: Path) -> EngineConfig:
+    return config.model_copy(update={"engine": "resident", "resident": resident_program})
 
 
 @pytest.fixture

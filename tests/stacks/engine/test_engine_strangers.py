@@ -26,7 +26,8 @@ pytestmark = [
 
 @pytest.fixture(params=["thin", "resident"])
 async def engine(request: pytest.FixtureRequest, config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config.model_copy(update={"engine": request.param}))
+    program = request.getfixturevalue("resident_program") if request.param == "resident" else None
+    engine = PulumiEngine(config.model_copy(update={"engine": request.param, "resident": program}))
     yield engine
     await engine.close()
 

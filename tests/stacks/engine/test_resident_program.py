@@ -17,13 +17,18 @@ import pytest
 from pulumi.automation import Stack, UpResult
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 
+from components.resources.manifest import ClusterProvider, ManifestResource
 from devnet.tools import Toolbox
+from stacks.common.causes import cause_of
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.files import prepare_home, prepare_key
 from stacks.common.listeners import fence_problem
+from stacks.common.processes import alive, command_name, other_pids, parent
+from stacks.common.results import FailureCause
 from stacks.common.transit import TransitKey, TransitService
 from stacks.engine.pool import worker_environment
 from stacks.engine.resident import ResidentEngine, resident_problem
+from stacks.worker.events import Recorder
 from stacks.worker.resident import Resident
 from stacks.worker.workspace import Command, Secrets, open_stack
 from tests.stacks.common.listening import answered, listeners_of
@@ -33,10 +38,19 @@ from tests.world.users import STRANGER, needs_root
 pytestmark = pytest.mark.devnet
 CANARY = "canary-of-an-output"
 STACK = "lease-1"
+UNREACHABLE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "here",
+    "clusters": [{"name": "here", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+    "users": [{"name": "me", "user": {"token": "t"}}],
+}
+"""A kubeconfig of an API server that does not answer."""
 
 
 @pytest.fixture
-def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
+def config(toolbox: Toolbox, resident_program: Path, tmp_path: Path) -> EngineConfig:
     data = tmp_path / "engine"
     data.mkdir(mode=0o700)
     config = EngineConfig(
@@ -45,7 +59,7 @@ def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
         engine="resident",
-        resident=toolbox.program("lessor-engine"),
+        resident=resident_program,
     )
     prepare_key(config.key_file)
     prepare_home(config.home, config.quiet_home)
@@ -105,6 +119,11 @@ def stock_stack(config: EngineConfig) -> Iterator[Stack]:
 
 def exporting() -> None:
     pulumi.export("token", pulumi.Output.secret(CANARY))
+
+
+def named_below(pid: int, name: str) -> list[int]:
+    """Children of the process whose program has this name."""
+    return [each for each in other_pids() if parent(each) == pid and command_name(each).startswith(name)]
 
 
 def waited(event: threading.Event) -> None:
@@ -242,6 +261,44 @@ async def test_a_cancelled_update_ends_and_gives_its_lock_back(config, resident,
             await running
     assert locks(config) == []
     await up(opened())
+
+
+def objects(config: EngineConfig) -> None:
+    cluster = ClusterProvider("cluster", kubeconfig=str(config.kubeconfig))
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "default"}}
+    ManifestResource(manifest, pulumi.ResourceOptions(provider=cluster))
+
+
+async def failed(stack: Stack) -> str:
+    """The error of an update that fails."""
+    recorder = Recorder()
+    with pytest.raises(CommandError):
+        await asyncio.to_thread(stack.up, on_event=recorder.on_event, show_secrets=False)
+    return recorder.error()
+
+
+async def test_a_cluster_that_does_not_answer_is_named_and_the_plugin_is_replaced_before_the_next_update(
+    config, resident, opened
+):
+    config.kubeconfig.write_text(json.dumps(UNREACHABLE))
+    first = await failed(opened(lambda: objects(config)))
+    assert cause_of(first) is FailureCause.UNREACHABLE, first
+    (plugin,) = named_below(resident.pid, "pulumi-resource")
+    again = await failed(opened(lambda: objects(config)))
+    assert cause_of(again) is FailureCause.UNREACHABLE, again
+    await eventually(lambda: asyncio.to_thread(lambda: not alive(plugin)))
+    assert len(named_below(resident.pid, "pulumi-resource")) == 1
+
+
+async def test_the_plugin_dies_with_the_process_and_its_own_death_costs_one_update(config, resident, opened):
+    config.kubeconfig.write_text(json.dumps(UNREACHABLE))
+    await failed(opened(lambda: objects(config)))
+    (plugin,) = named_below(resident.pid, "pulumi-resource")
+    os.kill(plugin, signal.SIGKILL)
+    assert cause_of(await failed(opened(lambda: objects(config)))) is FailureCause.UNREACHABLE
+    (plugin,) = named_below(resident.pid, "pulumi-resource")
+    os.kill(resident.pid, signal.SIGKILL)
+    await eventually(lambda: asyncio.to_thread(lambda: not alive(plugin)))
 
 
 @needs_root
