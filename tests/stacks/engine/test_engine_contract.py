@@ -36,7 +36,8 @@ def chosen(request, config, tmp_path):
 
 
 async def test_the_life_of_a_stack_is_the_same_whatever_runs_it(chosen, client, tmp_path):
-    engine = PulumiEngine(chosen)
+    problems: list[str] = []
+    engine = PulumiEngine(chosen, on_resident_problem=problems.append)
     spec = small()
     newer = small("nginx:2", lease=spec.lease)
 
@@ -46,6 +47,7 @@ async def test_the_life_of_a_stack_is_the_same_whatever_runs_it(chosen, client, 
     assert created.summary["create"] == len(created.changes) + 1, "the stack itself is counted, not shown"
     assert created.outputs == {"namespace": spec.namespace, "spec-hash": spec.content_hash()}
     assert await engine.stacks() == [spec.namespace]
+    assert not any(problems), "a resident engine runs the operations, not a command line in its place"
 
     unchanged = await engine.up(spec)
     assert unchanged.ok and unchanged.changes == () and set(unchanged.summary) == {"same"}

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
+from lightkube import ApiError, codecs
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Namespace
 
@@ -25,6 +27,19 @@ from tests.world.processes import start_process
 from tests.world.users import STRANGER, needs_root
 
 pytestmark = pytest.mark.devnet
+OTHER = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"other": "one"}},
+        "template": {
+            "metadata": {"labels": {"other": "one"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx:1"}]},
+        },
+    },
+}
+"""A Deployment as somebody else would make it."""
 
 
 @pytest.fixture
@@ -45,6 +60,14 @@ def named(config: EngineConfig, name: str) -> list[int]:
 
 def lock_files(config: EngineConfig, spec: LeaseSpec) -> list[Path]:
     return list((config.folder(spec.namespace) / ".pulumi" / "locks").glob("**/*.json"))
+
+
+def has_deployment(client, spec: LeaseSpec) -> bool:
+    try:
+        client.get(Deployment, "web", namespace=spec.namespace)
+    except ApiError:
+        return False
+    return True
 
 
 async def status(engine: PulumiEngine) -> dict[str, int]:
@@ -73,19 +96,24 @@ async def test_many_stacks_share_one_process_and_one_plugin_and_leave_nothing(en
     assert list(config.sockets.iterdir()) == []
 
 
-async def test_a_refused_object_fails_the_update_with_the_same_reason_as_a_command_line(engine, config):
-    spec = small(" nginx")  # the API server wants no space before it
-    resident = await engine.up(spec)
-    await engine.destroy(spec.namespace)
+async def test_a_refused_object_fails_the_update_with_the_same_reason_as_a_command_line(engine, config, client):
+    spec = small()
+    assert (await engine.up(spec)).ok
+    client.delete(Deployment, "web", namespace=spec.namespace)
+    await until(lambda: not has_deployment(client, spec))
+    client.create(codecs.from_dict(OTHER), namespace=spec.namespace)  # its selector cannot be changed
+    newer = small("nginx:2", lease=spec.lease)
+
+    resident = await engine.up(newer)
     await engine.close()
     thin = PulumiEngine(config.model_copy(update={"engine": "thin"}))
-    stock = await thin.up(spec)
+    stock = await thin.up(newer)
     await thin.destroy(spec.namespace)
     await thin.close()
 
     assert not resident.ok and not stock.ok
     assert resident.error == stock.error
-    assert resident.cause is stock.cause is FailureCause.INVALID
+    assert resident.cause is stock.cause is FailureCause.IMMUTABLE
 
 
 @pytest.mark.parametrize("victim", ["lessor-engine", "pulumi-resource", "python"])
@@ -183,13 +211,17 @@ async def test_an_old_resident_is_replaced_and_the_update_that_it_runs_is_not_lo
     assert survivors(config.data) == []
 
 
-async def test_two_configurations_of_the_plugin_are_used_by_turns(config, client):
-    engine = PulumiEngine(config)
-    spec, copy = small(), config.kubeconfig_copy
+async def test_a_renewed_kubeconfig_is_a_second_configuration_and_gets_a_plugin_of_its_own(config, tmp_path):
+    own = tmp_path / "kubeconfig"
+    document = yaml.safe_load(config.kubeconfig.read_text())
+    own.write_text(yaml.safe_dump(document))
+    engine = PulumiEngine(config.model_copy(update={"kubeconfig": own}))
+    spec = small()
     try:
         assert (await engine.up(spec)).ok
         before = named(config, "pulumi-resource")
-        copy.write_text(copy.read_text() + "# rotated\n")
+        document["users"].append({"name": "renewed", "user": {}})
+        own.write_text(yaml.safe_dump(document))
         assert (await engine.up(small("nginx:2", lease=spec.lease))).ok
         await until(lambda: len(named(config, "pulumi-resource")) == 1)
         assert named(config, "pulumi-resource") != before, "the plugin has read the new kubeconfig"
@@ -198,12 +230,12 @@ async def test_two_configurations_of_the_plugin_are_used_by_turns(config, client
         await engine.close()
 
 
-async def test_the_resident_and_the_stock_command_line_respect_each_others_locks(engine, config):
+async def test_a_stack_that_a_command_line_has_locked_is_refused_until_it_ends(engine, config, tmp_path):
     spec = small()
     assert (await engine.up(spec)).ok
     folder = config.folder(spec.namespace) / ".pulumi" / "locks" / "organization" / "lease" / spec.namespace
     folder.mkdir(parents=True, exist_ok=True)
-    stock = sleeping_as("pulumi", config.data)
+    stock = sleeping_as("pulumi", tmp_path)
     try:
         lock = {"pid": stock.pid, "username": "u", "hostname": "h", "timestamp": "2026-01-01T00:00:00Z"}
         (folder / "stock.json").write_text(json.dumps(lock))
@@ -233,6 +265,7 @@ async def test_another_user_is_refused_at_the_socket_even_where_its_folder_is_op
     (socket,) = config.sockets.iterdir()
     assert config.sockets.stat().st_mode & 0o077 == 0
     socket.chmod(0o777)
+    config.sockets.chmod(0o755)
 
     assert await asyncio.to_thread(is_answered, socket, os.geteuid())
     assert not await asyncio.to_thread(is_answered, socket, STRANGER)
