@@ -104,3 +104,12 @@ def test_the_environment_selects_the_cache(monkeypatch, environment, expected):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert Cache.default().root == expected
+
+
+def test_the_resident_engine_is_built_from_the_module_versions_of_the_command_line():
+    def versions(family: str) -> dict[str, str]:
+        lines = (line.split() for line in (sources() / family / "go.mod").read_text().splitlines())
+        return {words[0]: words[1] for words in lines if len(words) > 1 and words[1].startswith("v")}
+
+    assert versions("engine") == versions("pulumi")
+    assert (sources() / "engine" / "go.sum").read_bytes() == (sources() / "pulumi" / "go.sum").read_bytes()
