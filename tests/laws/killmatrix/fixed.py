@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.laws.killmatrix.cells import Cell
 
-__all__ = ["FIXED", "OFTEN", "RESIDENT"]
+__all__ = ["FIXED", "OFTEN"]
 
 _EVENTS = {
     ("create", "command line"): ("after create Deployment web",),
@@ -52,23 +52,3 @@ _OFTEN = {
 }
 
 OFTEN = frozenset(Cell(operation, event, victim) for operation, deaths in _OFTEN.items() for victim, event in deaths)
-
-_RESIDENT = {
-    ("create", "resident"): ("prelude", "after create Namespace lease", "before create StatefulSet store", "summary"),
-    ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
-    ("create", "worker"): ("after create Deployment web", "summary"),
-    ("create", "daemon"): ("before create Service web-ip-8080-tcp",),
-    ("update", "resident"): ("before update Deployment web", "after delete Ingress old.host"),
-    ("update", "plugin"): ("before update Deployment web",),
-    ("update", "worker"): ("after create Ingress new.host",),
-    ("update", "daemon"): ("after update Deployment web",),
-    ("destroy", "resident"): ("before delete Namespace lease", "after delete Namespace lease"),
-    ("destroy", "plugin"): ("before delete Deployment web",),
-    ("destroy", "worker"): ("prelude",),
-    ("destroy", "daemon"): ("after delete Namespace lease",),
-}
-
-RESIDENT = tuple(
-    Cell(operation, event, victim) for (operation, victim), events in _RESIDENT.items() for event in events
-)
-"""The fixed cells of the resident engine, which opens no update."""

@@ -71,12 +71,10 @@ async def _told_at_the_end(
 
 
 @asynccontextmanager
-async def bench(
-    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, resident: Path | None = None
-) -> AsyncIterator[Bench]:
-    """`slots` engines on one cluster, with `resident` as the program of a resident engine."""
+async def bench(folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int) -> AsyncIterator[Bench]:
+    """`slots` engines on one cluster."""
     client = Client(KubeConfig.from_file(kubeconfig).get())
-    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig, resident=resident) for number in range(slots)]
+    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig) for number in range(slots)]
     try:
         yield Bench(client, made)
     finally:

@@ -18,15 +18,13 @@ from typing import Any
 from devnet.tools import Toolbox
 from stacks.common.processes import command_name
 from stacks.engine import EngineConfig
-from tests.laws.killmatrix.resident_tap import ResidentTap
 from tests.laws.killmatrix.tap import EngineEvent, Tap
 
-__all__ = ["RESIDENT_VICTIMS", "VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
+__all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
 
 _EVENT_TRIES = 200
 _EVENT_PAUSE_S = 0.05
 VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
-RESIDENT_VICTIMS = ("resident", "plugin", "worker", "daemon")
 WAITING = "waiting"
 """No event of the engine's: an opened update has done all that needs no manifest."""
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,13 +57,10 @@ class Reply:
 class Slot:
     """Runs one order at a time. `close` ends its processes."""
 
-    def __init__(self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, resident: Path | None = None) -> None:
+    def __init__(self, folder: Path, toolbox: Toolbox, kubeconfig: Path) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
-        pulumi = toolbox.program("pulumi")
-        self._tap: Tap | ResidentTap = Tap(folder, pulumi)
-        if resident is not None:
-            self._tap = ResidentTap(folder, pulumi, resident)
+        self._tap = Tap(folder, toolbox.program("pulumi"))
         self._tap.on_event = self._on_event
         self.config = EngineConfig(
             data=folder / "engine",
@@ -73,8 +68,6 @@ class Slot:
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
             workers=2,  # an opened update takes no last one
-            engine="thin" if resident is None else "resident",
-            resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
         self._daemon: Process | None = None
         self._trap: Trap | None = None
@@ -150,11 +143,8 @@ class Slot:
                     trap.killed_at = time.monotonic()
             trap.missed = not trap.killed_at
 
-    def _victim(self, victim: str, run: int) -> int:
+    def _victim(self, victim: str, command_line: int) -> int:
         """Its process id; 0 if it does not run."""
-        if isinstance(self._tap, ResidentTap):
-            return self._victim_of_resident(self._tap, victim, run)
-        command_line = run
         match victim:
             case "command line":
                 return command_line if command_name(command_line) == "pulumi" else 0
@@ -164,17 +154,6 @@ class Slot:
                 return self._broker()
             case "worker":
                 return _parent(command_line)
-            case _:
-                return self._daemon.pid if self._daemon else 0
-
-    def _victim_of_resident(self, tap: ResidentTap, victim: str, run: int) -> int:
-        match victim:
-            case "resident":
-                return tap.engine_pid(run)
-            case "plugin":
-                return _child(tap.engine_pid(run), "pulumi-resource")
-            case "worker":
-                return tap.worker_pid(run)
             case _:
                 return self._daemon.pid if self._daemon else 0
 
