@@ -6,7 +6,6 @@ The provider's own records live in memory: their definitions are not installed i
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -85,28 +84,28 @@ class TwoClusters:
 
 
 class Counted:
-    """The engine, when it was asked for what, and what it answered."""
+    """The engine, what it was asked for, and what it answered."""
 
     def __init__(self, engine: PulumiEngine) -> None:
         self._engine = engine
-        self.calls: list[tuple[Operation, str, float]] = []
+        self.calls: list[tuple[Operation, str]] = []
         self.results: list[StackResult] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
     async def up(self, spec: Any, **how: Any) -> StackResult:
-        self.calls.append((Operation.UP, spec.namespace, time.monotonic()))
+        self.calls.append((Operation.UP, spec.namespace))
         self.results.append(await self._engine.up(spec, **how))
         return self.results[-1]
 
     async def refresh(self, stack: str) -> StackResult:
-        self.calls.append((Operation.REFRESH, stack, time.monotonic()))
+        self.calls.append((Operation.REFRESH, stack))
         self.results.append(await self._engine.refresh(stack))
         return self.results[-1]
 
-    def of(self, lease: LeaseId) -> list[tuple[Operation, float]]:
-        return [(operation, at) for operation, stack, at in self.calls if stack == namespace_name(lease)]
+    def of(self, lease: LeaseId) -> list[Operation]:
+        return [operation for operation, stack in self.calls if stack == namespace_name(lease)]
 
 
 def engine_config(devnet: Any, toolbox: Toolbox, folder: Path) -> EngineConfig:

@@ -22,7 +22,7 @@ from provider.protocols import cluster as objects
 from provider.protocols.cluster import WatchEvent
 from stacks.common.results import Operation
 from tests.components.specs import everything
-from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.provider.lifecycle.world import NEVER_S, World, a_group, a_lease
 from tests.world.cluster import FakeCluster
 from tests.world.engine import Fault
 
@@ -88,7 +88,7 @@ def operations(world: World, lease: Any = L) -> list[Operation]:
 
 
 async def test_a_service_deleted_by_hand_comes_back_and_no_other_stack_is_touched() -> None:
-    world, other = World(), a_lease(2)
+    world, other = World(resync_s=NEVER_S), a_lease(2)
     for lease in (L, other):
         await world.run(lease, a_group())
     async with looping(world):

@@ -24,7 +24,7 @@ from provider.lifecycle.watches import Watcher
 from provider.protocols.chain import Block, LeaseState
 from provider.protocols.cluster import DEPLOYMENT, PROVIDER_HOST, PROVIDER_LEASED_IP
 from stacks.common.results import Operation, StackResult
-from tests.provider.lifecycle.world import OTHER, PROVIDER, World, a_group, a_lease
+from tests.provider.lifecycle.world import NEVER_S, OTHER, PROVIDER, World, a_group, a_lease
 from tests.world.chain import event_of
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
@@ -65,7 +65,7 @@ def phase(world: World, lease: LeaseId = L) -> Phase | None:
 
 
 async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
-    world = World()
+    world = World(resync_s=NEVER_S)
     async with running(world):
         await world.win(L)
         world.bus.publish(LEASE_CHANGED, L)
@@ -80,7 +80,7 @@ async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
 
 
 async def test_a_manifest_is_noticed_by_the_watch_when_its_event_is_lost() -> None:
-    world = World()
+    world = World(resync_s=NEVER_S)
     await world.win(L)
     async with running(world):
         await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
@@ -290,7 +290,7 @@ async def test_an_unreadable_object_in_a_watch_stops_nothing() -> None:
 
 
 async def test_a_workload_that_gets_ready_or_not_is_noticed() -> None:
-    world = World()
+    world = World(resync_s=NEVER_S)
     async with running(world):
         await world.win(L, a_group())
         world.bus.publish(MANIFEST_ACCEPTED, L)
@@ -302,7 +302,7 @@ async def test_a_workload_that_gets_ready_or_not_is_noticed() -> None:
 
 
 async def test_a_hostname_moved_away_is_let_go_by_its_old_holder() -> None:
-    world = World()
+    world = World(resync_s=NEVER_S)
     one, two = a_lease(1), a_lease(2)
     spec = await world.run(one, a_group(hosts=["a.example.com"]))
     await world.run(two, a_group(hosts=["a.example.com", "b.example.com"]))

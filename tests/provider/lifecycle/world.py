@@ -45,6 +45,8 @@ from tests.world.virtual import VirtualClock
 PROVIDER = "akash1v4nxw6rfdf4kcmtwdac8zunnw36hvamcjpn8js"
 OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 OTHER = "akash1vtad8680vhdfqvxx0f2yaxa6agdylelm443h3v"
+NEVER_S = 1e9
+"""As `resync_s`: events and watches alone lead to a check."""
 
 
 def a_lease(dseq: int = 1, *, owner: str = OWNER, oseq: int = 1) -> LeaseId:
