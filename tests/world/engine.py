@@ -87,9 +87,9 @@ class FakeEngine:
     async def refresh(self, stack: str) -> StackResult:
         self.calls.append((Operation.REFRESH, stack))
         self.opened.pop(stack, None)
-        fault = self._fault()
+        fault = self._fault() or (None if stack in self.state else Fault(error=f"there is no stack {stack}"))
         if fault is None:
-            state = self.state.get(stack, {})
+            state = self.state[stack]
             for key in [key for key in state if key not in self.cluster.objects]:
                 del state[key]
         return await self._end(Operation.REFRESH, stack, fault, ())

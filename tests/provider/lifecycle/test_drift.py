@@ -200,6 +200,16 @@ async def test_a_repair_that_fails_for_our_sake_is_tried_again() -> None:
     assert SERVICE in world.cluster.objects
 
 
+async def test_a_repair_of_a_lease_whose_state_is_lost_needs_no_refresh() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.engine.lose_state()
+    world.cluster.remove(SERVICE)
+    world.restart()
+    assert (await world.converge(L)).phase is Phase.RUNNING
+    assert SERVICE in world.cluster.objects and Operation.REFRESH not in operations(world)
+
+
 async def test_a_change_while_the_provider_was_down_is_found_at_the_first_check() -> None:
     world = World()
     await world.run(L, a_group(hosts=["a.example.com"]))

@@ -353,9 +353,18 @@ async def test_leases_are_found_by_whatever_they_left() -> None:
         assert found.leases == ({L} if "lease.id.dseq" in str(world.cluster.objects[kept]) else set())
 
 
-async def test_a_stack_that_nothing_else_explains_is_searched_among_ended_leases_or_reported() -> None:
+@pytest.mark.parametrize("state", LeaseState)
+async def test_the_chain_names_the_leases_that_are_alive(state: LeaseState) -> None:
     world = World()
-    world.chain.put_lease(L, LeaseState.CLOSED)
+    world.chain.put_lease(L, state)
+    found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
+    assert found.leases == ({L} if state in (LeaseState.ACTIVE, LeaseState.RECLAIMING) else set())
+
+
+@pytest.mark.parametrize("state", [LeaseState.CLOSED, LeaseState.INSUFFICIENT_FUNDS])
+async def test_a_stack_that_nothing_else_explains_is_searched_among_ended_leases_or_reported(state: LeaseState) -> None:
+    world = World()
+    world.chain.put_lease(L, state)
     world.engine.state = {namespace_name(L): {}, "somebody-elses": {}}
     found = await find_leases(world.chain, world.cluster, world.engine, config=world.config)  # type: ignore[arg-type]
     assert found.leases == {L} and found.unknown_stacks == ("somebody-elses",)
