@@ -8,6 +8,7 @@ from typing import Any
 
 import lightkube
 import pytest
+import pytest_asyncio
 from lightkube.config.kubeconfig import KubeConfig
 
 from devnet.tools import Toolbox
@@ -21,15 +22,39 @@ def client(devnet_cluster: Any) -> Iterator[lightkube.Client]:
     client.close()
 
 
-@pytest.fixture
-def config(devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
+def _config(cluster: Any, toolbox: Toolbox, folder: Path) -> EngineConfig:
     return EngineConfig(
-        data=tmp_path / "engine",
-        kubeconfig=devnet_cluster.kubeconfig,
+        data=folder / "engine",
+        kubeconfig=cluster.kubeconfig,
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
         workers=2,
+        history=2,
     )
+
+
+@pytest.fixture(scope="session")
+def shared_config(devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
+    return _config(devnet_cluster, toolbox, tmp_path_factory.mktemp("shared"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_engine(shared_config: EngineConfig) -> AsyncIterator[PulumiEngine]:
+    """One engine for all tests that leave it usable: its start costs more than most of them."""
+    engine = PulumiEngine(shared_config)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def own_config(devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
+    """Of an engine that the test makes."""
+    return _config(devnet_cluster, toolbox, tmp_path)
+
+
+@pytest.fixture
+def config(own_config: EngineConfig) -> EngineConfig:
+    return own_config
 
 
 @pytest.fixture

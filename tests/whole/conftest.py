@@ -13,6 +13,7 @@ from devnet.tools import Toolbox
 from devnet.world import ProviderProcess, World
 from lease.ids import DeploymentId, LeaseId
 from lease.sdl import Sdl, read_sdl
+from tests.world.patience import PATIENCE_S
 
 MARKS = [pytest.mark.xdist_group("path"), pytest.mark.devnet, pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
@@ -63,7 +64,7 @@ async def rent(world: World, sdl: Sdl) -> Rented:
     return Rented(sdl, deployment, tuple(await world.tenant.take(bids)))
 
 
-async def deploy(world: World, provider: ProviderProcess, rented: Rented, *, seconds: float = 120) -> None:
+async def deploy(world: World, provider: ProviderProcess, rented: Rented, *, seconds: float = 2 * PATIENCE_S) -> None:
     """Send the manifest and wait until every group runs."""
     answer = await world.tenant.send_manifest(rented.lease, rented.sdl)
     assert (answer.status, answer.body) == (200, "")
@@ -71,7 +72,7 @@ async def deploy(world: World, provider: ProviderProcess, rented: Rented, *, sec
         await provider.wait_for("lease.state", lease=str(lease), phase="running", seconds=seconds)
 
 
-async def close(world: World, provider: ProviderProcess, rented: Rented, *, seconds: float = 120) -> None:
+async def close(world: World, provider: ProviderProcess, rented: Rented, *, seconds: float = 2 * PATIENCE_S) -> None:
     """Close the deployment and wait until the provider says that it is over."""
     await world.tenant.close_deployment(rented.deployment)
     for lease in rented.leases:

@@ -23,6 +23,7 @@ from lease.manifest_json import manifest_version
 from lease.sdl import Sdl
 from tests.whole.canary import Canary, Watch
 from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -69,9 +70,9 @@ class Life:
 async def test_a_secret_is_nowhere_but_in_the_pod_and_the_records_even_when_an_error_quotes_it(
     world: World, tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(280):
+    async with asyncio.timeout(4 * PATIENCE_S):
         canary = Canary()
-        provider = await world.run_provider(seconds=180, TMPDIR=str(tmp_path))
+        provider = await world.run_provider(seconds=2 * PATIENCE_S, TMPDIR=str(tmp_path))
         try:
             life = await _begin(world, canary, tmp_path)
             with _watched(life) as watch:
@@ -92,7 +93,7 @@ async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_re
 ) -> None:
     canary = Canary()
     changes = {"TMPDIR": str(tmp_path), "LESSOR_PREVIEW_UPDATES": "true", "LESSOR_LOG_LEVEL": "debug"}
-    provider = await world.run_provider(seconds=180, **changes)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S, **changes)
     try:
         life = await _begin(world, canary, tmp_path)
         with _watched(life) as watch:
@@ -101,7 +102,7 @@ async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_re
             await _drift(life, provider)
             await _refused_update(life, provider)
             await provider.stop()
-            provider = await world.run_provider(seconds=180, **changes)
+            provider = await world.run_provider(seconds=2 * PATIENCE_S, **changes)
             await _update(life, provider, "docker.io/library/nginx:1.29")
             await _everything_said(life)
             await _in_the_cluster(life)
@@ -136,16 +137,20 @@ def _watched(life: Life) -> Iterator[Watch]:
 async def _update(life: Life, provider: ProviderProcess, image: str) -> None:
     mark = len(provider.events)
     await life.update(_with_image(life.rented.sdl, image))
-    await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=90)
-    await provider.wait_for("lease.state", after=mark, lease=str(life.rented.lease), phase="running", seconds=90)
+    await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=2 * PATIENCE_S)
+    await provider.wait_for(
+        "lease.state", after=mark, lease=str(life.rented.lease), phase="running", seconds=2 * PATIENCE_S
+    )
 
 
 async def _drift(life: Life, provider: ProviderProcess) -> None:
     mark = len(provider.events)
     await life.kubectl("delete", "deployment", "web", "-n", life.namespace)
-    await provider.wait_for("stack.result", after=mark, operation="refresh", seconds=90)
-    await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=90)
-    await provider.wait_for("lease.state", after=mark, lease=str(life.rented.lease), phase="running", seconds=90)
+    await provider.wait_for("stack.result", after=mark, operation="refresh", seconds=2 * PATIENCE_S)
+    await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=2 * PATIENCE_S)
+    await provider.wait_for(
+        "lease.state", after=mark, lease=str(life.rented.lease), phase="running", seconds=2 * PATIENCE_S
+    )
 
 
 async def _refused_update(life: Life, provider: ProviderProcess) -> None:
@@ -155,11 +160,13 @@ async def _refused_update(life: Life, provider: ProviderProcess) -> None:
         await _until_refusing(life)
         mark = len(provider.events)
         await life.update(_with_image(life.rented.sdl, FORBIDDEN))
-        result = await provider.wait_for("stack.result", after=mark, operation="up", ok=False, seconds=90)
+        result = await provider.wait_for("stack.result", after=mark, operation="up", ok=False, seconds=2 * PATIENCE_S)
         assert "the environment is" in result["error"] and "[secret]" in result["error"]
-        await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=90)
+        await provider.wait_for("stack.result", after=mark, operation="up", ok=True, seconds=2 * PATIENCE_S)
         state = "update failed (running the previous version)"
-        await provider.wait_for("lease.state", after=mark, lease=str(life.rented.lease), phase=state, seconds=90)
+        await provider.wait_for(
+            "lease.state", after=mark, lease=str(life.rented.lease), phase=state, seconds=2 * PATIENCE_S
+        )
     finally:
         await life.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=json.dumps(_policy(life)))
 

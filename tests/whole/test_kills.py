@@ -22,6 +22,7 @@ from lease.sdl import Sdl
 from stacks.common.processes import survivors
 from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
 from tests.whole.test_faults import EXAMPLES
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 NEW_IMAGE = "docker.io/library/nginx:1.28"
@@ -37,21 +38,21 @@ NEW_IMAGE = "docker.io/library/nginx:1.28"
 async def test_killed_in_an_update_and_again_in_the_destroy_it_converges_and_leaves_nothing(
     world: World, with_workers: bool
 ) -> None:
-    provider = await world.run_provider(seconds=180)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S)
     rented = await rent(world, sdl_of(EXAMPLES / "demo.yaml"))
     await deploy(world, provider, rented)
     await _update(world, rented, _with_image(rented.sdl, NEW_IMAGE))
     await _until_pulumi_runs(provider)
     await _kill(world, provider, with_workers=with_workers)
 
-    provider = await world.run_provider(seconds=180)
-    await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", seconds=90)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S)
+    await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", seconds=2 * PATIENCE_S)
     assert await _web(world, rented, "{..image}") == NEW_IMAGE
     await world.tenant.close_deployment(rented.deployment)
     await _until_pulumi_runs(provider)
     await _kill(world, provider, with_workers=with_workers)
 
-    provider = await world.run_provider(seconds=180)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S)
     try:
         await _until_nothing_is_left(world, rented)
     finally:
@@ -59,19 +60,21 @@ async def test_killed_in_an_update_and_again_in_the_destroy_it_converges_and_lea
 
 
 async def test_with_its_home_lost_it_replaces_no_pod_and_the_next_update_removes_what_it_drops(world: World) -> None:
-    provider = await world.run_provider(seconds=180)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S)
     rented = await rent(world, sdl_of(EXAMPLES / "demo.yaml"))
     await deploy(world, provider, rented)
     before = await _kubectl(world, rented, "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
     await provider.stop(number=signal.SIGKILL)
     shutil.rmtree(world.data / "provider")
 
-    provider = await world.run_provider(seconds=180)
+    provider = await world.run_provider(seconds=2 * PATIENCE_S)
     try:
-        await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", seconds=90)
+        await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", seconds=2 * PATIENCE_S)
         mark = len(provider.events)
         await _update(world, rented, _with_host(rented.sdl, "moved.demo.example.com"))
-        await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", after=mark, seconds=90)
+        await provider.wait_for(
+            "lease.state", lease=str(rented.lease), phase="running", after=mark, seconds=2 * PATIENCE_S
+        )
         hosts = await _kubectl(world, rented, "get", "ingress", "-o", "jsonpath={..host}")
         assert "moved.demo.example.com" in hosts and "web.demo.example.com" not in hosts
         after = await _kubectl(world, rented, "get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from devnet.demo.leftovers import leftovers
 from devnet.demo.processes import programs_started
@@ -15,29 +18,37 @@ from lease.manifest_json import manifest_version
 from lease.sdl import Sdl
 from tests.data import SDL
 from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
-CORPUS = (
+OFTEN = (
     "edge-shared-profile-endpoints-v2.0",  # UDP beside TCP, three services, six replicas
-    "base-port-ranges-v2.0",
     "persistent-beta2-accept-host",  # a volume and a hostname
     "ip-endpoint-two-ports",  # a leased IP
-    "ip-endpoint-udp",
-    "gpu-wildcard-single-volume",  # a GPU
     "gpu-models-ram-shm-persistent",  # a GPU by model and memory, shared memory, a volume
-    "edge-permissions-read",
     "edge-credentials-v2.1-trimmed",
+)
+SELDOM = (
+    "base-port-ranges-v2.0",
+    "ip-endpoint-udp",
+    "gpu-wildcard-single-volume",
+    "edge-permissions-read",
     "services-five-accept-hosts",
 )
 
 
-async def test_ten_sdls_go_through_the_whole_path_and_leave_nothing(world: World, provider: ProviderProcess) -> None:
-    sdls = [sdl_of(SDL / f"{name}.yaml") for name in CORPUS]
+@pytest.mark.parametrize(
+    "names", [pytest.param(OFTEN, id="often"), pytest.param(SELDOM, id="seldom", marks=pytest.mark.long)]
+)
+async def test_five_sdls_go_through_the_whole_path_and_leave_nothing(
+    world: World, provider: ProviderProcess, names: Sequence[str]
+) -> None:
+    sdls = [sdl_of(SDL / f"{name}.yaml") for name in names]
     rented = [await rent(world, sdl) for sdl in sdls]
-    await asyncio.gather(*(deploy(world, provider, one, seconds=200) for one in rented))
-    await asyncio.gather(*(close(world, provider, one, seconds=200) for one in rented))
+    await asyncio.gather(*(deploy(world, provider, one, seconds=2 * PATIENCE_S) for one in rented))
+    await asyncio.gather(*(close(world, provider, one, seconds=2 * PATIENCE_S) for one in rented))
     assert await leftovers(world, *(lease for one in rented for lease in one.leases)) == ()
 
 

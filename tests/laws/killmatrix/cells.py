@@ -23,12 +23,13 @@ from tests.laws.killmatrix.checks import (
 from tests.laws.killmatrix.events import event_name
 from tests.laws.killmatrix.leases import OldAndNew, old_and_new
 from tests.laws.killmatrix.slot import Reply, Slot, Trap
+from tests.world.patience import PATIENCE_S
 
 __all__ = ["OPERATIONS", "Cell", "Outcome", "judged", "play", "played_without_a_kill"]
 
 OPERATIONS = ("create", "opened", "update", "destroy")
 """`opened`: a create whose update was opened before there was a spec."""
-NAMESPACE_SECONDS = 120
+NAMESPACE_S = 2 * PATIENCE_S
 """A namespace takes 5 s at least, and several tens on a busy machine."""
 
 
@@ -148,7 +149,7 @@ def _left(slot: Slot, client: Client, lease: OldAndNew) -> Iterator[str]:
 
 
 async def _watch_the_end(client: Client, namespace: str) -> list[str]:
-    deadline = time.monotonic() + NAMESPACE_SECONDS
+    deadline = time.monotonic() + NAMESPACE_S
     while not await asked(gone, client, namespace) and time.monotonic() < deadline:
         await asyncio.sleep(1)
     return await asked(lambda: list(left_in_cluster(client, namespace)))

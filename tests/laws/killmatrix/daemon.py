@@ -18,7 +18,7 @@ from stacks.engine import EngineConfig, PulumiEngine
 
 __all__ = ["main"]
 
-PAUSE_SECONDS = 0.1
+PAUSE_S = 0.1
 ATTEMPTS = 40
 
 
@@ -41,14 +41,14 @@ async def _reconcile(engine: PulumiEngine, order: dict[str, Any]) -> dict[str, A
         if result.ok:
             break
         said.append(result.error)
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(PAUSE_S)
     return {"ok": result.ok, "said": said, "workers": engine.worker_pids()}
 
 
 async def _open(engine: PulumiEngine, opening: LeaseSpec) -> None:
     """Until it waits for its manifest, or is no more."""
     taken = await engine.open(opening)
-    await asyncio.sleep(PAUSE_SECONDS)
+    await asyncio.sleep(PAUSE_S)
     while taken and engine.load.busy and opening.namespace not in engine.opened:
         await asyncio.sleep(0.02)
 

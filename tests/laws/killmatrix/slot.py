@@ -19,6 +19,7 @@ from devnet.tools import Toolbox
 from stacks.common.processes import command_name
 from stacks.engine import EngineConfig
 from tests.laws.killmatrix.tap import EngineEvent, Tap
+from tests.world.patience import PATIENCE_S
 
 __all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
 
@@ -79,7 +80,7 @@ class Slot:
             await self._daemon.wait()
         self._tap.close()
 
-    async def order(self, what: dict[str, Any], trap: Trap | None = None, *, seconds: float = 120) -> Reply:
+    async def order(self, what: dict[str, Any], trap: Trap | None = None, *, seconds: float = 2 * PATIENCE_S) -> Reply:
         """Until the cluster is as ordered. A daemon that dies is started again and given the order again."""
         restarts = 0
         self._trap = trap

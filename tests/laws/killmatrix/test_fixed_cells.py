@@ -1,5 +1,5 @@
-"""Fixed cells of the kill matrix: half of them in `make test`, all in `make test-long`; `make kill-matrix` plays every
-cell.
+"""Fixed cells of the kill matrix: a quarter of them in `make test`, all in `make test-long`; `make kill-matrix` plays
+every cell.
 """
 
 from __future__ import annotations

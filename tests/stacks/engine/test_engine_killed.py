@@ -22,9 +22,23 @@ from tests.stacks.leases import demo, small
 from tests.world.patience import eventually
 from tests.world.processes import start_process
 
-pytestmark = pytest.mark.devnet
+pytestmark = [
+    pytest.mark.devnet,
+    pytest.mark.xdist_group("engine"),  # they share one
+    pytest.mark.asyncio(loop_scope="session"),
+]
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def config(shared_config):
+    return shared_config
+
+
+@pytest.fixture
+def engine(shared_engine):
+    return shared_engine
 
 
 def the_command_line(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
@@ -49,7 +63,7 @@ def all_of_them(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> 
 
 @pytest.mark.parametrize("victims", [the_command_line, the_plugin, the_broker, the_worker, all_of_them])
 async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(config, engine, client, victims):
-    spec = small()
+    spec = demo()  # its creation is under way when its namespace is seen
     running = asyncio.create_task(engine.up(spec))
     await until(lambda: exists(client, spec.namespace))
 
@@ -70,13 +84,21 @@ async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_conver
     assert client.get(Namespace, spec.namespace).metadata.deletionTimestamp
 
 
-@pytest.mark.parametrize("with_workers", [False, True], ids=["daemon", "daemon and workers"])
-async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(config, client, with_workers):
+@pytest.mark.parametrize(
+    "with_workers",
+    [
+        pytest.param(False, id="daemon"),  # its workers are left behind: the harder of the two
+        pytest.param(True, id="daemon and workers", marks=pytest.mark.long),
+    ],
+)
+async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(own_config, client, with_workers):
     spec = demo()
-    config.data.mkdir(parents=True)
-    daemon = start_daemon(config, spec)
+    own_config.data.mkdir(parents=True)
+    daemon = start_daemon(own_config, spec)
     await until(lambda: exists(client, spec.namespace))
-    workers = [pid for pid in survivors(config.data) if command_name(pid).startswith("python") and pid != daemon.pid]
+    workers = [
+        pid for pid in survivors(own_config.data) if command_name(pid).startswith("python") and pid != daemon.pid
+    ]
 
     daemon.kill()
     for pid in workers if with_workers else ():
@@ -84,19 +106,19 @@ async def test_a_killed_daemon_leaves_nothing_running_and_a_new_one_converges(co
     daemon.wait()
 
     if not with_workers:
-        await until(lambda: survivors(config.data) == [])
-    engine = PulumiEngine(config)
+        await until(lambda: survivors(own_config.data) == [])
+    engine = PulumiEngine(own_config)
     result = await engine.up(spec)
     assert result.ok, result.error
     assert "recovered" not in result.outputs or result.outputs["recovered"]
     complete(client, spec)
     assert (await engine.destroy(spec.namespace)).ok
     await engine.close()
-    assert survivors(config.data) == []
+    assert survivors(own_config.data) == []
 
 
 async def test_a_stack_killed_in_its_first_run_and_then_destroyed_leaves_nothing(config, engine, client):
-    spec = small()
+    spec = demo()  # its creation is under way when its namespace is seen
     running = asyncio.create_task(engine.up(spec))
     await until(lambda: exists(client, spec.namespace))
     for pid in all_of_them(config, engine, spec):
@@ -107,22 +129,22 @@ async def test_a_stack_killed_in_its_first_run_and_then_destroyed_leaves_nothing
 
     assert destroyed.ok, destroyed.error
     assert client.get(Namespace, spec.namespace).metadata.deletionTimestamp
-    assert await engine.stacks() == []
+    assert spec.namespace not in await engine.stacks()
 
 
-async def test_a_run_that_takes_too_long_is_interrupted_and_leaves_no_lock(config, client):
+async def test_a_run_that_takes_too_long_is_interrupted_and_leaves_no_lock(own_config, client):
     spec = demo()
-    engine = PulumiEngine(config.model_copy(update={"operation_seconds": 0.7}))
+    engine = PulumiEngine(own_config.model_copy(update={"operation_seconds": 0.7}))
     await engine.start()
     assert (await engine.destroy(small().namespace)).ok, "a worker is warm now"
 
     result = await engine.up(spec)
 
     assert not result.ok and result.error
-    assert not list((config.folder(spec.namespace) / ".pulumi").glob("locks/**/*.json"))
-    assert survivors(config.data, spec.namespace) == []
+    assert not list((own_config.folder(spec.namespace) / ".pulumi").glob("locks/**/*.json"))
+    assert survivors(own_config.data, spec.namespace) == []
     await engine.close()
-    patient = PulumiEngine(config)
+    patient = PulumiEngine(own_config)
     assert (await patient.up(spec)).ok
     complete(client, spec)
     await patient.destroy(spec.namespace)
@@ -143,14 +165,14 @@ async def test_a_cancelled_caller_ends_its_operation(config, engine, client):
     await engine.destroy(spec.namespace)
 
 
-async def test_closing_the_engine_ends_its_workers(config):
-    engine = PulumiEngine(config)
+async def test_closing_the_engine_ends_its_workers(own_config):
+    engine = PulumiEngine(own_config)
     await engine.destroy(small().namespace)
     assert engine.worker_pids()
 
     await engine.close()
 
-    assert survivors(config.data) == []
+    assert survivors(own_config.data) == []
 
 
 def start_daemon(config: EngineConfig, spec: LeaseSpec) -> subprocess.Popen[str]:

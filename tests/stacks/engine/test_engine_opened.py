@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,11 @@ from stacks.common.results import FailureCause
 from stacks.engine import EngineConfig, PulumiEngine
 from tests.stacks.leases import CANARY, demo, lease_id, small
 
-pytestmark = pytest.mark.devnet
+pytestmark = [
+    pytest.mark.devnet,
+    pytest.mark.xdist_group("engine"),  # they share one
+    pytest.mark.asyncio(loop_scope="session"),
+]
 
 KINDS: tuple[Any, ...] = (Namespace, NetworkPolicy, Secret, Deployment, StatefulSet, Service, Ingress)
 POOLS = create_namespaced_resource("metallb.io", "v1beta1", "IPAddressPool", "ipaddresspools")
@@ -110,10 +113,13 @@ def nothing_runs(config: EngineConfig, spec: LeaseSpec) -> bool:
 
 
 @pytest.fixture
-async def engine(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config)
-    yield engine
-    await engine.close()
+def config(shared_config):
+    return shared_config
+
+
+@pytest.fixture
+def engine(shared_engine):
+    return shared_engine
 
 
 async def test_an_opened_create_ends_in_the_very_state_and_objects_of_an_ordinary_one(engine, config, client):
@@ -153,9 +159,9 @@ async def test_a_spec_may_come_before_the_update_is_ready_for_it(engine):
     assert result.ok and result.opened, result.error
 
 
-async def test_one_without_a_manifest_is_given_up_in_time_and_the_ordinary_way_is_free(config):
-    engine = PulumiEngine(config.model_copy(update={"open_seconds": 2}))
-    spec = small()
+async def test_one_without_a_manifest_is_given_up_in_time_and_the_ordinary_way_is_free(own_config):
+    config, spec = own_config.model_copy(update={"open_seconds": 2}), small()
+    engine = PulumiEngine(config)
     await engine.refresh("a-worker-that-is-warm")
     assert await engine.open(opening(spec))
     await asyncio.sleep(0.2)
@@ -190,7 +196,7 @@ async def test_whatever_else_wants_the_stack_ends_it_at_once(engine, config, cli
     assert engine.opened == () and nothing_runs(config, spec)
     if asked == "destroy":
         assert client.get(Namespace, spec.namespace).metadata.deletionTimestamp
-        assert await engine.stacks() == []
+        assert spec.namespace not in await engine.stacks()
         return
     result = await engine.up(spec)  # at once, by the same worker
     assert result.ok and not result.opened, result.error
@@ -258,8 +264,7 @@ async def test_a_kill_while_it_waits_leaves_a_namespace_that_destroy_finds(engin
     assert not config.folder(spec.namespace).exists()
 
 
-async def test_it_never_takes_the_last_free_worker_and_gives_its_own_to_whoever_has_none(config):
-    engine = PulumiEngine(config)
+async def test_it_never_takes_the_last_free_worker_and_gives_its_own_to_whoever_has_none(engine):
     first, second, others = small(), small(), (small(), small())
     await opened(engine, first)
     assert engine.load.oldest_s == 0 and not any(engine.load.waiting.values())
@@ -271,24 +276,23 @@ async def test_it_never_takes_the_last_free_worker_and_gives_its_own_to_whoever_
     assert engine.opened == ()
     late = await engine.up(first)
     assert late.ok and not late.opened, late.error
-    await engine.close()
 
 
 @pytest.mark.parametrize(
     "told", [{"open_updates": 0}, {"engine": "stock", "skip_checkpoints": False}, {"workers": 1}], ids=str
 )
-async def test_it_is_not_taken_where_it_is_switched_off_or_would_be_in_the_way(config, told):
-    engine = PulumiEngine(config.model_copy(update=told))
+async def test_it_is_not_taken_where_it_is_switched_off_or_would_be_in_the_way(own_config, told):
+    engine = PulumiEngine(own_config.model_copy(update=told))
 
     assert not await engine.open(opening(small()))
     await engine.close()
 
 
-async def test_closing_the_engine_ends_an_opened_update(config):
-    engine = PulumiEngine(config)
+async def test_closing_the_engine_ends_an_opened_update(own_config):
+    engine = PulumiEngine(own_config)
     spec = small()
     await opened(engine, spec)
 
     await engine.close()
 
-    assert nothing_runs(config, spec)
+    assert nothing_runs(own_config, spec)

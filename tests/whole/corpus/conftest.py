@@ -79,7 +79,7 @@ async def engine(
         kubeconfig=corpus_cluster.kubeconfig,
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
-        workers=max(1, 4 // processes),
+        workers=max(2, 4 // processes),
     )
     engine = PulumiEngine(config)
     yield engine

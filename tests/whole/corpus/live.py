@@ -15,11 +15,12 @@ from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, NAMESP
 from provider.units import parse_quantity
 from stacks.common.results import StackResult
 from stacks.engine import PulumiEngine
+from tests.world.patience import PATIENCE_S
 
 __all__ = ["Failed", "Timings", "differences", "live_and_die"]
 
-_READY_SECONDS = 60.0
-_GONE_SECONDS = 90.0
+_READY_S = PATIENCE_S
+_GONE_S = 2 * PATIENCE_S
 _PERSISTENT_VOLUME = Kind("v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
 Timings = dict[str, float]
@@ -44,7 +45,7 @@ async def live_and_die(
         await _release_addresses(cluster, spec)
     yield
     for spec in specs:
-        await _step(timings, "gone", lambda spec=spec: _until(lambda: _left(cluster, spec), seconds=_GONE_SECONDS))  # type: ignore[misc]
+        await _step(timings, "gone", lambda spec=spec: _until(lambda: _left(cluster, spec), seconds=_GONE_S))  # type: ignore[misc]
         if spec.namespace in await engine.stacks():
             raise Failed("the stack is still listed after its destroy")
     for end in ends:
@@ -57,7 +58,7 @@ async def _live(
 ) -> None:
     try:
         await _step(timings, "up", lambda: _up(engine, spec))
-        await _step(timings, "ready", lambda: _until(lambda: _unready(cluster, spec), seconds=_READY_SECONDS))
+        await _step(timings, "ready", lambda: _until(lambda: _unready(cluster, spec), seconds=_READY_S))
         await _nothing_differs(cluster, spec, "after the first up")
         await _step(timings, "again", lambda: _unchanged(engine, spec, "a second up"))
         if read_back:
