@@ -72,6 +72,7 @@ async def test_a_refused_manifest_says_why_and_changes_nothing(
     await close(world, provider, rented)
 
 
+@pytest.mark.long  # the kill matrix kills a daemon in a create, test_kills.py a provider with a lease
 async def test_killed_while_a_stack_is_being_created_it_converges_after_a_restart(world: World) -> None:
     provider = await world.run_provider()
     rented = await rent(world, sdl_of(EXAMPLES / "demo.yaml"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from devnet.demo.leftovers import leftovers
 from devnet.demo.processes import programs_started
@@ -22,6 +23,7 @@ from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
 
 OFTEN = (
     "edge-shared-profile-endpoints-v2.0",  # UDP beside TCP, three services, six replicas
@@ -37,6 +39,14 @@ SELDOM = (
     "edge-permissions-read",
     "services-five-accept-hosts",
 )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def provider(world: World) -> AsyncIterator[ProviderProcess]:
+    """One `lessor run` for all tests here."""
+    process = await world.run_provider()
+    yield process
+    await process.stop()
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(da
     assert phase(data) == "stopped"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])
 def test_a_command_that_is_stopped_during_its_start_leaves_no_process(data, number):
     command = start_command(data)
     until(lambda: starting(data))

@@ -97,8 +97,9 @@ def cli_in(folder: Path, cluster: ControlPlane, toolbox: Toolbox) -> Cli:
 
 
 def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
-    preview = pulumi.stack("preview")
+    preview = pulumi.stack("preview", "--policy-pack", str(ROOT / "policies"))
     assert preview.returncode == 0, preview.stdout + preview.stderr
+    assert "Policies:" in preview.stdout, "they see the cluster's objects too"
     assert not exists(kube, CustomResourceDefinition, CRDS[0])
 
     done = pulumi.stack("up", "--yes", "--skip-preview")
@@ -397,13 +398,6 @@ def test_an_unreachable_cluster_is_named(pulumi, tmp_path):
 
     assert done.returncode != 0
     assert "https://127.0.0.1:1" in done.stdout
-
-
-def test_the_policy_pack_looks_at_the_cluster_stack(pulumi):
-    done = pulumi.stack("preview", "--policy-pack", str(ROOT / "policies"))
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Policies:" in done.stdout
 
 
 def configure(pulumi: Cli, settings: dict) -> None:
