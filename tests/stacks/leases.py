@@ -29,10 +29,18 @@ def small(image: str = "nginx:1", *, lease: LeaseId | None = None, count: int = 
     return spec(web, lease=lease or lease_id())
 
 
+def _address(lease: LeaseId) -> str:
+    """One a lease: of two pools with one address MetalLB takes neither, nor any later one. From the range for benchmarks
+    (RFC 2544), the quarter that other tests leave alone; never dialled.
+    """
+    number, process = divmod(lease.dseq, 2**20)
+    serial = number * 97 + process * 7919
+    return f"198.19.{128 + serial // 254 % 128}.{1 + serial % 254}"
+
+
 def demo(image: str = "nginx:1", *, lease: LeaseId | None = None) -> LeaseSpec:
     """Two services, a hostname, a persistent volume, pull credentials and a leased address: the demo's size."""
     lease = lease or lease_id()
-    serial = lease.dseq % 250 + 1
     web = service(
         image=image,
         environment=environment(("TOKEN", CANARY), ("AKASH_OWNER", OWNER)),
@@ -47,5 +55,5 @@ def demo(image: str = "nginx:1", *, lease: LeaseId | None = None) -> LeaseSpec:
         store,
         lease=lease,
         hostnames=(hostname(f"h{lease.dseq}.localhost"),),
-        leased_ips=(leased_ip(port=8080, external_port=8080, sharing_key=key, address=f"203.0.113.{serial}"),),
+        leased_ips=(leased_ip(port=8080, external_port=8080, sharing_key=key, address=_address(lease)),),
     )
