@@ -30,8 +30,9 @@ def small(image: str = "nginx:1", *, lease: LeaseId | None = None, count: int = 
 
 
 def _address(lease: LeaseId) -> str:
-    """One a lease: of two pools with one address MetalLB takes neither, nor any later one. From the range for benchmarks
-    (RFC 2544), the quarter that other tests leave alone; never dialled.
+    """One a lease: of two pools with one address MetalLB takes neither, nor any later one.
+
+    From the range for benchmarks (RFC 2544), the quarter that other tests leave alone; never dialled.
     """
     number, process = divmod(lease.dseq, 2**20)
     serial = number * 97 + process * 7919
