@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stacks.engine import EngineConfig, PulumiEngine
+from tests.world.patience import eventually
 
 
 class _Plugin:
@@ -58,7 +59,9 @@ async def test_the_start_of_the_plugin_delays_nobody_and_ends_with_the_engine(en
 async def test_a_start_waits_for_the_plugin_unless_told_otherwise(engine: PulumiEngine) -> None:
     plugin: _Plugin = engine._plugin  # type: ignore[assignment]
     start = asyncio.create_task(engine.start())
-    await asyncio.sleep(0.2)
+    await eventually(lambda: plugin.calls == ["start"])
+    for _ in range(20):  # passes of the loop, in which a start that does not wait would end
+        await asyncio.sleep(0)
     assert not start.done()
     plugin.go.set()
     await start
