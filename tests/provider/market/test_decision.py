@@ -79,6 +79,13 @@ def test_an_order_beyond_the_free_node_ports_or_the_most_of_one_is_declined(coun
     assert words in reasons and bool(words) == bool(reasons)
     scarce = outcome(with_ports(20), snapshot=replace(FREE, free_node_ports=19))
     assert "20 node ports, 19 are free (LESSOR_NODE_PORT_RANGE" in " | ".join(getattr(scarce, "reasons", ()))
+    assert isinstance(outcome(with_ports(20), snapshot=replace(FREE, free_node_ports=20)), BidDecision)
+
+
+def test_the_last_free_leased_ips_are_bid_on() -> None:
+    order = make_order(ips=3)
+    assert isinstance(outcome(order, snapshot=replace(FREE, free_addresses=3)), BidDecision)
+    assert isinstance(outcome(order, snapshot=replace(FREE, free_addresses=2)), Declined)
 
 
 def test_all_reasons_are_given_not_the_first() -> None:
