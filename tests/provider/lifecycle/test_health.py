@@ -443,6 +443,15 @@ async def test_a_healthy_lease_costs_one_list() -> None:
     assert asked == ["list Deployment"]
 
 
+async def test_a_workload_that_is_being_deleted_is_missing() -> None:
+    world = World()
+    spec = await world.run(L, a_group())
+    live = world.cluster.workload(spec.namespace, spec.services[0])
+    assert live is not None and (await check_health(world.cluster, spec)).missing == ()
+    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert (await check_health(world.cluster, spec)).missing == ("web",)
+
+
 async def test_only_another_kind_of_trouble_is_worth_a_check() -> None:
     looks = []
     world = World()
