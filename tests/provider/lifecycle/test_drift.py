@@ -292,6 +292,8 @@ async def test_every_kind_of_object_is_missed_when_it_is_gone() -> None:
         ({"a": [{"port": 1}]}, {"a": [{"port": 1}, {"port": 2}]}, ["a"]),
         ({"e": [{"name": "A", "value": "1"}]}, {"e": [{"name": "B"}, {"name": "A", "value": "2"}]}, ["e[A].value"]),
         ({"e": [{"name": "A", "value": "1000m"}]}, {"e": [{"name": "A", "value": "1"}]}, ["e[A].value"]),
+        ({"e": [{"name": "A"}]}, {"e": [{"value": "1"}]}, ["e[0].name"]),
+        ({"e": [{"value": "1"}]}, {"e": [{"name": "A", "value": "1"}]}, []),
         ({"c": {"resources": {"limits": {"cpu": "1000m"}}}}, {"c": {"resources": {"limits": {"cpu": "1"}}}}, []),
         ({"c": {"resources": {"limits": {"cpu": "2"}}}}, {"c": {"resources": {"limits": {"cpu": "x"}}}},
          ["c.resources.limits.cpu"]),
