@@ -71,10 +71,7 @@ def demo(
     cluster with an Akash provider is refused. The cluster needs neither MetalLB nor an ingress controller.
     """
     console, folder, real = Console(), data.absolute(), node is NodeKind.REAL
-    if real:
-        _check_for_node(kubeconfig)
-    if denom and not denom_valid(denom):
-        raise typer.BadParameter(printable(f"{denom!r} is no denom; --denom is for example uact"))
+    _check_options(kubeconfig, denom, real=real)
     borrow = _borrow(kubeconfig, context, yes=yes)
     try:
         document = _document(_checked(sdl, _OWN_CLUSTER_SDL if borrow else _SDL), borrow)
@@ -106,11 +103,14 @@ def _borrow(kubeconfig: Path | None, context: str, *, yes: bool) -> Borrow | Non
     return Borrow(kubeconfig.expanduser(), context, lambda: yes or _asked())
 
 
-def _check_for_node(kubeconfig: Path | None) -> None:
-    if kubeconfig is not None:
+def _check_options(kubeconfig: Path | None, denom: str, *, real: bool) -> None:
+    """Raise `typer.BadParameter` for options that cannot be right."""
+    if real and kubeconfig is not None:
         raise typer.BadParameter(
             "--node real is the devnet's own node; with --kubeconfig the cluster has its own nodes"
         )
+    if denom and not denom_valid(denom):
+        raise typer.BadParameter(printable(f"{denom!r} is no denom; --denom is for example uact"))
 
 
 def _document(path: Path, borrow: Borrow | None) -> Sdl:
