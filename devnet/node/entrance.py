@@ -27,17 +27,25 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 def _main(folder: Path, command: list[str]) -> int:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # which a background job of a shell inherits
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C before the command runs
-    place = Path.cwd()
+    place = str(Path("/proc/self/cwd").readlink())  # Path.cwd() fails for a folder that was removed
     first = first_process(folder)
     enter_cgroups(map(Path, (folder / "cgroups").read_text().split()))
     _enter_namespaces(first)
-    os.chdir(place)
+    _change_folder(place)
     try:
         status = run_forwarding(command, bind=bound_to_parent(seen_as=0))
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)  # noqa: T201
         return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
     return status if status >= 0 else 128 - status
+
+
+def _change_folder(place: str) -> None:
+    try:
+        os.chdir(place)
+    except OSError as error:
+        problem = f"the current folder {place} does not serve inside ({error.strerror}); change to another one"
+        raise EnclosureFailed(problem) from None
 
 
 def _enter_namespaces(pid: int) -> None:

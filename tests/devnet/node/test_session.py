@@ -165,6 +165,23 @@ def test_the_mark_of_an_enclosure_does_not_count_in_another_network(folder: Path
             assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == answer
 
 
+@pytest.mark.parametrize("kind", ["hidden", "removed"])
+def test_a_current_folder_that_is_not_there_inside_is_named(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place = Path(f"/run/lessor-test-{os.getpid()}") if kind == "hidden" else tmp_path / "removed"
+    place.mkdir()
+    with Enclosure.start(folder) as enclosure:
+        monkeypatch.chdir(place)
+        if kind == "removed":
+            place.rmdir()
+        assert enclosure.run(["true"]) == 1
+        monkeypatch.chdir(tmp_path)
+    assert "does not serve inside (No such file or directory); change to another one" in capfd.readouterr().err
+    if kind == "hidden":
+        place.rmdir()
+
+
 def test_a_command_that_does_not_exist_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_enclosed(folder, ["no-such-command"]) == 127
     assert capfd.readouterr().err == "no-such-command: No such file or directory\n"
