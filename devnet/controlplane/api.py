@@ -8,12 +8,13 @@ import json
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from devnet.controlplane.certificates import Certificates
 
 __all__ = ["RETRIED", "Api", "ApiError", "retry", "wait_until"]
 
+_Argument = TypeVar("_Argument")
 _PATHS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
@@ -127,12 +128,12 @@ def _schedulable(node: dict[str, Any]) -> bool:
     return _is(node, "Ready") and not node["spec"].get("taints")
 
 
-async def retry(act: Callable[[dict[str, Any]], None], manifest: dict[str, Any]) -> None:
-    """Call `act(manifest)`; repeat it for up to 10 s while a new API server refuses it (`RETRIED`)."""
+async def retry(act: Callable[[_Argument], None], argument: _Argument) -> None:
+    """Call `act(argument)`; repeat it for up to 10 s while a new API server refuses it (`RETRIED`)."""
     deadline = time.monotonic() + _RETRY_S
     while True:
         try:
-            return await asyncio.to_thread(act, manifest)
+            return await asyncio.to_thread(act, argument)
         except ApiError as refused:
             if refused.status not in RETRIED or time.monotonic() > deadline:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ __all__ = [
     "default_nodes",
     "node_object",
     "storage_labels",
+    "surplus_nodes",
 ]
 
 SIMULATED = ("kwok.x-k8s.io/node", "fake")
@@ -76,6 +77,17 @@ def node_object(spec: NodeSpec) -> dict[str, Any]:
         "metadata": {"name": spec.name, "labels": _labels(spec), "annotations": dict([SIMULATED])},
         "status": {"capacity": resources, "allocatable": resources, "nodeInfo": about},
     }
+
+
+def surplus_nodes(items: Sequence[Mapping[str, Any]], wanted: Collection[str]) -> list[dict[str, Any]]:
+    """The simulated nodes of an earlier start in the same folder that are not among the `wanted` names."""
+    key, value = SIMULATED
+    simulated = [item["metadata"]["name"] for item in items if _annotation(item, key) == value]
+    return [{"kind": "Node", "metadata": {"name": name}} for name in simulated if name not in wanted]
+
+
+def _annotation(item: Mapping[str, Any], key: str) -> object:
+    return (item["metadata"].get("annotations") or {}).get(key)
 
 
 def _labels(spec: NodeSpec) -> dict[str, str]:

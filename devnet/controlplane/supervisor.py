@@ -20,7 +20,7 @@ from typing import Any
 from devnet.children import start_bound, started_at
 from devnet.controlplane.api import Api, retry, wait_until
 from devnet.controlplane.certificates import Outward, make_certificates
-from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object
+from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object, surplus_nodes
 from devnet.controlplane.holders import FIFO, Holders, holders_lock, watch_process
 from devnet.controlplane.members import Layout, Member, free_ports, members, write_configuration
 from devnet.controlplane.stages import kwok_documents
@@ -181,6 +181,7 @@ class _Plane:
             self.start(member)
         for node in self.request.nodes:
             await retry(api.create_node, node_object(node))
+        await retry(self._remove_surplus_nodes, api)
         for manifest in base_objects(Path(self.request.crds)):
             await retry(api.apply, manifest)
         await wait_until(api.definitions_are_served, seconds=_START_S, what="serving of MetalLB's definitions")
@@ -188,6 +189,11 @@ class _Plane:
         count = len(self.request.nodes)
         await wait_until(lambda: api.nodes_are_ready(count), seconds=_START_S, what="readiness of the nodes")
         self.publish("ready")
+
+    def _remove_surplus_nodes(self, api: Api) -> None:
+        wanted = {node.name for node in self.request.nodes}
+        for surplus in surplus_nodes(api.request("GET", "/api/v1/nodes")["items"], wanted):
+            api.delete(surplus)
 
     def stop(self) -> None:
         """Stop the controllers, then the API server, then etcd. A member that does not end in time is killed."""

@@ -80,6 +80,16 @@ def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(da
     assert phase(data) == "stopped"
 
 
+def test_a_start_with_fewer_nodes_in_an_earlier_folder_has_only_these(data, toolbox):
+    kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
+    nodes = [*kubectl, "get", "nodes", "-o", "name"]
+    for count, names in ((2, ["node/node-1", "node/node-2"]), (1, ["node/node-1"])):
+        assert start_command(data, "--detach", "--nodes", str(count)).wait(timeout=PATIENCE_S) == 0
+        done = subprocess.run(nodes, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+        assert done.stdout.split() == names
+        assert lessor("down", data) == (0, "stopped\n")
+
+
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])
 def test_a_command_that_is_stopped_during_its_start_leaves_no_process(data, number):
     command = start_command(data)
