@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["alive", "bound_to_parent", "cpu_seconds", "start_bound", "started_at"]
+__all__ = ["OWNER", "alive", "bound_to_parent", "cpu_seconds", "start_bound", "started_at"]
 
+OWNER = "LESSOR_DEVNET_OWNER"
+"""The environment variable with the pid of a process that a control plane must not outlive."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from devnet.children import start_bound, started_at
+from devnet.children import OWNER, start_bound, started_at
 from devnet.controlplane.api import Api, retry, wait_until
 from devnet.controlplane.certificates import Outward, make_certificates
 from devnet.controlplane.contents import STORAGE_CLASSES, NodeSpec, base_objects, node_object, surplus_nodes
@@ -26,10 +26,8 @@ from devnet.controlplane.members import Layout, Member, free_ports, members, wri
 from devnet.controlplane.stages import kwok_documents
 from devnet.controlplane.state import Phase, State, write_state
 
-__all__ = ["OWNER", "Request", "supervise"]
+__all__ = ["Request", "supervise"]
 
-OWNER = "LESSOR_DEVNET_OWNER"
-"""The environment variable with the pid of a process that the control plane must not outlive."""
 _REQUEST = "request.json"
 _START_S = 60.0
 _STOP_S = {"kube-apiserver": 3.0, "etcd": 2.0}

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from devnet.children import alive, bound_to_parent, start_bound, started_at
+from devnet.children import OWNER, alive, bound_to_parent, start_bound, started_at
 from devnet.errors import EnclosureFailed
 from devnet.node.cgroups import remove_cgroups
 from devnet.node.mounts import REPLACED
@@ -256,9 +256,11 @@ def _first(folder: Path) -> int | None:
 
 
 def _environment() -> dict[str, str]:
+    """The caller's environment for the inside, where the process that OWNER names cannot be seen."""
     checkout = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [checkout, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path}
+    inherited = {name: value for name, value in os.environ.items() if name != OWNER}
+    return {**inherited, "PYTHONPATH": path}
 
 
 def write_first(folder: Path, pid: int) -> None:

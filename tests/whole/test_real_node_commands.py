@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from devnet.children import bound_to_parent
 from devnet.errors import DevnetError
 from devnet.node import missing_requirements
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools
@@ -44,7 +45,12 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     return start_process(
-        [LESSOR, *arguments], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [LESSOR, *arguments],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=bound_to_parent(),
     )
 
 

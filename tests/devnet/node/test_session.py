@@ -182,6 +182,13 @@ def test_a_current_folder_that_is_not_there_inside_is_named(
         place.rmdir()
 
 
+def test_the_owner_of_a_control_plane_outside_is_not_named_inside_where_it_cannot_be_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LESSOR_DEVNET_OWNER", str(os.getpid()))
+    assert run_enclosed(folder, ["sh", "-c", '[ -z "$LESSOR_DEVNET_OWNER" ] && [ "$PYTHONPATH" ]']) == 0
+
+
 def test_a_command_that_does_not_exist_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_enclosed(folder, ["no-such-command"]) == 127
     assert capfd.readouterr().err == "no-such-command: No such file or directory\n"
