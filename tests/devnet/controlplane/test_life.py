@@ -15,6 +15,7 @@ import pytest
 from devnet.children import start_bound
 from devnet.controlplane import ControlPlane, read_state, stop_supervisor
 from devnet.errors import ControlPlaneFailed
+from lease.exit_codes import TROUBLE
 from tests.world.patience import PATIENCE_S, until
 from tests.world.processes import ends_with_test, kill_processes_of, line_of, processes_of, start_process
 
@@ -63,7 +64,7 @@ def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(da
     assert start_command(data, "--detach").wait(timeout=PATIENCE_S) == 0
     code, told = lessor("status", data)
     assert (code, json.loads(told)["phase"]) == (0, "ready")
-    assert start_command(data).wait(timeout=PATIENCE_S) == 1
+    assert start_command(data).wait(timeout=PATIENCE_S) == TROUBLE
     assert "one runs there already" in (data.parent / "command.log").read_text()
     subprocess.run([*kubectl, "create", "namespace", "kept"], check=True, timeout=PATIENCE_S)
     assert lessor("down", data) == (0, "stopped\n")
@@ -125,7 +126,7 @@ def test_the_members_end_with_a_killed_supervisor_and_the_command_reports_it(dat
     state = read_state(data)
     assert state is not None
     os.kill(state.pid, signal.SIGKILL)
-    assert command.wait(timeout=PATIENCE_S) == 1
+    assert command.wait(timeout=PATIENCE_S) == TROUBLE
     until(lambda: processes_of(data) == {})
     assert "its supervisor ended" in (data.parent / "command.log").read_text()
 
