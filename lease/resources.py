@@ -64,7 +64,8 @@ class Volume:
 class Resources:
     """The resources of one replica. `id` connects a manifest service with its unit in the order.
 
-    `storage` and `endpoints` are None where a document had null, which affects the hash; SDLs always give lists.
+    `endpoints` is None where a document had null, which affects the hash; SDLs always give lists. `storage` is None
+    where a document had null, an empty list or nothing; none of them is written or hashed.
     `absent` names those of cpu, memory and gpu that a tenant's JSON left out or set to null; such a manifest is
     refused.
     """

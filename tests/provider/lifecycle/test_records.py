@@ -44,7 +44,9 @@ _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_siz
 _TEXTS = st.none() | st.lists(_TEXT, min_size=1, max_size=3).map(tuple)
 _NUMBER = st.integers(0, 2**31 - 1)
 _ATTRIBUTES = st.lists(st.builds(Attribute, _TEXT, _TEXT), max_size=2).map(tuple)
-_VOLUMES = st.lists(st.builds(Volume, _TEXT, st.integers(0, 2**64 - 1), _ATTRIBUTES), max_size=2).map(tuple)
+_VOLUME = st.builds(Volume, _TEXT, st.integers(0, 2**64 - 1), _ATTRIBUTES)
+_VOLUMES = st.none() | st.lists(_VOLUME, min_size=1, max_size=2).map(tuple)
+"""No storage is left out of the object, as Go does, and read back as None."""
 _ENDPOINTS = st.lists(st.builds(Endpoint, st.sampled_from(EndpointKind), st.integers(0, 255)), max_size=3).map(tuple)
 _RESOURCES = st.builds(
     Resources,
