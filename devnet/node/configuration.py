@@ -13,6 +13,7 @@ import yaml
 from devnet.controlplane.certificates import Certificates
 from devnet.controlplane.contents import storage_labels
 from devnet.node.images import PAUSE
+from devnet.node.mounts import KUBELET
 from devnet.node.network import NODE_ADDRESS, PODS
 
 __all__ = ["CONTAINERD_SOCKET", "NODE_NAME", "REGISTRY_PORT", "NodeFiles"]
@@ -88,11 +89,6 @@ class NodeFiles:
         """Folder of the files that `write` makes."""
         return self.folder / "configuration"
 
-    @property
-    def kubelet_folder(self) -> Path:
-        """Root folder of the kubelet; a shared mount of the enclosure."""
-        return self.folder / "kubelet"
-
     def write(self, runc: Path) -> None:
         """Write every configuration file."""
         self.configuration.mkdir(exist_ok=True)
@@ -123,8 +119,8 @@ class NodeFiles:
             f"--kubeconfig={self.kubeconfig(f'system:node:{NODE_NAME}')}",
             f"--hostname-override={NODE_NAME}",
             f"--node-ip={NODE_ADDRESS}",
-            f"--root-dir={self.kubelet_folder}",
-            f"--cert-dir={self.kubelet_folder / 'pki'}",
+            f"--root-dir={KUBELET}",
+            f"--cert-dir={KUBELET / 'pki'}",
             "--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items()),
         )
 

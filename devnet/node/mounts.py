@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-__all__ = ["REPLACED", "make_mounts"]
+__all__ = ["KUBELET", "REPLACED", "make_mounts"]
 
 _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
 _SYSCTLS = {
@@ -21,6 +21,10 @@ _FIXED = {"/var/lib/cni": "lib-cni", "/var/lib/kubelet": "lib-kubelet"}
 """Folders of the machine that no option moves, and the enclosure's own in their place. Whatever its root folder is, a
 kubelet makes its socket for device plugins in the second, and removes the other files there.
 """
+KUBELET = Path("/run/lessor/kubelet")
+"""The kubelet's root folder, which is FOLDER/kubelet. The kubelet makes sockets below it, and the path of a socket has
+at most 107 bytes: in a folder with a long path the kubelet would not start.
+"""
 REPLACED = ("/proc", "/run", "/sys", "/var/log", *_FIXED)
 """Folders of the machine that nobody sees inside."""
 
@@ -35,12 +39,12 @@ def make_mounts(folder: Path) -> None:
         _mount("-t", "tmpfs", "-o", "mode=755", name, f"/{name}")
     for name in ("lib-cni", "lib-kubelet", "kubelet", "sysctl", "volumes"):
         (folder / name).mkdir(exist_ok=True)
-    for name in ("/run/netns", "/run/lock", *_FIXED):
+    for name in ("/run/netns", "/run/lock", str(KUBELET), *_FIXED):
         Path(name).mkdir(parents=True, exist_ok=True)
     for place, name in _FIXED.items():
         _mount("--bind", str(folder / name), place)
-    _mount("--bind", str(folder / "kubelet"), str(folder / "kubelet"))
-    _mount("--make-rshared", str(folder / "kubelet"))
+    _mount("--bind", str(folder / "kubelet"), str(KUBELET))
+    _mount("--make-rshared", str(KUBELET))
     for number, (name, value) in enumerate(_SYSCTLS.items()):
         file = folder / "sysctl" / str(number)
         file.write_text(value + "\n")
