@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,15 @@ hypothesis.settings.load_profile("lessor")
 # Hundreds of children (daemons, workers, commands) would each compile the whole checkout again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# `nohup make test &` ignores these signals, also in each child; tests send them to themselves and to children.
+for _number, _handler in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 # No control plane outlives the test run, however a test or its worker ends (xdist starts its workers as children).
 os.environ["LESSOR_DEVNET_OWNER"] = str(os.getppid() if os.environ.get("PYTEST_XDIST_WORKER") else os.getpid())
