@@ -86,9 +86,16 @@ def _restored(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, object], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Handle the signals in the block. After a SystemExit the handlers stay, so that a late signal does not change the
+    status with which the process ends.
+    """
     before = {number: signal.signal(number, handler) for number in numbers}
+    leaves = False
     try:
         yield
+    except SystemExit:
+        leaves = True
+        raise
     finally:
-        for number, each in before.items():
+        for number, each in () if leaves else before.items():
             signal.signal(number, each)

@@ -174,7 +174,7 @@ FINDINGS = (
     Row(
         "the database cannot be *",
         "Decisions and fees cannot be read or written. Without a record no bid is made.",
-        "Check LESSOR_DATABASE_URL and the disk.",
+        "Check LESSOR_STORE_URL and the disk.",
     ),
 )
 """What `lessor status` names as a warning or as trouble."""

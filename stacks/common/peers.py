@@ -59,6 +59,10 @@ class Owners:
         if self._netlink is not None:
             self._netlink.close()
 
+    def __del__(self) -> None:
+        """A gRPC server drops its interceptor without a call that could close the socket."""
+        self.close()
+
     def _owner(self, port: int) -> int | None:
         if self._netlink is not None:
             try:

@@ -98,7 +98,7 @@ async def test_a_refused_first_version_is_undone_and_a_dry_run_refuses_the_next_
             world.loop.check(lease)
             await until(lambda: "HTTP 422" in world.loop.statuses[lease].reason, lambda: f"{dict(world.loop.statuses)}")
             assert "images are signed here" in world.loop.statuses[lease].reason
-            assert [operation for operation, _ in engine.of(lease)] == [Operation.UP, Operation.UP]
+            assert engine.of(lease) == [Operation.UP, Operation.UP]
             assert await _made(devnet_cluster, lease) == []
 
             await world.send(lease, _two("nginx:2"))
