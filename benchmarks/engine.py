@@ -278,9 +278,9 @@ async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    told = options(rounds=7, leases=200, workers=4, burst=60).parse_args()
-    with cluster(told.kubeconfig) as (kubeconfig, tools):
-        numbers = {name: getattr(told, name) for name in ("rounds", "leases", "workers", "burst")}
+    chosen = options(rounds=7, leases=200, workers=4, burst=60).parse_args()
+    with cluster(chosen.kubeconfig) as (kubeconfig, tools):
+        numbers = {name: getattr(chosen, name) for name in ("rounds", "leases", "workers", "burst")}
         print(json.dumps(asyncio.run(measure(kubeconfig, tools, **numbers))))
 
 
