@@ -238,7 +238,7 @@ def test_the_next_command_clears_the_temporary_folder_and_the_cgroups_of_a_kille
             (left,) = [path for path in folder.iterdir() if (path / "enclosure" / "first").exists()]
         first, made = first_process(left / "enclosure"), cgroups(left / "enclosure")
         process.kill()
-    assert comes_true(lambda: not alive(first)) and all(path.is_dir() for path in made)
+    assert made and comes_true(lambda: not alive(first))  # any other enclosure that starts removes its cgroups
     with temporary_folder() as next_one:
         assert list(folder.iterdir()) == [next_one.parent]
     assert not any(path.exists() for path in made) and not list(folder.iterdir())
