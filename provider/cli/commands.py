@@ -72,6 +72,23 @@ _DEVNET = GroupEntry(
         ),
     },
 )
+_TOOLS = GroupEntry(
+    "Programs that other parts of a provider start.",
+    {
+        "psutil": GroupEntry(
+            "Print or serve the hardware of this machine.",
+            {
+                "list": CommandEntry(
+                    "provider.cli.psutil:list_", "Print one kind of hardware of this machine as JSON."
+                ),
+                "serve": CommandEntry(
+                    "provider.cli.psutil:serve",
+                    "Serve the hardware of this machine over HTTP, as a discovery pod of the inventory operator does.",
+                ),
+            },
+        ),
+    },
+)
 
 COMMANDS: Table = {
     "doctor": CommandEntry(
@@ -105,5 +122,6 @@ COMMANDS: Table = {
     "bid": _BID,
     "earnings": CommandEntry("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
+    "tools": _TOOLS,
     "pulumi": CommandEntry("provider.cli.pulumi:pulumi", "Run the Pulumi command line on the stack of a lease."),
 }

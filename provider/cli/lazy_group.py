@@ -39,8 +39,10 @@ class CommandEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupEntry:
+    """A group of commands and of further groups."""
+
     help: str
-    commands: Mapping[str, CommandEntry]
+    commands: Table
 
 
 Table: TypeAlias = Mapping[str, CommandEntry | GroupEntry]

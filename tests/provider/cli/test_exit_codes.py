@@ -60,6 +60,8 @@ ENDS = {
         SETTINGS: f"{{sdl}} --lease {LEASE}",
         USAGE: "{sdl} --lease x",
     },
+    "tools psutil list": {FINE: "memory", USAGE: "floppy"},
+    "tools psutil serve": {TROUBLE: "--api-address 203.0.113.1", USAGE: "--api-port x"},
     "pulumi": {TROUBLE: "77 -- stack", SETTINGS: "77 -- stack", USAGE: "77 -- up"},
 }
 """The arguments that end each command with a code, in a home in which no provider ever ran. The greatest code of a
