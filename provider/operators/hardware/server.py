@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -26,10 +27,10 @@ _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 def hardware_app(tree: Tree) -> web.Application:
     """The paths `/`, `/node` and one for each kind; any other method than GET is answered 405, any other path 404."""
     app = web.Application()
-    app.router.add_get("/", _answer(lambda: whole_report(tree)), allow_head=False)
-    app.router.add_get("/node", _answer(lambda: node_report(tree)), allow_head=False)
+    app.router.add_get("/", _answer(partial(whole_report, tree)), allow_head=False)
+    app.router.add_get("/node", _answer(partial(node_report, tree)), allow_head=False)
     for kind in KINDS:
-        app.router.add_get(f"/{kind}", _answer(lambda kind=kind: report(kind, tree)), allow_head=False)
+        app.router.add_get(f"/{kind}", _answer(partial(report, kind, tree)), allow_head=False)
     return app
 
 
