@@ -61,7 +61,7 @@ class SpecSettings(BaseModel):
     rented amount.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     static_hosts: bool = False
     ingress_domain: str = ""

@@ -65,8 +65,8 @@ def _unset(value: object) -> bool:
 
 
 class _Model(BaseModel):
-    # an error must not print its input, which may hold what tenants keep secret
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    # an error must not print its input, which may hold what tenants keep secret; a validator is built when it is used
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class IngressMode(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,7 @@ def main() -> None:
     """Run the installed command. An unusable file or folder, or a full disk behind the output, ends it with one line
     instead of a traceback, and a traceback shows no values.
     """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find that there are none takes 15 ms
     gc.disable()  # until the command is imported: collections find no garbage then and take a sixth of the time
     try:
         build_app()()

@@ -106,7 +106,9 @@ COMMANDS: Table = {
         "provider.cli.render:render", "Print the Kubernetes objects of an SDL as YAML, without a cluster."
     ),
     "run": CommandEntry(
-        "provider.cli.run:run", "Run the provider: follow the chain, bid on orders that fit, serve the leases."
+        "provider.cli.run:run",
+        "Run the provider: follow the chain, bid on orders that fit, serve the leases.",
+        early="provider.cli.early_imports:import_early",
     ),
     "settings": CommandEntry(
         "provider.cli.settings:settings", "List every setting with its value, its source and its meaning."

@@ -29,12 +29,14 @@ class CommandEntry:
     """`target` is "module:function"; `help` is the first line of the function's docstring.
 
     `before` is a check, "module:function" too, that runs first. When it returns true, it has found something.
+    `early` is called before the module of `target` is imported.
     """
 
     target: str
     help: str
     hidden: bool = False
     before: str = ""
+    early: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ def _group(name: str, entry: GroupEntry) -> LazyGroup:
 
 def loaded(name: str, entry: CommandEntry) -> Any:
     """The command itself, its module imported."""
+    if entry.early:
+        _named(entry.early)()
     function = _named(entry.target)
     if entry.before:
         function = _checked_first(_named(entry.before), function)

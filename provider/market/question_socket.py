@@ -6,6 +6,7 @@ Only a user who can write to the home (mode 0700, the socket 0600) can ask, so t
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,12 @@ __all__ = ["answer", "ask_market", "market_socket", "serve_questions"]
 
 _LONGEST = 4 << 20
 _ANSWER_S = 60.0
-_SPEC: TypeAdapter[GroupSpec] = TypeAdapter(GroupSpec)
+
+
+@cache
+def _spec_adapter() -> TypeAdapter[GroupSpec]:
+    """Made when it is used: a start waits for none of it."""
+    return TypeAdapter(GroupSpec)
 
 
 def market_socket(home: Path) -> Path:
@@ -37,7 +43,7 @@ async def answer(screening: Screening, line: bytes) -> dict[str, Any]:
     """The answer to one request. A request that cannot be read is answered with an error; nothing is raised."""
     try:
         request = json.loads(line)
-        specs = [_SPEC.validate_python(group) for group in request["groups"]]
+        specs = [_spec_adapter().validate_python(group) for group in request["groups"]]
         owner, notice = str(request.get("owner", "")), request.get("reclamation_ns")
         if notice is not None and not isinstance(notice, int):
             raise ValueError("reclamation_ns")
@@ -57,7 +63,7 @@ def ask_market(
     provider's own reason.
     """
     request = {
-        "groups": [_SPEC.dump_python(group, mode="json") for group in groups],
+        "groups": [_spec_adapter().dump_python(group, mode="json") for group in groups],
         "owner": owner,
         "reclamation_ns": reclamation_ns,
     }

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,7 +36,12 @@ __all__ = [
 
 _MAX_CHANGES = 500
 """A lease of fifty services has fewer changes; more would only fill the disk."""
-_RESULT = TypeAdapter(StackResult)
+
+
+@cache
+def _result_adapter() -> TypeAdapter[StackResult]:
+    """Made when it is used: a start waits for none of it."""
+    return TypeAdapter(StackResult)
 
 
 class RunReason(StrEnum):
@@ -106,7 +112,7 @@ async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
     row = _row(run) | {"key_id": "", "result": b""}
     if run.result is not None:
         kept = replace(run.result, changes=run.result.changes[:_MAX_CHANGES], outputs={})
-        row |= {"key_id": ring.newest, "result": ring.seal(_RESULT.dump_json(kept))}
+        row |= {"key_id": ring.newest, "result": ring.seal(_result_adapter().dump_json(kept))}
     async with database.writing() as connection:
         if run.id:
             await connection.execute(update(runs).where(runs.c.id == run.id).values(row))
@@ -190,6 +196,6 @@ def _opened(ring: KeyRing | None, sealed: bytes) -> StackResult | None:
     if ring is None or not sealed:
         return None
     try:
-        return _RESULT.validate_json(ring.open(sealed))
+        return _result_adapter().validate_json(ring.open(sealed))
     except (StoreError, ValidationError):
         return None

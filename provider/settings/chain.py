@@ -15,7 +15,7 @@ from provider.units import Coin
 __all__ = ["ChainSettings"]
 
 
-class ChainSettings(BaseModel):
+class ChainSettings(BaseModel, defer_build=True):
     """Chain, key and transactions"""
 
     node: NodeAddresses = Field(

@@ -25,7 +25,7 @@ from provider.settings.kinds import (
 __all__ = ["ClusterSettings"]
 
 
-class ClusterSettings(BaseModel):
+class ClusterSettings(BaseModel, defer_build=True):
     """Cluster, ingress and network policies"""
 
     kubeconfig: Path | None = Field(

@@ -12,7 +12,7 @@ from provider.settings.kinds import lessor
 __all__ = ["EngineSettings"]
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(BaseModel, defer_build=True):
     """Engine"""
 
     pulumi_home: Path | None = Field(

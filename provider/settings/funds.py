@@ -9,7 +9,7 @@ from provider.settings.kinds import Duration, Scale, ap, lessor
 __all__ = ["FundsSettings"]
 
 
-class FundsSettings(BaseModel):
+class FundsSettings(BaseModel, defer_build=True):
     """Money"""
 
     funds_interval: Duration = Field(

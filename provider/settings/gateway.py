@@ -9,7 +9,7 @@ from provider.settings.kinds import Duration, GrpcListen, Listen, ap, lessor
 __all__ = ["GatewaySettings"]
 
 
-class GatewaySettings(BaseModel):
+class GatewaySettings(BaseModel, defer_build=True):
     """Gateway"""
 
     gateway_listen: Listen = Field(

@@ -18,7 +18,7 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-class HomeSettings(BaseModel):
+class HomeSettings(BaseModel, defer_build=True):
     """Home, store and log"""
 
     home: Path = Field(

@@ -9,7 +9,7 @@ from provider.settings.kinds import AddressRanges, ClassSizes, PortRange, ap, le
 __all__ = ["InventorySettings"]
 
 
-class InventorySettings(BaseModel):
+class InventorySettings(BaseModel, defer_build=True):
     """Inventory"""
 
     overcommit_cpu: int = Field(

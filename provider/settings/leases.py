@@ -11,7 +11,7 @@ from provider.settings.kinds import Duration, Items, ap, lessor
 __all__ = ["LeaseSettings"]
 
 
-class LeaseSettings(BaseModel):
+class LeaseSettings(BaseModel, defer_build=True):
     """Leases"""
 
     preview_updates: bool = Field(

@@ -14,7 +14,7 @@ from provider.units import Coin
 __all__ = ["MarketSettings"]
 
 
-class MarketSettings(BaseModel):
+class MarketSettings(BaseModel, defer_build=True):
     """Market: orders, prices, bids"""
 
     bid_price_strategy: Literal["scale", "randomRange", "shellScript", "table"] = Field(

@@ -20,7 +20,7 @@ plugin asks the API server what many plugins did with 50 requests a second each.
 class BrokerSettings(BaseModel):
     """Settings of one broker, sent to its process as JSON. They hold paths, never a secret."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     plugin: tuple[str, ...] = Field(min_length=1, description="executable, absolute, and arguments before the address")
     scratch: Path = Field(description="folder for the plugins' temporary files; emptied at start and end")

@@ -25,7 +25,7 @@ PROJECT = "lease"
 class EngineConfig(BaseModel):
     """Settings of the engine, sent to the workers as JSON. They hold paths, never a secret."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     data: Path
     kubeconfig: Path

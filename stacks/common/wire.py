@@ -36,7 +36,7 @@ MAX_FRAME = 64 << 20
 
 class _Frame(BaseModel):
     # an error must not print its input, which may hold secrets
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class Configure(_Frame):
@@ -102,8 +102,10 @@ class Result(_Frame):
 
 ToWorker = Annotated[Configure | Task | Give | Interrupt, Field(discriminator="kind")]
 FromWorker = Annotated[Ready | Begun | Opened | Result, Field(discriminator="kind")]
-_TO: TypeAdapter[Configure | Task | Give | Interrupt] = TypeAdapter(ToWorker)
-_FROM: TypeAdapter[Ready | Begun | Opened | Result] = TypeAdapter(FromWorker)
+_LATER = ConfigDict(defer_build=True)
+"""Each side of a pipe reads one direction only, and the daemon no frame before it is ready."""
+_TO: TypeAdapter[Configure | Task | Give | Interrupt] = TypeAdapter(ToWorker, config=_LATER)
+_FROM: TypeAdapter[Ready | Begun | Opened | Result] = TypeAdapter(FromWorker, config=_LATER)
 
 
 def encode(frame: BaseModel) -> bytes:

@@ -67,7 +67,7 @@ _Date = Annotated[int | None, BeforeValidator(_date)]
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
 class DeploymentPermission(_Wire):
