@@ -30,6 +30,8 @@ __all__ = ["ResidentEngine", "resident_problem"]
 START_S = 30.0
 LEAVE_S = 20.0
 CHECK_S = 5.0
+READY = b"ready 1\n"
+"""The first line of a program that speaks this daemon's protocol."""
 AGAIN_S = 60.0
 """Seconds without another try after it did not start."""
 _ENVIRONMENT = {
@@ -102,13 +104,18 @@ class _Generation:
 
 class ResidentEngine:
     """`environment`: the variables that processes of the engine inherit. `on_problem` is called at every change of
-    `problem`.
+    `problem`. `check_s`: the seconds between two checks of age and size.
     """
 
     def __init__(
-        self, config: EngineConfig, environment: dict[str, str], *, on_problem: Callable[[str], None] | None = None
+        self,
+        config: EngineConfig,
+        environment: dict[str, str],
+        *,
+        on_problem: Callable[[str], None] | None = None,
+        check_s: float = CHECK_S,
     ) -> None:
-        self._config, self._environment = config, environment
+        self._config, self._environment, self._check_s = config, environment, check_s
         self._current: _Generation | None = None
         self._living: set[_Generation] = set()
         self._leaving: set[asyncio.Task[None]] = set()
@@ -198,7 +205,7 @@ class ResidentEngine:
 
     def _replace_if_due(self, generation: _Generation) -> None:
         now = time.monotonic()
-        if generation is not self._current or now - generation.checked < CHECK_S or self._renewing is not None:
+        if generation is not self._current or now - generation.checked < self._check_s or self._renewing is not None:
             return
         generation.checked = now
         old = now - generation.began > self._config.resident_seconds
@@ -244,21 +251,22 @@ class ResidentEngine:
             start_new_session=True,  # Ctrl-C is for the daemon alone
         )
         generation = _Generation(process, socket)
+        said = b""
         try:
             assert process.stdout is not None  # noqa: S101
             async with asyncio.timeout(START_S):
-                if await process.stdout.readline() == b"ready\n":
-                    self._living.add(generation)
-                    return generation
-            await process.wait()
+                said = await process.stdout.readline()
+            if said == READY:
+                self._living.add(generation)
+                return generation
         except TimeoutError:
             pass
         except BaseException:
             generation.kill()
             raise
-        generation.kill()
-        await process.wait()
-        await generation.drain
+        await generation.end(1.0)
+        if said.startswith(b"ready"):
+            raise OSError(f"{config.resident} is of another version of Lessor; `make tools` builds the right one")
         raise OSError(f"the resident engine did not start: {generation.last_words()}")
 
     def _variables(self) -> dict[str, str]:

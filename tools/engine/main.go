@@ -15,7 +15,11 @@ import (
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 )
 
-const prSetPdeathsig = 1
+const (
+	prSetPdeathsig = 1
+	// protocol changes when an older daemon or an older program would misunderstand the other.
+	protocol = 1
+)
 
 func main() {
 	if len(os.Args) != 5 {
@@ -65,7 +69,7 @@ func run(socket, keyFile, pluginPath, scratch string) error {
 
 // reportReady prints one line. Nobody reads what Pulumi's packages print after it.
 func reportReady() (err error) {
-	if _, err = fmt.Println("ready"); err == nil {
+	if _, err = fmt.Println("ready", protocol); err == nil {
 		os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	}
 	return err

@@ -14,18 +14,35 @@ from devnet.tools import Toolbox
 from tests.laws.killmatrix.cells import Cell, Outcome
 from tests.laws.killmatrix.fixed import FIXED
 from tests.laws.killmatrix.matrix import bench
+from tests.laws.killmatrix.slot import Engine
+
+Outcomes = Mapping[tuple[Engine, Cell], Outcome]
+
+
+@pytest.fixture(scope="session")
+def engine_tools(toolbox: Toolbox, resident_program: Any) -> Toolbox:
+    """All tools, the resident engine included."""
+    return toolbox.with_program("lessor-engine", resident_program)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def outcomes(
-    request: pytest.FixtureRequest, devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[Cell, Outcome]:
+    request: pytest.FixtureRequest,
+    devnet_cluster: Any,
+    engine_tools: Toolbox,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Outcomes:
     """What each selected cell came to."""
     parameters = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    selected = {one["cell"] for one in parameters if isinstance(one.get("cell"), Cell)}
-    found: dict[Cell, Outcome] = {}
-    folder = tmp_path_factory.mktemp("killmatrix")
-    slots = 3 if len(selected) > 6 else 2
-    async with bench(folder, toolbox, kubeconfig=devnet_cluster.kubeconfig, slots=slots) as made:
-        await made.run([cell for cell in FIXED if cell in selected], found.__setitem__)
+    selected = {(one["way"], one["cell"]) for one in parameters if isinstance(one.get("cell"), Cell)}
+    found: dict[tuple[Engine, Cell], Outcome] = {}
+    for way, cells in FIXED.items():
+        chosen = [cell for cell in cells if (way, cell) in selected]
+        if chosen:
+            folder = tmp_path_factory.mktemp(f"killmatrix-{way}")
+            slots, plane = 3 if len(chosen) > 6 else 2, devnet_cluster.kubeconfig
+            outcomes: dict[Cell, Outcome] = {}
+            async with bench(folder, engine_tools, kubeconfig=plane, slots=slots, engine=way) as made:
+                await made.run(chosen, outcomes.__setitem__)
+            found |= {(way, cell): outcome for cell, outcome in outcomes.items()}
     return found

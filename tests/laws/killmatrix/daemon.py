@@ -1,8 +1,9 @@
 """A daemon to be killed: the engine with the smallest lease loop. `python -m tests.laws.killmatrix.daemon`.
 
 The first line of stdin is the engine's configuration. Each further line is what the chain would say: a lease's spec
-that is to run, what is known of a lease that was won (its update is opened), or the name of a stack that is to be gone.
-It is tried until the cluster agrees; then one line of JSON goes to stdout, with what every attempt said.
+that is to run, what is known of a lease that was won (its update is opened), the name of a stack that is to be gone, or
+several of these at once. It is tried until the cluster agrees; then one line of JSON goes to stdout, with what every
+attempt said.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ async def main() -> None:
 
 async def _reconcile(engine: PulumiEngine, order: dict[str, Any]) -> dict[str, Any]:
     said: list[str] = []
+    if "all" in order:
+        answers = await asyncio.gather(*(_reconcile(engine, each) for each in order["all"]))
+        return {
+            "ok": all(answer["ok"] for answer in answers),
+            "said": [one for each in answers for one in each["said"]],
+        }
     if "open" in order:
         await _open(engine, LeaseSpec.from_json(order["open"]))
         return {"ok": True, "said": said}

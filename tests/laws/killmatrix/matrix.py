@@ -15,7 +15,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from devnet.tools import Toolbox
 from tests.laws.killmatrix.cells import Cell, Outcome, play, played_without_a_kill
 from tests.laws.killmatrix.events import in_order
-from tests.laws.killmatrix.slot import VICTIMS, Slot
+from tests.laws.killmatrix.slot import VICTIMS, Engine, Slot
 
 __all__ = ["Bench", "Record", "all_cells", "bench"]
 
@@ -71,10 +71,12 @@ async def _told_at_the_end(
 
 
 @asynccontextmanager
-async def bench(folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int) -> AsyncIterator[Bench]:
+async def bench(
+    folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int, engine: Engine = "resident"
+) -> AsyncIterator[Bench]:
     """`slots` engines on one cluster."""
     client = Client(KubeConfig.from_file(kubeconfig).get())
-    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig) for number in range(slots)]
+    made = [Slot(folder / f"slot{number}", toolbox, kubeconfig, engine=engine) for number in range(slots)]
     try:
         yield Bench(client, made)
     finally:
@@ -83,8 +85,9 @@ async def bench(folder: Path, toolbox: Toolbox, *, kubeconfig: Path, slots: int)
 
 
 def all_cells(events: Events) -> list[Cell]:
-    """Every event of every operation with every victim."""
-    return [Cell(operation, event, victim) for operation in events for event in events[operation] for victim in VICTIMS]
+    """Every event of every operation with every victim of the resident engine."""
+    victims = VICTIMS["resident"]
+    return [Cell(operation, event, victim) for operation in events for event in events[operation] for victim in victims]
 
 
 class Record:

@@ -1,4 +1,4 @@
-"""One engine to be killed: a daemon process with its worker, a tap on its command line, and folders of its own."""
+"""One engine to be killed: a daemon process with its workers, a tap on its engine events, and folders of its own."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from devnet.tools import Toolbox
 from stacks.common.processes import command_name
 from stacks.engine import EngineConfig
+from tests.laws.killmatrix.resident_tap import ResidentTap
 from tests.laws.killmatrix.tap import EngineEvent, Tap
 from tests.world.patience import PATIENCE_S
 
-__all__ = ["VICTIMS", "WAITING", "Reply", "Slot", "Trap"]
+__all__ = ["VICTIMS", "WAITING", "Engine", "Reply", "Slot", "Trap"]
 
 _EVENT_TRIES = 200
 _EVENT_PAUSE_S = 0.05
-VICTIMS = ("command line", "plugin", "broker", "worker", "daemon")
+Engine = Literal["resident", "thin"]
+VICTIMS: Mapping[Engine, tuple[str, ...]] = {
+    "resident": ("resident", "plugin", "worker", "daemon"),
+    "thin": ("command line", "plugin", "broker", "worker", "daemon"),
+}
 WAITING = "waiting"
 """No event of the engine's: an opened update has done all that needs no manifest."""
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,11 +38,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class Trap:
-    """Kills `victim` when the event called `event` comes in the first run after it was set."""
+    """Kills `victim` when the event called `event` comes in the first run after it was set; with `times` when it comes
+    for that time, whatever its run.
+    """
 
     victim: str
     event: str
     name_of: Callable[[EngineEvent], str | None]
+    times: int = 0
     run: int = 0
     seen: list[str] = field(default_factory=list)
     killed_at: float = 0.0
@@ -58,17 +66,24 @@ class Reply:
 class Slot:
     """Runs one order at a time. `close` ends its processes."""
 
-    def __init__(self, folder: Path, toolbox: Toolbox, kubeconfig: Path) -> None:
+    def __init__(
+        self, folder: Path, toolbox: Toolbox, kubeconfig: Path, *, engine: Engine = "resident", workers: int = 2
+    ) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
-        self._tap = Tap(folder, toolbox.program("pulumi"))
+        pulumi = toolbox.program("pulumi")
+        self._tap: Tap | ResidentTap = Tap(folder, pulumi)
+        if engine == "resident":
+            self._tap = ResidentTap(folder, pulumi, toolbox.program("lessor-engine"))
         self._tap.on_event = self._on_event
         self.config = EngineConfig(
             data=folder / "engine",
             kubeconfig=kubeconfig,
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
-            workers=2,  # an opened update takes no last one
+            workers=workers,  # an opened update takes no last one
+            engine=engine,
+            resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
         self._daemon: Process | None = None
         self._trap: Trap | None = None
@@ -118,7 +133,7 @@ class Slot:
     def _on_event(self, run: int, event: EngineEvent) -> None:
         """In a thread of the tap's. The event is handed on when this returns: the victim is dead by then."""
         trap = self._trap
-        if trap is None or (name := trap.name_of(event)) is None or trap.run not in (0, run):
+        if trap is None or (name := trap.name_of(event)) is None or (trap.run not in (0, run) and not trap.times):
             return
         trap.run = run
         self._came(trap, name)
@@ -136,7 +151,7 @@ class Slot:
 
     def _came(self, trap: Trap, name: str) -> None:
         trap.seen.append(name)
-        if name == trap.event and not trap.killed_at and not trap.missed:
+        if name == trap.event and trap.seen.count(name) >= trap.times and not trap.killed_at and not trap.missed:
             pid = self._victim(trap.victim, trap.run)
             if pid:
                 with suppress(ProcessLookupError):
@@ -144,8 +159,15 @@ class Slot:
                     trap.killed_at = time.monotonic()
             trap.missed = not trap.killed_at
 
-    def _victim(self, victim: str, command_line: int) -> int:
+    def _victim(self, victim: str, run: int) -> int:
         """Its process id; 0 if it does not run."""
+        if victim == "daemon":
+            return self._daemon.pid if self._daemon else 0
+        if isinstance(self._tap, ResidentTap):
+            return _victim_of_resident(self._tap, victim, run)
+        return self._victim_of_command_line(victim, run)
+
+    def _victim_of_command_line(self, victim: str, command_line: int) -> int:
         match victim:
             case "command line":
                 return command_line if command_name(command_line) == "pulumi" else 0
@@ -153,13 +175,21 @@ class Slot:
                 return _child(self._broker(), "pulumi-resource")
             case "broker":
                 return self._broker()
-            case "worker":
-                return _parent(command_line)
             case _:
-                return self._daemon.pid if self._daemon else 0
+                return _parent(command_line)
 
     def _broker(self) -> int:
         return _child(self._daemon.pid, "stacks.broker") if self._daemon else 0
+
+
+def _victim_of_resident(tap: ResidentTap, victim: str, run: int) -> int:
+    match victim:
+        case "resident":
+            return tap.engine_pid(run)
+        case "plugin":
+            return _child(tap.engine_pid(run), "pulumi-resource")
+        case _:
+            return tap.worker_pid(run)
 
 
 def _child(parent: int, words: str) -> int:

@@ -6,31 +6,30 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.laws.killmatrix import slot
 from tests.laws.killmatrix.cells import Cell, Outcome
-from tests.laws.killmatrix.slot import VICTIMS
 
 __all__ = ["document"]
+
+VICTIMS = slot.VICTIMS["resident"]
 
 _HEAD = """# Kill matrix
 
 Written by `make kill-matrix` (tests/laws/killmatrix); not by hand. In every cell one process is killed (SIGKILL) at one
-event of the engine, while a lease of two services, hostname, volume, pull credentials and a leased address (14 objects)
-is created, opened and then created (its update was begun before its manifest), updated (another image, another
-hostname) or destroyed on the devnet. Events are those of a run without accidents, every one of them, and `waiting`,
-where an opened update has done all that needs no manifest; log lines and progress messages, whose number differs from
-run to run, are not counted. The kill happens when the command line has reported the event and before the worker hears
-of it.
+event of the resident engine, while a lease of two services, hostname, volume, pull credentials and a leased address
+(14 objects) is created, updated (another image, another hostname) or destroyed on the devnet. Events are those of a run
+without accidents, every one of them; log lines and progress messages, whose number differs from run to run, are not
+counted. The kill happens when the resident engine has reported the event and before the worker hears of it.
 
 Then nobody helps. What died is started again (the daemon by the test, workers by the pool), and the lease has to
 converge: every object once and as wanted, state and cluster agreeing, no lock, pending operation, mark, temporary file
 or process left; after the destroy that follows no stack folder, no namespace and no object by label. Pools of leased
 addresses outlive a stack by design (architecture §5) and are deleted by the test, as the lease loop does.
 
-Victims: the `pulumi` command line, the Kubernetes plugin that all of them share, the broker it is shared through, the
-worker that started the command line, the daemon that holds engine and lease loop. Seconds are from the kill to the
-converged lease, several leases at once on a shared machine, rounded up to 1, 2, 5, 10, 20, 40, 80. Pulumi's words:
-before (resourcePre) and after (resOutputs) a step on a resource; `(part)` is a component of ours, which groups
-objects and is none itself.
+Victims: the resident engine, its Kubernetes plugin, the worker that asked for the operation, the daemon that holds
+engine and lease loop. Seconds are from the kill to the converged lease, several leases at once on a shared machine,
+rounded up to 1, 2, 5, 10, 20, 40, 80. Pulumi's words: before (resourcePre) and after (resOutputs) a step on a resource;
+`(part)` is a component of Lessor, which groups objects and is none itself.
 
 * **repaired**: the operation failed, or died with its daemon, and a later attempt made it good
 * **unharmed**: the operation succeeded all the same

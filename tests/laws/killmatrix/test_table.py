@@ -24,14 +24,14 @@ def _step(event: str, op: str, kind: str) -> dict[str, Any]:
 
 def test_cells_that_were_not_run_are_said_to_be_not_run() -> None:
     text = document(EVENTS, {FIRST: Outcome("repaired", 1.4, 2)})
-    assert "1 of 10 cells run, 0 failed." in text
-    assert "| prelude | not run | not run | not run | repaired, 2 s | not run |" in text
-    assert "| summary | not run | not run | not run | not run | not run |" in text
+    assert "1 of 8 cells run, 0 failed." in text
+    assert "| prelude | not run | not run | repaired, 2 s | not run |" in text
+    assert "| summary | not run | not run | not run | not run |" in text
 
 
 def test_a_failure_is_counted_and_its_reason_is_below_the_table() -> None:
     text = document(EVENTS, {SECOND: Outcome("FAILED", 3, 2, "Service web is missing\nand more")})
-    assert "1 of 10 cells run, 1 failed." in text
+    assert "1 of 8 cells run, 1 failed." in text
     assert "* summary, plugin: Service web is missing and more" in text
 
 

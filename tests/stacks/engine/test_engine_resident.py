@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ async def engine(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
     engine = PulumiEngine(config)
     yield engine
     await engine.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def named(config: EngineConfig, name: str) -> list[int]:
@@ -226,6 +236,60 @@ async def test_a_renewed_kubeconfig_is_a_second_configuration_and_gets_a_plugin_
         assert (await engine.up(small("nginx:2", lease=spec.lease))).ok
         await until(lambda: len(named(config, "pulumi-resource")) == 1)
         assert named(config, "pulumi-resource") != before, "the plugin has read the new kubeconfig"
+        assert (await engine.destroy(spec.namespace)).ok
+    finally:
+        await engine.close()
+
+
+async def test_two_configurations_at_once_have_a_plugin_each_until_their_updates_end(config, client, tmp_path):
+    own = tmp_path / "kubeconfig"
+    document = yaml.safe_load(config.kubeconfig.read_text())
+    own.write_text(yaml.safe_dump(document))
+    engine = PulumiEngine(config.model_copy(update={"kubeconfig": own}))
+    first, second = demo(), demo()
+    try:
+        assert (await engine.destroy(small().namespace)).ok
+        under_way = asyncio.create_task(engine.up(first))
+        await until(lambda: exists(client, first.namespace))
+        document["users"].append({"name": "renewed", "user": {}})
+        own.write_text(yaml.safe_dump(document))
+        results = await asyncio.gather(under_way, engine.up(second))
+        assert [result.error for result in results] == ["", ""]
+        for spec in (first, second):
+            complete(client, spec)
+        await until(lambda: len(named(config, "pulumi-resource")) == 1)
+        for spec in (first, second):
+            assert (await engine.destroy(spec.namespace)).ok
+    finally:
+        await engine.close()
+
+
+@needs_root
+@pytest.mark.long
+async def test_an_update_that_finds_the_disk_full_at_its_end_fails_with_that_reason_and_the_next_converges(
+    config, client, small_disk
+):
+    config = config.model_copy(update={"data": small_disk / "engine"})
+    engine = PulumiEngine(config)
+    spec, filling = demo(), small_disk / "filling"
+    try:
+        assert (await engine.destroy(small().namespace)).ok
+        running = asyncio.create_task(engine.up(spec))
+        await until(lambda: exists(client, spec.namespace))
+        with suppress(OSError), filling.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        full = await running
+        assert not full.ok and "no space left on device" in full.error.lower(), full
+        at_once = await engine.up(spec)
+        assert not at_once.ok and "no space left on device" in at_once.error.lower(), at_once
+
+        filling.unlink()
+        again = await engine.up(spec)
+        assert again.ok, again.error
+        complete(client, spec)
+        assert lock_files(config, spec) == []
+        assert not config.begun_file(spec.namespace).exists()
         assert (await engine.destroy(spec.namespace)).ok
     finally:
         await engine.close()

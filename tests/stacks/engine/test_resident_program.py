@@ -23,9 +23,10 @@ from stacks.common.causes import cause_of
 from stacks.common.config import PROJECT, EngineConfig
 from stacks.common.files import prepare_home, prepare_key
 from stacks.common.listeners import fence_problem
-from stacks.common.processes import alive, command_name, other_pids, parent
+from stacks.common.processes import alive, command_name, other_pids, parent, survivors
 from stacks.common.results import FailureCause
 from stacks.common.transit import TransitKey, TransitService
+from stacks.engine import PulumiEngine
 from stacks.engine.pool import worker_environment
 from stacks.engine.resident import ResidentEngine, resident_problem
 from stacks.worker.events import Recorder
@@ -109,12 +110,12 @@ async def up(stack: Stack) -> tuple[UpResult, list[Any]]:
 
 
 @contextmanager
-def stock_stack(config: EngineConfig) -> Iterator[Stack]:
+def stock_stack(config: EngineConfig, program: Callable[[], None] | None = None) -> Iterator[Stack]:
     """The same stack, whose operations command lines run."""
     thin = config.model_copy(update={"engine": "thin"})
     with TransitService(TransitKey.load(config.key_file)) as service, service.grant() as token:
         secrets = Secrets(thin, url=service.url, token=token)
-        yield open_stack(thin, STACK, command=Command(thin.pulumi), secrets=secrets, program=None)
+        yield open_stack(thin, STACK, command=Command(thin.pulumi), secrets=secrets, program=program)
 
 
 def exporting() -> None:
@@ -162,6 +163,19 @@ async def test_the_stock_command_line_reads_what_the_resident_has_written(config
             dict(stack.workspace.env_vars),
         )
     assert json.loads(done.stdout) == {"token": CANARY}
+
+
+async def test_a_stack_that_a_command_line_has_made_is_taken_on_with_its_secrets(config, opened):
+    with stock_stack(config, exporting) as stack:
+        await up(stack)
+    sealed = latest(config)["secrets_providers"]["state"]
+    again, _ = await up(opened())
+    assert dict(again.summary.resource_changes or {}) == {"same": 1}
+    assert again.outputs["token"].secret
+    assert latest(config)["secrets_providers"]["state"] == sealed, "the data key is the one that it had"
+    with stock_stack(config, exporting) as stack:
+        last, _ = await up(stack)
+    assert dict(last.summary.resource_changes or {}) == {"same": 1}
 
 
 async def test_a_program_that_fails_fails_the_update_with_its_error_and_the_state_is_kept(config, opened):
@@ -339,3 +353,67 @@ async def test_the_end_of_the_daemon_ends_the_process(config, resident):
     await resident.stop()
     assert not Path(f"/proc/{pid}").exists()
     assert not any(config.sockets.iterdir())
+
+
+async def test_a_program_of_another_version_is_named_and_runs_nothing(config, tmp_path):
+    other, problems = tmp_path / "lessor-engine", list[str]()
+    other.write_text("#!/bin/sh\necho ready 0\nexec sleep 600\n")
+    other.chmod(0o755)
+    older = config.model_copy(update={"resident": other})
+    engine = ResidentEngine(older, worker_environment(older), on_problem=problems.append)
+    async with engine.serving() as path:
+        assert path is None
+    await engine.stop()
+    assert len(problems) == 1 and str(other) in problems[0] and "make tools" in problems[0]
+    assert survivors(config.data) == []
+
+
+async def test_a_resident_of_an_older_daemon_is_ended_in_order_before_a_newer_daemon_begins(config, resident, opened):
+    config.kubeconfig.write_text(json.dumps(UNREACHABLE))
+    config.kubeconfig.chmod(0o600)
+    await up(opened())
+    older, never = resident.pid, threading.Event()
+    running = asyncio.create_task(up(opened(lambda: waited(never))))
+    await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+    newer = PulumiEngine(config)
+    await newer.start()
+    try:
+        assert newer.resident is not None and newer.resident.pid not in (None, older)
+        assert not alive(older)
+        assert locks(config) == [], "the update that it ran was cancelled"
+    finally:
+        never.set()
+        with pytest.raises(CommandError):
+            await running
+        await newer.close()
+
+
+async def test_a_process_that_has_grown_too_large_is_replaced_and_the_update_that_it_runs_is_not_lost(config):
+    small = config.model_copy(update={"resident_bytes": 1})
+    engine = ResidentEngine(small, worker_environment(small), check_s=0)
+    go = threading.Event()
+    try:
+        async with engine.serving() as path:
+            large = engine.pid
+            assert path is not None and large is not None
+            stack = open_stack(
+                config,
+                STACK,
+                command=Command(config.pulumi),
+                secrets=Secrets(config),
+                program=lambda: waited(go),
+                resident=(Resident(), path),
+            )
+            running = asyncio.create_task(up(stack))
+            await eventually(lambda: asyncio.to_thread(lambda: bool(locks(config))))
+            async with engine.serving():
+                pass
+            await eventually(lambda: engine.pid not in (None, large))
+            assert alive(large)
+            go.set()
+            await running
+        await eventually(lambda: asyncio.to_thread(lambda: not alive(large)))
+        assert locks(config) == []
+    finally:
+        go.set()
+        await engine.stop()
