@@ -18,6 +18,7 @@ __all__ = [
     "ENGINE_WORKERS",
     "FEES_REFUSED",
     "GATEWAY_REFUSED",
+    "GATEWAY_STREAMS",
     "REGISTRY",
     "STACK_OPERATIONS",
     "WALLET",
@@ -50,6 +51,9 @@ ENGINE_PLUGIN_SHARED = Gauge(
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)
 GATEWAY_REFUSED = Counter(
     "lessor_gateway_refused", "Connections and requests refused before any work", ["reason"], registry=REGISTRY
+)
+GATEWAY_STREAMS = Gauge(
+    "lessor_gateway_streams", "Open streams of tenants: logs, events and shells", ["kind"], registry=REGISTRY
 )
 FEES_REFUSED = Counter(
     "lessor_fees_refused", "Transactions that were not signed because of their gas or their fee", registry=REGISTRY

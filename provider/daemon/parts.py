@@ -202,6 +202,7 @@ def _gateway(
         gateway_config(backends.settings, backends.address, passwords=backends.certificate_passwords),
         chain=backends.chain,
         cluster=backends.cluster,
+        pods=backends.cluster.pods,
         bus=backends.bus,
         clock=backends.clock,
         status=status,

@@ -9,7 +9,7 @@ from provider.claims.hostnames import HostnameRules, hostname_rules
 from provider.gateway.admission import ConnectionLimits
 from provider.settings import Settings
 
-__all__ = ["GatewayConfig", "Limits", "gateway_config"]
+__all__ = ["GatewayConfig", "Limits", "StreamLimits", "gateway_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,16 @@ class Limits:
     write_seconds: float = 20.0
     manifest_seconds: float = 120.0
     behind_pauses: tuple[float, ...] = (0.5, 1.0, 2.0, 3.5)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Streams at one time; seconds between pings (gateway.md §3.8), and of a shell without input and output."""
+
+    streams: int = 1000
+    of_one_tenant: int = 100
+    ping_seconds: float = 10.0
+    shell_idle_seconds: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,7 @@ class GatewayConfig:
     token_leeway_s: float = 5.0
     limits: Limits = Limits()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    streams: StreamLimits = StreamLimits()
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
 

@@ -8,12 +8,15 @@ __all__ = ["AuthError", "GatewayError", "RequestError"]
 
 
 class GatewayError(ProviderError):
-    """A refusal with its HTTP status. The text is for the caller and names nothing internal to the provider."""
+    """A refusal with its HTTP status. The text is for the caller and names nothing internal to the provider.
+    `retry_after_s`: when a client may try again, 0 to say nothing about it.
+    """
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, *, retry_after_s: int = 0) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.retry_after_s = retry_after_s
 
 
 class AuthError(GatewayError):

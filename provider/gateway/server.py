@@ -17,14 +17,17 @@ from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
+from provider.gateway.rest.open_streams import OpenStreams
 from provider.gateway.rest.public_routes import KubeVersion, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
+from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.stub_routes import stub_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.turns import Turns
 from provider.protocols import Bus, Chain, Clock, Cluster
+from provider.protocols.pods import Pods
 
 __all__ = ["Gateway"]
 
@@ -52,6 +55,7 @@ class Gateway:
         *,
         chain: Chain,
         cluster: Cluster,
+        pods: Pods,
         bus: Bus,
         clock: Clock,
         status: ReadStatus,
@@ -82,6 +86,8 @@ class Gateway:
         self._tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
         self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
+        self._streams = OpenStreams(config.streams, refusals)
+        self._stream_parts = StreamParts(cluster, pods, clock, self._read_lease)
         self._routes = self._build_routes(status, kube_version)
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
@@ -124,6 +130,7 @@ class Gateway:
         if listener is not None and server is not None:
             listener.close()
             await asyncio.sleep(0)  # requests that have arrived are started
+            self._streams.close()
             server.pre_shutdown()
             await server.shutdown(_DRAIN_S)
             await listener.abort()
@@ -138,5 +145,6 @@ class Gateway:
             ),
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self._read_lease, self._read_manifest),
+            *stream_routes(self._stream_parts, self._streams),
             *stub_routes(config.limits),
         ]

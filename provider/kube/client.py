@@ -19,6 +19,7 @@ from urllib.parse import quote
 import structlog
 
 from provider.errors import ClusterError, Conflict
+from provider.kube.pods import KubePods
 from provider.kube.server import ApiServer, Request
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
 from provider.waits import GrowingPause
@@ -76,6 +77,11 @@ class KubeCluster:
     @property
     def address(self) -> str:
         return self._server.address
+
+    @property
+    def pods(self) -> KubePods:
+        """Logs of pods and commands in them."""
+        return KubePods(self._server)
 
     @property
     def certificate_s(self) -> float | None:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,9 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECTIONS = 100
 _KEPT_S = 60.0
 """An idle connection is used again for so long; the API server itself closes it after 90 s."""
+_MESSAGE_BYTES = 4 * 1024 * 1024
+"""Of a WebSocket; the API server's own are 32 KiB."""
+_CLOSE_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
@@ -57,7 +60,8 @@ class _Connector(aiohttp.TCPConnector):
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request. `path`: relative to the API server's address, quoted already. `silent_s`: for how long the API
-    server may send nothing of its response.
+    server may send nothing of its response. A `stream` has a connection that does not count among those of other
+    requests: tenants open streams, and the lease loop must not wait for them.
     """
 
     method: str
@@ -66,6 +70,7 @@ class Request:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     silent_s: float | None = None
+    stream: bool = False
 
     def url(self, base: str) -> URL:
         query = f"?{urlencode(self.params)}" if self.params else ""
@@ -82,7 +87,7 @@ class _Client:
         self._proxy = URL(connection.proxy) if connection.proxy else None
         self._timeout = timeout_seconds
         self._renewing = asyncio.Lock()
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
         """The response, its body unread. The request is sent once more if its credentials are refused and others are
@@ -100,8 +105,8 @@ class _Client:
         return await self._send(request) if await self._renewed_since(used) else response
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def _renewed_since(self, used: str) -> bool:
         """Whether there are other credentials than those that were refused; one request renews them for all."""
@@ -110,12 +115,11 @@ class _Client:
             return credentials.header != used or await asyncio.to_thread(credentials.renew)
 
     async def _send(self, request: Request) -> aiohttp.ClientResponse:
-        header = self.connection.credentials.header
-        return await self._open().request(
+        return await self._open(stream=request.stream).request(
             request.method,
             request.url(self._base),
             data=request.content,
-            headers={**request.headers, "Authorization": header} if header else request.headers,
+            headers=self._headers(request.headers),
             ssl=self.connection.verify,
             server_hostname=self.connection.server_name or None,
             proxy=self._proxy,
@@ -123,11 +127,33 @@ class _Client:
             timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=request.silent_s),
         )
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = _Connector(self._proxy, limit=_CONNECTIONS, keepalive_timeout=_KEPT_S)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        return self._session
+    async def open_socket(self, request: Request, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket. Raises what `send` raises."""
+        credentials = self.connection.credentials
+        async with self._renewing:
+            if credentials.due():
+                await asyncio.to_thread(credentials.renew)
+        return await self._open(stream=True).ws_connect(
+            request.url(self._base),
+            protocols=protocols,
+            headers=self._headers(request.headers),
+            ssl=self.connection.verify,
+            server_hostname=self.connection.server_name or None,
+            proxy=self._proxy,
+            max_msg_size=_MESSAGE_BYTES,
+            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
+        )
+
+    def _headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        header = self.connection.credentials.header
+        return {**headers, "Authorization": header} if header else headers
+
+    def _open(self, *, stream: bool) -> aiohttp.ClientSession:
+        if stream not in self._sessions:
+            limit = 0 if stream else _CONNECTIONS
+            connector = _Connector(self._proxy, limit=limit, keepalive_timeout=_KEPT_S)
+            self._sessions[stream] = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._sessions[stream]
 
 
 class ApiServer:
@@ -183,6 +209,25 @@ class ApiServer:
             raise
         except (aiohttp.ClientError, CredentialsError, OSError, ValueError) as error:
             raise ClusterError(self.address, f"{request.method} {request.path}: {_error_text(error)}") from error
+
+    @asynccontextmanager
+    async def websocket(
+        self, request: Request, protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket to the API server, which offers one of `protocols`. Raises `ClusterError`."""
+        client = await self._current()
+        try:
+            async with asyncio.timeout(self._timeout):
+                socket = await client.open_socket(request, protocols)
+        except aiohttp.WSServerHandshakeError as error:
+            text = f"{request.method} {request.path}: refused (HTTP {error.status})"
+            raise ClusterError(self.address, text, status=error.status) from error
+        except (aiohttp.ClientError, CredentialsError, OSError, ValueError) as error:
+            raise ClusterError(self.address, f"{request.method} {request.path}: {_error_text(error)}") from error
+        try:
+            yield socket
+        finally:
+            await socket.close()
 
     async def _current(self) -> _Client:
         """The client for one request. Requests under way keep theirs."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 __all__ = [
     "DEPLOYMENT",
     "ENDPOINTS",
+    "EVENT",
     "GRPC_ROUTE",
     "HTTP_ROUTE",
     "INGRESS",
@@ -67,6 +68,7 @@ SECRET = Kind("v1", "Secret", "secrets")
 ENDPOINTS = Kind("v1", "Endpoints", "endpoints")
 PERSISTENT_VOLUME = Kind("v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+EVENT = Kind("events.k8s.io/v1", "Event", "events")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")

@@ -31,10 +31,14 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
         tuple(f"{name}/status" for name in ("manifests", "providerhosts", "providerleasedips")),
         ("get", "patch", "update"),
     ),
-    # status, health and a clean end; logs and events so that a tenant's Role may have them
+    # status, health and a clean end; logs, events and shells of tenants; logs and events so that a tenant's Role may
+    # have them
     ("", ("pods",), (*READ, "delete")),
     ("", ("pods/log",), ("get",)),
     ("", ("events",), READ),
+    ("events.k8s.io", ("events",), READ),
+    # an API server asks for `get` when the command's connection is a WebSocket, newer ones for `create` too
+    ("", ("pods/exec",), ("get", "create")),
     ("", ("endpoints",), ("get",)),
     ("", ("persistentvolumeclaims",), (*READ, "patch", "delete")),
     # volumes that outlive their lease

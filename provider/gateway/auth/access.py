@@ -12,7 +12,7 @@ from lease.ids import DeploymentId, LeaseId
 from provider.gateway.auth.claims import Claims, DeploymentPermission, Permission, Scope
 from provider.gateway.errors import AuthError
 
-__all__ = ["Target", "require_access"]
+__all__ = ["Target", "allowed_services", "require_access", "unauthorized"]
 
 Target = LeaseId | DeploymentId | None
 """What a route addresses: a lease, a deployment, or (None) only the owner."""
@@ -35,6 +35,16 @@ def require_access(claims: Claims, provider: str, target: Target, scope: Scope |
     here = _at_provider(claims, provider)
     if here is None or not (_target_allowed(here, target) and _scope_allowed(here, target, scope)):
         raise unauthorized()
+
+
+def allowed_services(claims: Claims, provider: str, target: Target, scope: Scope | None) -> frozenset[str] | None:
+    """The services of the target that the claims are limited to in this scope; None for all."""
+    here = _at_provider(claims, provider)
+    if here is None or target is None or here.permission is None or here.permission.access != "granular":
+        return None
+    entries = (entry for entry in here.entries if _matches(entry, target))
+    named = (entry.services or [] for entry in entries if scope is None or scope in (entry.scope or []))
+    return frozenset().union(*named)
 
 
 def unauthorized() -> AuthError:

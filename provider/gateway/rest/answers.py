@@ -33,8 +33,12 @@ def empty(status: int, **headers: str) -> web.Response:
 def refusal(error: GatewayError) -> web.Response:
     """The response for a gateway error."""
     if isinstance(error, AuthError):
-        return _json(error.status, go_json({"message": error.text}), "application/json")
-    return text_error(error.status, error.text)
+        answer = _json(error.status, go_json({"message": error.text}), "application/json")
+    else:
+        answer = text_error(error.status, error.text)
+    if error.retry_after_s:
+        answer.headers["Retry-After"] = str(error.retry_after_s)
+    return answer
 
 
 def _json(status: int, text: str, content_type: str) -> web.Response:

@@ -20,7 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from provider.gateway.config import Limits
 
-__all__ = ["MAX_PIPELINED", "HttpServer"]
+__all__ = ["MAX_PIPELINED", "Connection", "HttpServer"]
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _BAD = "400 Bad Request"
@@ -36,7 +36,7 @@ _WRITE_BYTES = 64 * 1024
 """What a connection keeps of a body, and of responses that its peer has not taken yet."""
 
 
-class _Connection(RequestHandler):
+class Connection(RequestHandler):
     """Closes a connection whose request header is late or too large, and one whose peer does not read; aiohttp limits
     the idle time between requests.
     """
@@ -90,6 +90,9 @@ class _Connection(RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        if self._upgraded:
+            super().data_received(data)
+            return
         before = self._request_count
         idle = self._waiter is not None and not self._messages
         header = self._in_header()
@@ -104,6 +107,13 @@ class _Connection(RequestHandler):
             self._refuse_header(_TOO_LARGE)
         elif idle and self._header_timer is None:
             self._start_timer()
+
+    def hold_reading(self, on: bool) -> None:
+        """Read nothing of the peer while `on`."""
+        if on:
+            self._pause_reading_for_buffer()
+        else:
+            self._resume_reading_for_buffer()
 
     def _in_header(self) -> bool:
         """Whether the bytes that arrive now belong to a header: the body of the newest request is complete."""
@@ -190,7 +200,7 @@ class HttpServer(web.Server):
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits) -> None:
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            if isinstance(request.protocol, _Connection):
+            if isinstance(request.protocol, Connection):
                 await request.protocol.writable()
             return await handler(request)
 
@@ -199,7 +209,7 @@ class HttpServer(web.Server):
 
     def __call__(self) -> RequestHandler:
         limits = self._limits
-        return _Connection(
+        return Connection(
             self,
             limits,
             loop=self._loop,

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from provider.errors import ChainError, ClusterError
 from provider.gateway.admission import peer_group
-from provider.gateway.auth.access import require_access
+from provider.gateway.auth.access import allowed_services, require_access
 from provider.gateway.auth.claims import Claims
 from provider.gateway.auth.tokens import Tokens, read_credentials
 from provider.gateway.errors import GatewayError, RequestError
@@ -93,8 +93,12 @@ class Dispatcher:
             return Call(request, claims, None, found.values)
         require_access(claims, self._provider, None, None)
         target = target_of(found.values, claims.iss, self._provider)
+        require_access(claims, self._provider, target, None)
+        if found.route.check is not None:
+            found.route.check(request.raw_path.partition("?")[2])
         require_access(claims, self._provider, target, found.route.scope)
-        return Call(request, claims, target, found.values)
+        services = allowed_services(claims, self._provider, target, found.route.scope)
+        return Call(request, claims, target, found.values, services)
 
 
 def _frames(error: Exception) -> list[str]:

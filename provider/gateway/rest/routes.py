@@ -9,7 +9,7 @@ from typing import TypeAlias
 from aiohttp import web
 
 from lease.ids import DeploymentId, LeaseId
-from provider.gateway.auth.access import Target
+from provider.gateway.auth.access import Target, unauthorized
 from provider.gateway.auth.claims import Claims, Scope
 from provider.gateway.rest.paths import parse_uint
 
@@ -18,16 +18,38 @@ __all__ = ["Call", "Handler", "Match", "Route", "find_route", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that passed every access check. `target`: what the path names, under the caller's own address."""
+    """A request that passed every access check. `target`: what the path names, under the caller's own address.
+    `services`: those of the target that the credentials are limited to, None for all.
+    """
 
     request: web.BaseRequest
     claims: Claims
     target: Target
     values: Mapping[str, str]
+    services: frozenset[str] | None = None
 
     @property
     def owner(self) -> str:
         return self.claims.iss
+
+    @property
+    def query(self) -> str:
+        """The raw query."""
+        return self.request.raw_path.partition("?")[2]
+
+    def narrowed(self, services: frozenset[str] | None) -> frozenset[str] | None:
+        """The requested services, None for all, within those of the credentials. Raises `AuthError` 401 for a named
+        service that the credentials do not allow.
+        """
+        if self.services is None or services is None:
+            return services if self.services is None else self.services
+        if not services <= self.services:
+            raise unauthorized()
+        return services
+
+    def require_service(self, service: str) -> None:
+        """Raise `AuthError` 401 unless the credentials allow the service."""
+        self.narrowed(frozenset((service,)))
 
     @property
     def lease(self) -> LeaseId:
@@ -47,8 +69,8 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`methods`: empty for any. Every route that is not `public` needs credentials; `scope` is set where Go checks a
-    scope.
+    """`methods`: empty for any. Every route that is not `public` needs credentials with the `scope`. `check` is called
+    with the raw query between the checks of the target and of the scope, as in Go.
     """
 
     pattern: str
@@ -56,6 +78,7 @@ class Route:
     methods: frozenset[str] = frozenset({"GET"})
     public: bool = False
     scope: Scope | None = None
+    check: Callable[[str], object] | None = None
 
     def allows(self, method: str) -> bool:
         return not self.methods or method in self.methods

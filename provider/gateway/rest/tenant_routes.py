@@ -48,17 +48,21 @@ def lease_routes(config: GatewayConfig, read: ReadLease, stored: ReadManifest) -
         manifest = await stored(call.lease)
         if manifest is None:
             raise RequestError(404, "lease not found")
-        return json_answer(manifest_value((_returned(_group(manifest)),)))
+        group = _returned(_group(manifest))
+        if call.services is not None:
+            group = replace(group, services=tuple(each for each in group.services or () if each.name in call.services))
+        return json_answer(manifest_value((group,)))
 
     async def get_status(call: Call) -> web.StreamResponse:
         objects = await read(call.lease)
         group = _running_group(objects)
         document = lease_status(group, objects, public_hostname=config.public_hostname, leased_ips=config.leased_ips)
-        return json_answer(document)
+        return json_answer(_of_services(document, call.services))
 
     async def get_service_status(call: Call) -> web.StreamResponse:
-        objects = await read(call.lease)
         name = call.values["service"]
+        call.require_service(name)
+        objects = await read(call.lease)
         _require_service(objects, name)
         document = service_status(name, objects)
         if document is None:
@@ -68,8 +72,19 @@ def lease_routes(config: GatewayConfig, read: ReadLease, stored: ReadManifest) -
     return [
         Route(f"{_LEASE}/manifest", get_manifest, scope=Scope.GET_MANIFEST),
         Route(f"{_LEASE}/status", get_status, scope=Scope.STATUS),
-        Route(f"{_LEASE}/service/{{service}}/status", get_service_status),
+        Route(f"{_LEASE}/service/{{service}}/status", get_service_status, scope=Scope.STATUS),
     ]
+
+
+def _of_services(document: dict[str, Any], services: frozenset[str] | None) -> dict[str, Any]:
+    """The lease status with the parts of these services only; None for all."""
+    if services is None:
+        return document
+    parts = {name: document[name] for name in ("services", "forwarded_ports", "ips")}
+    return document | {
+        name: part and {service: part[service] for service in part if service in services}
+        for name, part in parts.items()
+    }
 
 
 def _running_group(objects: LeaseObjects) -> Group:

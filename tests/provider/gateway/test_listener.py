@@ -204,15 +204,6 @@ async def test_an_unclean_path_is_redirected_to_itself_cleaned_and_nowhere_else(
     assert answer.header("Set-Cookie") is None
 
 
-@pytest.mark.parametrize("path", ["/lease/1/1/1/logs", "/lease/1/1/1/kubeevents", "/lease/1/1/1/shell"])
-async def test_an_unimplemented_stream_is_501_for_callers_with_access(world: World, path: str) -> None:
-    upgrade = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")]
-    upgrade += [("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
-    assert (await world.send("GET", path, headers=upgrade)).status == 401
-    allowed = await world.send("GET", path, headers=[*upgrade, *bearer(TENANT.token())])
-    assert (allowed.status, allowed.text) == (501, "this provider does not serve streams yet\n")
-
-
 MIGRATIONS = [
     *[(b"", 422), (b"7", 422), (b"[" * 50_000, 422), (b'{"hostnames_to_migrate":[1]}', 422)],
     *[(b"[]", 400), (b"null", 400), (b"{}", 400)],

@@ -28,6 +28,7 @@ from tests.world.bus import FakeBus
 from tests.world.chain import FakeChain
 from tests.world.cluster import FakeCluster
 from tests.world.patience import PATIENCE_S
+from tests.world.pods import FakePods
 from tests.world.virtual import VirtualClock
 
 PROVIDER = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
@@ -94,6 +95,7 @@ class World:
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(1_795_820_000.0))
     chain: FakeChain = field(default_factory=FakeChain)
     cluster: FakeCluster = field(default_factory=FakeCluster)
+    pods: FakePods = field(default_factory=FakePods)
     bus: FakeBus = field(default_factory=FakeBus)
     status: ProviderStatus = field(default_factory=ProviderStatus)
     kube: dict[str, str] = field(default_factory=lambda: {"major": "1", "minor": "36"})
@@ -132,6 +134,7 @@ class World:
             self.config,
             chain=self.chain,
             cluster=self.cluster,
+            pods=self.pods,
             bus=self.bus,
             clock=self.clock,
             status=status,
