@@ -146,7 +146,8 @@ def _run_lines(run: StoredRun) -> Iterator[str]:
 
 
 def _headline(run: StoredRun) -> str:
-    took = "" if run.ended_at is None else f" in {run.ended_at - run.started_at:.2f} s"
+    ran = run.ended_at is not None and run.outcome is not RunOutcome.REFUSED
+    took = f" in {(run.ended_at or 0.0) - run.started_at:.2f} s" if ran else ""
     sums = ", ".join(f"{count} {op}" for op, count in (run.summary or {}).items() if op != "same")
     how = f"{run.outcome.value}{f' ({run.cause})' if run.cause else ''}{took}"
     return "; ".join(

@@ -129,6 +129,7 @@ def _lease_loop(
         claims=LeaseClaims(backends.cluster, config),
         specs=specs,
         release=ledger.release,
+        note_refusal=backends.engine.note_refusal,
     )
     directives = StoredDirectives(backends.database)
     reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives, ran_out=ran_out)

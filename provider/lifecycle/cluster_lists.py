@@ -75,7 +75,12 @@ class ClusterLists:
         self.drop(lease)
         cluster = _Listed(self._kinds, self._by_place)
         over = replace(
-            parts, cluster=cluster, engine=_NoEngine(), claims=LeaseClaims(cluster, parts.config), show=lambda *_: None
+            parts,
+            cluster=cluster,
+            engine=_NoEngine(),
+            claims=LeaseClaims(cluster, parts.config),
+            show=lambda *_: None,
+            note_refusal=_too_short,
         )
         drift.compared = False  # comparing costs no request here, and finds what no watch has reported
         try:
@@ -101,6 +106,10 @@ async def list_cluster(cluster: Cluster, config: LifecycleConfig) -> ClusterList
         except ClusterError:
             continue
     return ClusterLists(listed)
+
+
+async def _too_short(spec: LeaseSpec, why: str) -> None:
+    raise _ListsTooShort
 
 
 def _version(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:

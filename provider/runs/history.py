@@ -28,6 +28,7 @@ from provider.runs.log import (
     interrupt_runs,
     keep_newest_runs,
     last_run,
+    record_refusal,
 )
 from provider.runs.versions import forget_versions, manifest_of, save_version, versions_of
 from provider.store import Database
@@ -131,6 +132,19 @@ class RecordedEngine:
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
+    async def note_refusal(self, spec: LeaseSpec, why: str) -> None:
+        """Record that `spec` was refused before any run, and why; once, until something else is known of a version."""
+        history = self._history
+        run = self._run(Operation.UP, spec.namespace, spec_hash=spec.content_hash())
+        for version in await self._specs(spec.namespace, spec):
+            why = mask(why, version)
+        run = replace(run, ended_at=run.started_at, outcome=RunOutcome.REFUSED, error=why)
+        try:
+            async with asyncio.timeout(_STORE_S):
+                await record_refusal(history.database, await self._explained(run, spec))
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
+
     async def _write(self, run: StoredRun) -> None:
         try:
             async with asyncio.timeout(_STORE_S):
@@ -197,8 +211,9 @@ class RecordedEngine:
         if seen is None:
             return replace(run, manifest_hash=known)
         newest = seen.record.content_hash()
-        if seen.previous is None:
-            return replace(run, reason=RunReason.FIRST_DEPLOYMENT, manifest_hash=newest)
+        if seen.previous is None:  # a version without services undoes a first one that was refused
+            reason = RunReason.FIRST_DEPLOYMENT if spec.services else RunReason.ROLLBACK
+            return replace(run, reason=reason, manifest_hash=newest)
         complete = seen.previous.content_hash()
         if run.spec_hash == complete:
             return replace(run, reason=_again(run, before), manifest_hash=known)

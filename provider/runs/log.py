@@ -31,11 +31,14 @@ __all__ = [
     "interrupt_runs",
     "keep_newest_runs",
     "last_run",
+    "record_refusal",
     "runs_of",
 ]
 
 _MAX_CHANGES = 500
 """A lease of fifty services has fewer changes; more would only fill the disk."""
+_REFUSALS_KEPT = 20
+"""A refusal costs a tenant one request: without a limit of their own, refusals would push out the runs."""
 
 
 @cache
@@ -65,6 +68,10 @@ class RunReason(StrEnum):
     """In rows from before the reason was recorded, and when the store could not be read."""
 
 
+_NO_NEWS = (RunReason.DRIFT_REPAIR.value, RunReason.ROLLBACK.value, RunReason.OPENED.value, RunReason.OPERATOR.value)
+"""Reasons of runs that say nothing of a version of the tenant's."""
+
+
 class RunOutcome(StrEnum):
     RUNNING = "running"
     DONE = "done"
@@ -73,6 +80,8 @@ class RunOutcome(StrEnum):
     """The run waited for a manifest; `cause` says why it waits no more. It is no failure: what it made is used
     later.
     """
+    REFUSED = "refused"
+    """The engine was not asked: a policy, what runs, or the API server's dry run refuses the version."""
     INTERRUPTED = "interrupted"
     """The daemon ended in the middle: the next operation finds out what this one did."""
 
@@ -81,8 +90,8 @@ class RunOutcome(StrEnum):
 class StoredRun:
     """Times in Unix seconds; `ended_at` is None while the run goes on or when its end was not recorded.
 
-    `cause` is a `FailureCause`, why the run was given up, or empty. `result` is the engine's result, masked and without
-    outputs; None while there is none, or without its key.
+    `cause` is a `FailureCause`, why the run was given up, or empty. `result` is the engine's result, masked and
+    without outputs; None while there is none, or without its key. A refusal is an `up` of no duration.
     """
 
     stack: str
@@ -120,6 +129,27 @@ async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
             await connection.execute(insert(runs).values(row))
 
 
+async def record_refusal(database: Database, run: StoredRun) -> None:
+    """Record that a version was refused without a run. A refusal that was the last news of a version is not recorded
+    again: its tenant may send the same manifest at any time.
+    """
+    own = (runs.c.stack == run.stack, runs.c.operation == Operation.UP.value)
+    newest = select(runs).where(*own, runs.c.reason.not_in(_NO_NEWS)).order_by(runs.c.id.desc()).limit(1)
+    refused = (runs.c.stack == run.stack, runs.c.outcome == RunOutcome.REFUSED.value)
+    older = select(runs.c.id).where(*refused).order_by(runs.c.id.desc()).offset(_REFUSALS_KEPT)
+    async with database.writing() as connection:
+        before = (await connection.execute(newest)).mappings().one_or_none()
+        if before is not None and _refusal(_run(before, ring=None)) == _refusal(run):
+            return
+        await connection.execute(insert(runs).values(_row(run) | {"key_id": "", "result": b""}))
+        beyond = (await connection.execute(older)).scalars().all()
+        await connection.execute(delete(runs).where(runs.c.id.in_(beyond)))
+
+
+def _refusal(run: StoredRun) -> tuple[RunOutcome, str, str]:
+    return run.outcome, run.spec_hash, run.error
+
+
 async def interrupt_runs(database: Database) -> int:
     """Mark the runs interrupted that a daemon left as running when it ended. Returns their number. Call it at the
     start, when nothing runs.
@@ -140,8 +170,12 @@ async def keep_newest_runs(database: Database, stack: str, *, keep: int) -> None
 
 
 async def last_run(database: Database, stack: str) -> StoredRun | None:
-    """The newest run that applies a version (`up`), sealed parts left out."""
-    applies = (runs.c.operation == Operation.UP.value, runs.c.reason != RunReason.OPENED.value)
+    """The newest run that applied a version (`up`), sealed parts left out; a refusal is none."""
+    applies = (
+        runs.c.operation == Operation.UP.value,
+        runs.c.reason != RunReason.OPENED.value,
+        runs.c.outcome != RunOutcome.REFUSED.value,
+    )
     query = select(runs).where(runs.c.stack == stack, *applies)
     async with database.reading() as connection:
         found = (await connection.execute(query.order_by(runs.c.id.desc()).limit(1))).mappings().one_or_none()

@@ -78,10 +78,11 @@ def _with_remarks(outcome: Outcome, newest: ClaimedSpec) -> Outcome:
 
 
 async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> None:
-    """Try the refused version again although nothing changed, at an operator's request. Raises `ClusterError`."""
+    """Try the refused version again although nothing changed, at a request of the tenant or of an operator. What runs
+    stays known, so that another refusal applies nothing. Raises `ClusterError`.
+    """
     if applied.attempt is not None and applied.attempt.error:
-        untouched = applied.fresh and applied.attempt.restored
-        again = replace(applied, attempt=replace(applied.attempt, error="", restored=untouched))
+        again = replace(applied, attempt=replace(applied.attempt, error=""))
         await cluster.apply(applied_object(lease, again, namespace=records))
 
 

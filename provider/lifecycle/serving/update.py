@@ -34,6 +34,8 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
     if outdated(spec) and view.known:
         spec = await as_found(view.parts.cluster, spec)
     if reason := await _objection(view, spec):
+        # before the record of the attempt: after a crash in between the version is judged and noted again
+        await view.parts.note_refusal(_as_tried(view, spec), reason)
         return await _refuse(view, spec, reason, untouched=view.untouched)
     if adopting := await _adopt_before(view, spec):
         return adopting
@@ -97,13 +99,16 @@ async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: b
     """Give this version up until the tenant sends another. `untouched`: what runs is still entirely the version
     before. A lease on which nothing runs claims nothing.
     """
-    hash_ = spec.content_hash()
-    if view.applied.fresh:
-        hash_ = view.parts.specs.unclaimed(view.record).content_hash()
-        if untouched:
-            await view.parts.claims.release_all(view.lease)
-    await view.write(replace(view.applied, attempt=Attempt(hash_, reason, restored=untouched)))
+    if view.applied.fresh and untouched:
+        await view.parts.claims.release_all(view.lease)
+    attempt = Attempt(_as_tried(view, spec).content_hash(), reason, restored=untouched)
+    await view.write(replace(view.applied, attempt=attempt))
     return Outcome(Phase.FAILED if view.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
+
+
+def _as_tried(view: LeaseView, spec: LeaseSpec) -> LeaseSpec:
+    """The version as it is refused: a first one without claims, since it gives them back and may get others."""
+    return view.parts.specs.unclaimed(view.record) if view.applied.fresh else spec
 
 
 async def _adopt_before(view: LeaseView, spec: LeaseSpec) -> Outcome | None:

@@ -102,6 +102,8 @@ class Daemon:
             specs=specs,
             release=self.ledger.release,
         )
+        if world.recorded:
+            parts = replace(parts, note_refusal=self.engine.note_refusal)
         reconciler = Reconciler(parts, chain=world.chain, clock=world.clock, random=random)
         return LeaseLoop(reconciler, parts, chain=world.chain, clock=world.clock)
 

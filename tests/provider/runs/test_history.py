@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,8 @@ class Recorded:
         history = History(self.database, self.ring, self.world.clock, **self.limits)
         self.engine = RecordedEngine(self.world.engine, history)
         specs = ScriptedMaker(self.world.facts, script=self.world.build_spec, note=self.engine.note_spec)
-        parts = replace(self.world.parts, engine=self.engine, specs=specs)
+        note = self.engine.note_refusal
+        parts = replace(self.world.parts, engine=self.engine, specs=specs, note_refusal=note)
         self.world.parts = parts
         self.world.reconciler._parts = parts
 
@@ -251,6 +252,116 @@ def _break(database: Database) -> None:
         async def __aexit__(self, *_: object) -> None: ...
 
     object.__setattr__(database, "turn", Refusing())
+
+
+def refuses(image: str, *, why: str) -> Any:
+    """The API server's answer to a dry run of a workload with this image."""
+
+    def admission(obj: Mapping[str, Any]) -> str:
+        containers = (obj.get("spec") or {}).get("template", {}).get("spec", {}).get("containers", ())
+        return why if any(item["image"] == image for item in containers) else ""
+
+    return admission
+
+
+DENIED = 'admission webhook "policy" denied the request: '
+
+
+async def test_a_version_that_is_refused_without_a_run_is_in_the_history_once(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    world.cluster.admission = refuses("nginx:2", why=f"{DENIED}unsigned")
+    for _ in range(3):
+        await world.send(L, a_group("nginx:2"))
+        world.reconciler.manifest_sent(L)
+        assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    recorded.wrap()
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    world.engine.cluster.remove(next(key for key in world.engine.cluster.objects if key[1] == "Deployment"))
+    await world.converge(L)
+    up = Operation.UP
+    assert await recorded.told() == [
+        (up, "first deployment", "done"),
+        (up, "manifest update", "refused"),
+        (Operation.REFRESH, "drift repair", "done"),
+        (up, "drift repair", "done"),
+    ]
+    _, refused, *_ = await recorded.runs()
+    assert "unsigned" in refused.error and refused.manifest_hash and refused.spec_hash
+    line, _, error = history_lines([refused])
+    assert line.endswith("up (manifest update): refused") and "unsigned" in error
+
+
+async def test_another_reason_and_another_version_are_other_refusals(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    for image, why in (("nginx:2", "no"), ("nginx:2", "never"), ("nginx:3", "never"), ("nginx:2", "never")):
+        world.cluster.admission = refuses(image, why=DENIED + why)
+        await world.send(L, a_group(image))
+        world.reconciler.manifest_sent(L)
+        await world.converge(L)
+    _, *refused = await recorded.runs()
+    assert ["never" in run.error for run in refused] == [False, True, True, True]
+    assert {run.outcome for run in refused} == {RunOutcome.REFUSED}
+
+
+async def test_a_tenant_whose_versions_are_refused_again_and_again_pushes_no_run_out(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    for number in range(40):
+        world.cluster.admission = refuses(f"nginx:{number}", why=f"{DENIED}no")
+        await world.send(L, a_group(f"nginx:{number}"))
+        await world.converge(L)
+    first, *refused = await recorded.runs()
+    assert first.outcome is RunOutcome.DONE and len(refused) == 20
+
+
+async def test_a_refused_first_version_and_one_that_was_undone_are_recorded_as_such(recorded: Recorded) -> None:
+    world = recorded.world
+    world.engine.refused["nginx:1"] = "Deployment web is invalid: no"
+    await world.win(L, a_group("nginx:1"))
+    await world.converge(L)
+    world.cluster.admission = refuses("nginx:2", why=f"{DENIED}no")
+    await world.send(L, a_group("nginx:2"))
+    assert (await world.converge(L)).phase is Phase.FAILED
+    assert await recorded.told() == [
+        (Operation.UP, "first deployment", "failed"),
+        (Operation.UP, "rollback", "done"),
+        (Operation.UP, "first deployment", "refused"),
+    ]
+
+
+async def test_a_refusal_keeps_a_tenants_secrets_and_needs_no_store(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    world.cluster.admission = refuses("nginx:2", why=f"{DENIED}{SECRET} is no password")
+    await world.send(L, _with_secret(a_group("nginx:2")))
+    await world.converge(L)
+    last = (await recorded.runs())[-1]
+    assert last.outcome is RunOutcome.REFUSED and SECRET not in last.error and "[secret]" in last.error
+    async with recorded.database.writing() as connection:
+        await connection.exec_driver_sql("ALTER TABLE runs RENAME TO away")
+    await world.send(L, a_group("nginx:2"))
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+
+
+async def test_a_crash_before_the_attempt_is_written_records_the_refusal_once(recorded: Recorded) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    world.cluster.admission = refuses("nginx:2", why=f"{DENIED}no")
+    await world.send(L, a_group("nginx:2"))
+
+    def crash(operation: str, kind: str, name: str) -> None:
+        if operation == "apply" and name.startswith("applied-"):
+            raise Killed
+
+    world.cluster.before = crash
+    with suppress(Killed):
+        await world.check(L)
+    world.cluster.before = lambda *_: None
+    recorded.wrap()
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    assert [run.outcome.value for run in await recorded.runs()] == ["done", "refused"]
 
 
 GIVEN_UP = StackResult(
