@@ -121,7 +121,10 @@ class Reconciler:
             outcome = Outcome(memory.phase, str(error), retry=True)
         except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
             memory.manifest_wait.end()  # there is a manifest, good or bad
-            outcome = Outcome(Phase.BLOCKED, str(error), again_in=_BLOCKED_S, remark=_blocked_remark(error))
+            remark = _blocked_remark(error)
+            outcome = Outcome(
+                Phase.BLOCKED, str(error), again_in=_BLOCKED_S, remark=remark, of_the_provider=bool(remark)
+            )
         except Exception as error:
             # a defect in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("lifecycle.reconcile_failed", lease=str(lease))
@@ -288,12 +291,12 @@ class Reconciler:
         """Publish the status when its phase or reason is new."""
         now, before = self._clock.now(), memory.status or self.memories.before.pop(lease, None)
         lasts = before is not None and (before.phase, before.reason) == (outcome.phase, outcome.reason)
-        ending, remark = memory.notice.text, outcome.remark
+        ending, remark, own = memory.notice.text, outcome.remark, outcome.of_the_provider
         if lasts and memory.status is not None:
-            memory.status = replace(memory.status, attempts=attempts, ending=ending, remark=remark)
+            memory.status = replace(memory.status, attempts=attempts, ending=ending, remark=remark, of_the_provider=own)
             return
         since = before.since if before is not None and lasts else now
-        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, since, attempts, ending, remark)
+        memory.status = LeaseStatus(lease, outcome.phase, outcome.reason, since, attempts, ending, remark, own)
         self._parts.bus.publish(LEASE_STATE, memory.status)
 
     def _show(self, lease: LeaseId, outcome: Outcome) -> None:

@@ -44,7 +44,8 @@ class Outcome:
     `of_the_tenant`: the application does not run, everything could be seen, and the application alone is the cause.
     `remark`: the part of the reason that says which parts of the manifest the lease goes without; of a blocked lease
     what its tenant reads in place of the reason. `waits_for`: the names of the claims of these parts, whose end asks
-    for another check.
+    for another check. `of_the_provider`: the lease does not run as its manifest says, and the tenant is not the cause:
+    a node, capacity, an address, a record.
     """
 
     phase: Phase
@@ -52,6 +53,7 @@ class Outcome:
     again_in: float | None = None
     retry: bool = False
     of_the_tenant: bool = False
+    of_the_provider: bool = False
     remark: str = ""
     waits_for: frozenset[str] = frozenset()
 
@@ -59,7 +61,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
     """`since`: Unix seconds of the last change; `attempts`: checks in a row that failed through the provider's fault.
-    `ending`: when the provider ends the lease, a part of `reason`; empty without a notice. `remark`: as in `Outcome`.
+    `ending`: when the provider ends the lease, a part of `reason`; empty without a notice. `remark` and
+    `of_the_provider`: as in `Outcome`.
     """
 
     lease: LeaseId
@@ -69,6 +72,7 @@ class LeaseStatus:
     attempts: int = 0
     ending: str = ""
     remark: str = ""
+    of_the_provider: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,8 @@ def _leases(found: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "leases", f"{found['unknown_stacks']} stacks belong to no known lease")
     if worst := found["oldest_trouble"]:
         level = Level.TROUBLE if worst["provider_fault"] and worst["seconds"] > _LONG_S else Level.WARNING
-        if worst["provider_fault"] or worst["state"] in ("unknown", "closing"):
+        waits = worst["of_the_provider"] and worst["seconds"] > _LONG_S  # a node makes a pod in less
+        if worst["provider_fault"] or waits or worst["state"] in ("unknown", "closing"):
             text = f"lease {worst['lease']} is {worst['state']} for {worst['seconds']:.0f} s: {worst['reason']}"
             yield Finding(level, "leases", text)
 

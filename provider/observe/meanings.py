@@ -295,9 +295,13 @@ PODS = (
     Row(
         "image cannot be pulled",
         "The registry's or the runtime's answer follows.",
-        "The tenant's, unless it names a network or disk of the node.",
+        "The tenant's when the registry refuses name or access; anything else (its limits, the node's network) is yours.",
     ),
-    Row("cannot be started", "The container's command, user or mount is wrong."),
+    Row(
+        "cannot be started",
+        "The container's command or user is wrong, or the node cannot start it.",
+        "The tenant's when the text names the command or the user; anything else (a driver, a mount) is yours.",
+    ),
     Row("out of memory", "The application used more memory than the tenant rents."),
     Row("crash loop", "The application ends again and again; its exit code follows."),
     Row("ended", "The application ended; its exit code follows."),

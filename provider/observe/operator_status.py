@@ -141,17 +141,20 @@ async def _summary(market: Market) -> dict[str, Any]:
 
 
 def _oldest_trouble(statuses: Iterable[LeaseStatus], *, now: float) -> dict[str, Any] | None:
-    """The lease that has been in trouble longest; those for which the provider is at fault go first."""
-    troubled = [each for each in statuses if each.attempts or each.phase in _TROUBLED]
+    """The lease that has been in trouble longest; those for which the provider is at fault go first, and of them those
+    on which it fails.
+    """
+    troubled = [each for each in statuses if each.attempts or each.of_the_provider or each.phase in _TROUBLED]
     if not troubled:
         return None
-    worst = min(troubled, key=lambda each: (not each.attempts, each.since, each.lease))
+    worst = min(troubled, key=lambda each: (not each.attempts, not each.of_the_provider, each.since, each.lease))
     return {
         "lease": str(worst.lease),
         "state": worst.phase.value,
         "reason": worst.reason,
         "seconds": _since(worst.since, now) or 0.0,
         "provider_fault": bool(worst.attempts),
+        "of_the_provider": bool(worst.attempts) or worst.of_the_provider,
         "leases": len(troubled),
     }
 

@@ -61,8 +61,6 @@ _REFUSALS = frozenset(
         FailureCause.QUOTA,
         FailureCause.POLICY,
         FailureCause.BUILD,
-        FailureCause.EXISTS,
-        FailureCause.MANAGED_ELSEWHERE,
     }
 )
 

@@ -36,8 +36,24 @@ _LOST = frozenset({"Unknown", "ContainerStatusUnknown"})
 _OF_THE_TENANT = frozenset({Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT, Trouble.NOT_READY})
 _BROKEN = frozenset({Trouble.IMAGE, Trouble.CONFIG, Trouble.MEMORY, Trouble.CRASH, Trouble.EXIT})
 _OVER = frozenset({Trouble.EVICTED, Trouble.REJECTED})
-_OF_A_NODE = ("no space left on device", "read-only file system", "input/output error", "code = unavailable")
+_OF_A_NODE = (
+    *("no space left on device", "read-only file system", "input/output error", "code = unavailable"),
+    *("nvidia-container", "cgroup", "error mounting"),
+)
 _OF_A_NETWORK = ("timeout", "timed out", "no such host", "connection refused", "connection reset", "unreachable")
+_OF_AN_IMAGE = (
+    *("not found", "manifest unknown", "name unknown", "does not exist", "no match for platform"),
+    *("denied", "unauthorized", "forbidden", "authorization failed", "authentication required", "no basic auth"),
+    *("invalidimagename", "invalid reference", "invalid image name", "couldn't parse image"),
+)
+"""What a registry answers when the image's name, its access or its platforms are wrong."""
+_OF_A_COMMAND = (
+    *("executable file not found", "no such file or directory", "permission denied", "exec format error"),
+    *("is a directory", "not a directory", "no command specified", "argument list too long", "chdir to cwd"),
+    *("no such user", "unable to find user", "unable to find group", "no users found", "runasnonroot", "non-root"),
+)
+"""What a runtime says when the command, the user or the working directory of the image is wrong."""
+_BACK_OFF = 'back-off pulling image "'
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +82,21 @@ class PodTrouble:
 
     @property
     def of_the_tenant(self) -> bool:
-        """Whether the application alone is the cause: no node, no capacity and no network of the provider."""
-        if self.kind in (Trouble.IMAGE, Trouble.CONFIG):
-            return not any(word in self.text.lower() for word in (*_OF_A_NODE, *_OF_A_NETWORK))
-        return self.kind in _OF_THE_TENANT
+        """Whether the application alone is the cause: no node, no capacity and no network of the provider. An unknown
+        cause of an image or a start is the provider's (a registry's limit for the provider's address, a driver).
+        """
+        if self.kind not in (Trouble.IMAGE, Trouble.CONFIG):
+            return self.kind in _OF_THE_TENANT
+        text, known = self.text.lower(), _OF_AN_IMAGE if self.kind is Trouble.IMAGE else _OF_A_COMMAND
+        return any(part in text for part in known) and not any(part in text for part in (*_OF_A_NODE, *_OF_A_NETWORK))
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether an event may say more: a pod that is being created, and, with a kubelet before 1.33, the pause
+        between two pulls of an image.
+        """
+        text = self.text.lower()
+        return self.kind is Trouble.CREATING or (_BACK_OFF in text and text.endswith('"'))
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:

@@ -19,8 +19,9 @@ from provider.protocols.cluster import DEPLOYMENT, NODE, POD, STATEFUL_SET, Kind
 __all__ = ["EVENT", "Health", "check_health"]
 
 EVENT = Kind("v1", "Event", "events")
-_UNEXPLAINED = frozenset({Trouble.CREATING})
 _UNSCHEDULED = "FailedScheduling"
+_NO_CAUSE = ("Error: ErrImagePull", "Error: ImagePullBackOff")
+"""Warnings that follow the one with the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,12 @@ class _Pods:
     warning: str = ""
 
     @property
+    def creating(self) -> bool:
+        return self.unmade > 0 or any(trouble.kind is Trouble.CREATING for trouble in self.troubles)
+
+    @property
     def unexplained(self) -> bool:
-        return self.unmade > 0 or any(trouble.kind in _UNEXPLAINED for trouble in self.troubles)
+        return self.unmade > 0 or any(trouble.unexplained for trouble in self.troubles)
 
 
 async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
@@ -86,7 +91,7 @@ async def check_health(cluster: Cluster, spec: LeaseSpec) -> Health:
         tuple(text for rolling, text in texts if not rolling),
         all(_of_the_tenant(pods.troubles) for pods in seen.values()),
         tuple(pod for short in shorts for pod in _stuck(short, seen[short.service.name].troubles)),
-        any(pods.unexplained for pods in seen.values()),
+        any(pods.creating for pods in seen.values()),
     )
 
 
@@ -219,6 +224,7 @@ def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     when the pod has got its node.
     """
     warnings = (event for event in events if event.get("type") == "Warning" and event.get("reason") != _UNSCHEDULED)
+    warnings = (event for event in warnings if event.get("message") not in _NO_CAUSE)
     about = ((event.get("involvedObject") or {}, event) for event in sorted(warnings, key=_seen_at))
     return {
         str(obj["uid"]): f"{event.get('reason', '')}: {event.get('message', '')}"
@@ -235,7 +241,7 @@ def _seen_at(event: Mapping[str, Any]) -> str:
 
 
 def _explained(trouble: PodTrouble, warnings: Mapping[str, str]) -> PodTrouble:
-    if trouble.kind not in _UNEXPLAINED or trouble.uid not in warnings:
+    if not trouble.unexplained or trouble.uid not in warnings:
         return trouble
     text = shortened(" ".join(f"{trouble.text}: {warnings[trouble.uid]}".split()))
     return replace(trouble, text=text)

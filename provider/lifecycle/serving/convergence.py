@@ -47,7 +47,7 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
     if seen.namespace is NamespaceState.TERMINATING:
         why = f": {seen.held_by}" if seen.held_by else ""
         reason = f"namespace {namespace_name(lease)} is terminating, its name is used again when it is gone{why}"
-        return Outcome(Phase.BLOCKED, reason, again_in=_TERMINATING_S)
+        return Outcome(Phase.BLOCKED, reason, again_in=_TERMINATING_S, of_the_provider=True)
     seen = await with_freshness(parts.cluster, seen, namespace_name(lease))
     if seen.applied.fresh and (refused := refused_first(parts, seen.applied, record)):
         return await undo_first(parts, seen.applied, record, refused)

@@ -7,6 +7,7 @@ first, so a crash anywhere leaves "not known to be complete", and the next check
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lease.spec import LeaseSpec
@@ -18,13 +19,22 @@ from provider.lifecycle.serving.view import LeaseView, same
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.stored_lease import NamespaceState
 from provider.records.applied import Applied, Attempt
-from stacks.common import Priority, StackResult, cause_of, mask
+from stacks.common import FailureCause, Priority, StackResult, cause_of, mask
 
 __all__ = ["provider_fault", "update"]
 
 _UNREADY_S = 15.0
 _NEVER_TAKEN = (400, 413, 422)
 """Answers of an API server that will take no write of this object: it is too large, or not valid."""
+
+
+_NAMED = re.compile(r"([A-Z][A-Za-z0-9]*) \S+: ")
+"""The beginning of an error about one object, as the engine writes it."""
+_PROVIDERS_OWN = frozenset({
+    *("Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"),
+    *("ServiceAccount", "Role", "RoleBinding", "IPAddressPool", "L2Advertisement"),
+})  # fmt: skip
+"""Kinds of objects in which nothing is the tenant's choice: what refuses one refuses the provider."""
 
 
 async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outcome:
@@ -89,10 +99,25 @@ async def _failed(view: LeaseView, spec: LeaseSpec, result: StackResult) -> Outc
 
 def provider_fault(result: StackResult) -> bool:
     """Whether a failed operation may succeed unchanged later (docs/architecture.md §2, rule 5). A tenant does not pay
-    for what the provider cannot explain: an unknown cause is tried again.
+    for what the provider cannot explain: an unknown cause is tried again, and so is what the API server refuses of the
+    provider's own objects (a policy about labels of namespaces, MetalLB's about pools).
     """
     cause = result.cause or cause_of(result.error)
-    return cause is not None and cause.provider_fault
+    if cause is None or cause in (FailureCause.POLICY, FailureCause.BUILD):
+        return False
+    return cause.provider_fault or (bool(kinds := _refused_kinds(result.error)) and kinds <= _PROVIDERS_OWN)
+
+
+def _refused_kinds(error: str) -> set[str]:
+    """The kinds of the objects that the API server refused; with an empty name where the error does not say."""
+    kinds, kind = set(), ""
+    for line in error.splitlines():
+        named = _NAMED.match(line)
+        kind = named[1] if named else kind
+        cause = cause_of(line)
+        if cause is not None and not cause.provider_fault:
+            kinds.add(kind)
+    return kinds
 
 
 async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: bool) -> Outcome:

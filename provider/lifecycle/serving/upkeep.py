@@ -106,14 +106,15 @@ def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: 
     missing = f"missing: {', '.join(health.missing)}" if health.missing else ""
     spec = view.target or view.newest.spec
     reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
+    short = bool(waiting or unready or missing)
+    tenant = health.of_the_tenant and not missing and not edges
     if view.refused:
-        return Outcome(Phase.UPDATE_FAILED, reason)
+        return Outcome(Phase.UPDATE_FAILED, reason, of_the_provider=short and not tenant)
     again_in = _CREATING_S if health.creating else None
     if waiting:
-        return Outcome(Phase.APPLYING, reason, again_in=again_in)
-    if unready or missing:
-        own = health.of_the_tenant and not missing and not edges
-        return Outcome(Phase.DEGRADED, reason, again_in=again_in, of_the_tenant=own)
+        return Outcome(Phase.APPLYING, reason, again_in=again_in, of_the_provider=not tenant)
+    if short:
+        return Outcome(Phase.DEGRADED, reason, again_in=again_in, of_the_tenant=tenant, of_the_provider=not tenant)
     if kept := pending(spec):
         reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))
     return Outcome(Phase.RUNNING, reason)

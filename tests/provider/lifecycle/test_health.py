@@ -61,6 +61,21 @@ TROUBLES = [
         True,
     ),
     (waiting("ErrImagePull", "dial tcp: i/o timeout"), Trouble.IMAGE, "i/o timeout", False),
+    (waiting("ErrImagePull", "toomanyrequests: You have reached your pull rate limit"), Trouble.IMAGE, "limit", False),
+    (waiting("ErrImagePull", "unexpected status code 503 Service Unavailable"), Trouble.IMAGE, "503", False),
+    (waiting("ErrImagePull", "server misbehaving"), Trouble.IMAGE, "server misbehaving", False),
+    (waiting("ErrImagePull", "x509: certificate has expired"), Trouble.IMAGE, "x509", False),
+    (waiting("ErrImagePull", "something new"), Trouble.IMAGE, "something new", False),
+    (waiting("InvalidImageName", "couldn't parse image name"), Trouble.IMAGE, "InvalidImageName", True),
+    (waiting("ErrImagePull", "no match for platform in manifest: not found"), Trouble.IMAGE, "no match", True),
+    (waiting("CreateContainerConfigError", 'secret "x" not found'), Trouble.CONFIG, "secret", False),
+    (
+        waiting("RunContainerError", "nvidia-container-cli: load library failed: no such file or directory"),
+        Trouble.CONFIG,
+        "nvidia-container-cli",
+        False,
+    ),
+    (waiting("CreateContainerError", "something new"), Trouble.CONFIG, "something new", False),
     (
         waiting("CrashLoopBackOff", restarts=4, last={"terminated": {"exitCode": 3}}),
         Trouble.CRASH,
@@ -228,6 +243,37 @@ async def test_a_pod_on_a_dead_node_is_the_nodes_trouble_whatever_the_pod_report
     outcome = await world.check(L)
     assert outcome.phase is Phase.DEGRADED and not outcome.of_the_tenant
     assert outcome.reason == f"service web: 0 of 1 ready; pod web-1 node lost: node n1 {text}"
+
+
+async def test_a_lease_that_waits_for_a_node_says_so_to_the_operators_status_and_one_of_a_crash_does_not() -> None:
+    world = await running_with(a_pod(CRASHING) | {"spec": {"nodeName": "n1"}}, workload={"observedGeneration": 1})
+    world.cluster.put(a_node("n1", "Unknown"))
+    await world.check(L)
+    assert world.reconciler.statuses[L].of_the_provider
+    world.cluster.put(a_node("n1", "True"), status=True)
+    await world.check(L)
+    assert not world.reconciler.statuses[L].of_the_provider
+
+
+@pytest.mark.parametrize(("cause", "of_the_tenant"), [("manifest unknown", True), ("503 Service Unavailable", False)])
+async def test_the_cause_of_a_pause_between_two_pulls_is_read_from_the_event_that_names_it(
+    cause: str, of_the_tenant: bool
+) -> None:
+    """A kubelet before 1.33 names the image alone in the state of a waiting container."""
+    pod = a_pod(waiting("ImagePullBackOff", 'Back-off pulling image "nginx:9"'))
+    world = await running_with(pod, workload={"observedGeneration": 1})
+    made = world.cluster.find(POD, "web-1", namespace_name(L))
+    assert made is not None
+    made["metadata"]["uid"] = "u1"
+    before = await world.check(L)
+    assert not before.of_the_tenant, "an unknown cause is the provider's"
+    said = (f"Failed to pull image: {cause}", "Error: ErrImagePull", "Error: ImagePullBackOff")
+    for second, message in enumerate(said):
+        at = f"2026-01-01T00:00:0{second}Z"
+        world.cluster.put(a_warning(f"e{second}", message, reason="Failed", lastTimestamp=at))
+    outcome = await world.check(L)
+    assert cause in outcome.reason and outcome.of_the_tenant is of_the_tenant
+    assert outcome.again_in is None, "another state of the pod is told by its watch"
 
 
 async def test_a_pod_on_a_healthy_node_is_the_applications_trouble() -> None:

@@ -45,6 +45,12 @@ def failed(text: str) -> StackResult:
         "dial tcp: lookup api.example: Temporary failure in name resolution",
         'deployments.apps is forbidden: User "p" cannot create resource "deployments"',
         "something nobody has seen before",
+        "namespace n is not a lease's: it lacks the label akash.network/namespace=n",
+        'Apply failed with 1 conflict: conflict with "kubectl" using apps/v1',
+        'Namespace x: admission webhook "validate.kyverno.svc" denied the request: label team is required',
+        'IPAddressPool ip-a: admission webhook "ipaddresspools.metallb.io" denied the request: CIDR overlaps',
+        'NetworkPolicy a: error: 1 error occurred:\n\t* admission webhook "g.example" denied the request: no egress',
+        'Role web: roles "web" is forbidden: exceeded quota: team\nServiceAccount web: exceeded quota: team',
     ],
 )
 def test_our_trouble(text: str) -> None:
@@ -65,6 +71,10 @@ def test_our_trouble(text: str) -> None:
         "refused by policy:\nno-privileged: container killed",
         "failed to create typed patch object: .spec.template.spec.containers[0].bad: field not declared in schema",
         "rpc error: request is too large",
+        "Namespace x: denied the request: no\nDeployment web: denied the request: no latest tags",
+        'Deployment web: Deployment.apps "web" is invalid: env[0].value: "\nNamespace x: is invalid:"',
+        "Deployment web: denied the request:\nNamespace names are not for you",
+        "Namespace x: refused by policy: container web is privileged",
     ],
 )
 def test_a_refusal(text: str) -> None:

@@ -240,6 +240,23 @@ async def test_the_lease_that_is_in_trouble_longest_is_named_those_of_the_provid
     assert told["level"] == "ok", "a tenant's own trouble is none of the provider"
 
 
+async def test_a_lease_that_waits_for_the_provider_longer_than_ten_minutes_is_a_warning(daemon: Daemon) -> None:
+    """Its node is dead, or no address is free: no call fails, so that nothing else says it."""
+    now, one, two = daemon.world.clock.now(), *(LeaseId("akash1tenant", dseq, 1, 1, US) for dseq in (1, 2))
+    states = {
+        one: LeaseStatus(one, Phase.DEGRADED, "the pod ends", now - 8000),
+        two: LeaseStatus(two, Phase.DEGRADED, "node n1 does not report", now - 700, of_the_provider=True),
+    }
+    told = await operator_status(replace(daemon.observed, leases=lambda: states, nodes=tuple))
+    assert told["level"] == "warning"
+    assert [each["text"] for each in told["findings"]] == [
+        f"lease {two} is degraded for 700 s: node n1 does not report"
+    ]
+    states[two] = replace(states[two], since=now - 500)
+    told = await operator_status(replace(daemon.observed, leases=lambda: states, nodes=tuple))
+    assert told["level"] == "ok", "a pod may take its time to be made"
+
+
 async def test_a_full_disk_is_trouble_and_one_that_fills_up_a_warning(daemon: Daemon, tmp_path: Path) -> None:
     told = await operator_status(replace(daemon.observed, nodes=tuple, home=tmp_path))
     gib = 2**30
