@@ -14,8 +14,8 @@ import structlog
 
 from lease.spec import ClusterFacts
 from provider.daemon.account_certificate import set_revoked_aside, watch_certificate
-from provider.daemon.api_server_backends import follow_backends
 from provider.daemon.backends import Backends, open_backends
+from provider.daemon.fact_changes import follow_facts
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.lease_specs import cluster_facts
 from provider.daemon.parts import ProviderParts, provider_parts
@@ -80,10 +80,10 @@ async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) ->
         start(_stop_at_end(parts.gateway), name="gateway")
         start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
         start(_serve_grpc(backends, parts), name="grpc gateway")
-        following = follow_backends(
+        following = follow_facts(
             backends.settings, backends.cluster, facts, clock=backends.clock, changed=parts.new_facts
         )
-        start(following, name="api server backends")
+        start(following, name="facts about the cluster")
         start(pump_blocks(backends.chain, bus, database=database, clock=backends.clock), name="chain")
         host, port = parts.gateway.address
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")

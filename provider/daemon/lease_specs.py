@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -16,7 +17,7 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import ENDPOINTS, NODE
 from provider.settings import Settings
 
-__all__ = ["api_server_endpoints", "cluster_facts", "outside_closed_ranges"]
+__all__ = ["api_server_endpoints", "cluster_facts", "node_addresses", "outside_closed_ranges"]
 
 _LOOPBACK = "127.0.0.0/8"
 """In a pod the pod itself."""
@@ -51,14 +52,19 @@ async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
 
 async def _own_addresses(settings: Settings, cluster: Cluster, endpoints: Iterable[str]) -> tuple[str, ...]:
     """The addresses of nodes and API server that tenants could reach through the open internet. Raises
-    `ClusterError`. A node that joins later is closed from the next start on.
+    `ClusterError`. `fact_changes` follows nodes that join later.
     """
     found = [endpoint.rpartition(":")[0].strip("[]") for endpoint in endpoints]
     for node in await cluster.list(NODE):
-        addresses = (node.get("status") or {}).get("addresses") or ()
-        found += [str(item.get("address")) for item in addresses if item.get("type") in ("InternalIP", "ExternalIP")]
+        found += node_addresses(node)
     found += await _resolved(urlsplit(str(getattr(cluster, "address", ""))).hostname or "")
     return outside_closed_ranges(found, settings.closed_ranges)
+
+
+def node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """The addresses at which a node is reached."""
+    addresses = (node.get("status") or {}).get("addresses") or ()
+    return tuple(str(item.get("address")) for item in addresses if item.get("type") in ("InternalIP", "ExternalIP"))
 
 
 async def _resolved(host: str) -> list[str]:

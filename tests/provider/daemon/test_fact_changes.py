@@ -1,0 +1,150 @@
+"""The API server's backends and the addresses of nodes are followed while the provider runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lease.spec import ClusterFacts
+from provider.daemon.fact_changes import follow_facts
+from provider.daemon.lease_specs import cluster_facts
+from provider.settings import Settings
+from tests.world.cluster import FakeCluster, unreachable
+from tests.world.virtual import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
+
+
+def endpoints(*addresses: str) -> dict[str, Any]:
+    subset = {"addresses": [{"ip": address} for address in addresses], "ports": [{"port": 6443}]}
+    meta = {"name": "kubernetes", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": meta, "subsets": [subset] if addresses else []}
+
+
+def a_cluster(*addresses: str) -> FakeCluster:
+    cluster = FakeCluster("default", "lease")
+    cluster.put(endpoints(*addresses))
+    return cluster
+
+
+async def follow(cluster: FakeCluster, settings: Settings, steps: Callable[[], Any]) -> list[ClusterFacts]:
+    """The facts that were reported while `steps` ran."""
+    found: list[ClusterFacts] = []
+    facts = await cluster_facts(settings, cluster)
+    following = follow_facts(settings, cluster, facts, clock=VirtualClock(), changed=found.append)
+    task = asyncio.create_task(following)
+    await steps()
+    task.cancel()
+    return found
+
+
+async def test_a_new_backend_counts_within_a_minute_and_one_that_went_until_ten_minutes_later() -> None:
+    cluster = a_cluster("203.0.113.1", "203.0.113.2")
+
+    async def steps() -> None:
+        cluster.put(endpoints("203.0.113.2", "203.0.113.3"))
+        await asyncio.sleep(900)
+
+    first, last = await follow(cluster, Settings(), steps)
+    assert set(first.api_server_endpoints) == {f"203.0.113.{n}:6443" for n in (1, 2, 3)}
+    assert set(last.api_server_endpoints) == {f"203.0.113.{n}:6443" for n in (2, 3)}
+    assert "203.0.113.3/32" in first.own_addresses or "203.0.113.2/31" in first.own_addresses
+
+
+async def test_a_backend_that_restarts_or_an_api_server_that_is_away_changes_nothing() -> None:
+    cluster = a_cluster("203.0.113.1", "203.0.113.2")
+
+    def away(operation: str, kind: str, name: str) -> None:
+        raise unreachable()
+
+    async def steps() -> None:
+        cluster.put(endpoints("203.0.113.2"))
+        await asyncio.sleep(120)
+        cluster.put(endpoints())
+        await asyncio.sleep(1200)
+        cluster.before = away
+        await asyncio.sleep(1200)
+        cluster.before = lambda *_: None
+        cluster.put(endpoints("203.0.113.2", "203.0.113.1"))
+        await asyncio.sleep(120)
+
+    assert await follow(cluster, Settings(), steps) == []
+
+
+async def test_without_network_policies_nothing_is_followed() -> None:
+    cluster, settings = a_cluster("203.0.113.1"), Settings(network_policies=False)
+    asked: list[str] = []
+    facts = await cluster_facts(settings, cluster)
+    cluster.before = lambda operation, kind, name: asked.append(name)
+    await follow_facts(settings, cluster, facts, clock=VirtualClock(), changed=lambda _: None)
+    assert asked == []
+
+
+async def test_backends_that_the_settings_name_are_not_asked_for() -> None:
+    cluster, asked = a_cluster("203.0.113.1"), list[str]()
+
+    async def steps() -> None:
+        cluster.before = lambda operation, kind, name: asked.append(kind)
+        cluster.put(a_node("n1", "203.0.113.77"))
+        await asyncio.sleep(120)
+
+    settings = Settings(api_server_endpoints=("192.0.2.1:6443",))
+    (found,) = await follow(cluster, settings, steps)
+    assert found.api_server_endpoints == ("192.0.2.1:6443",) and "203.0.113.77/32" in found.own_addresses
+    assert "Endpoints" not in asked
+
+
+def a_node(name: str, *addresses: str, kind: str = "ExternalIP") -> dict[str, Any]:
+    listed = [{"type": kind, "address": address} for address in addresses]
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"addresses": listed}}
+
+
+async def test_a_node_that_joins_is_closed_within_a_minute_and_one_that_goes_stays_closed_for_a_day() -> None:
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("first", "198.51.100.1"))
+
+    async def steps() -> None:
+        await asyncio.sleep(300)
+        cluster.put(a_node("second", "198.51.100.77", "fd00::1"))
+        cluster.put(a_node("inside", "10.0.0.7", kind="InternalIP"))
+        await asyncio.sleep(60)
+        cluster.remove(("v1", "Node", "", "second"))
+        await asyncio.sleep(80_000)
+        cluster.put(a_node("third", "198.51.100.99"))
+        await asyncio.sleep(60)
+
+    joined, both = await follow(cluster, Settings(), steps)
+    assert joined.own_addresses == ("198.51.100.1/32", "198.51.100.77/32", "203.0.113.1/32")
+    assert both.own_addresses == ("198.51.100.1/32", "198.51.100.77/32", "198.51.100.99/32", "203.0.113.1/32")
+
+
+async def test_nodes_that_join_while_the_api_server_is_away_are_closed_when_it_answers() -> None:
+    cluster = a_cluster("203.0.113.1")
+
+    def away(operation: str, kind: str, name: str) -> None:
+        raise unreachable()
+
+    async def steps() -> None:
+        cluster.before = away
+        await asyncio.sleep(300)
+        cluster.put(a_node("second", "198.51.100.77"))
+        cluster.before = lambda *_: None
+        await asyncio.sleep(120)
+
+    (found,) = await follow(cluster, Settings(), steps)
+    assert "198.51.100.77/32" in found.own_addresses
+
+
+async def test_a_status_that_nodes_repeat_changes_nothing() -> None:
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("first", "198.51.100.1"))
+
+    async def steps() -> None:
+        for number in range(50):
+            cluster.put(a_node("first", "198.51.100.1") | {"spec": {"podCIDR": f"10.0.{number}.0/24"}})
+            await asyncio.sleep(30)
+
+    assert await follow(cluster, Settings(), steps) == []
