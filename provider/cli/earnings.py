@@ -22,7 +22,7 @@ from provider.store import read_database
 from provider.store.fees import DayFees, fees_between
 from provider.store.money import Earned, LeaseMoney, earned_between, known_money
 
-__all__ = ["age_lines", "earning_lines", "earnings", "money_lines"]
+__all__ = ["By", "age_lines", "earning_lines", "earnings", "money_lines", "print_earnings"]
 
 _MICRO = Decimal(1_000_000)
 _COINS = ("uact", "uakt")
@@ -53,7 +53,12 @@ def earnings(
     another coin than leases, so each coin has its own sums. The deposits of bids come back and are no fees. With
     --by lease a second table shows each living lease's rate, and what of all its earnings is withdrawn and owed.
     """
-    today = datetime.now(UTC).date()
+    print_earnings(datetime.now(UTC), days=days, by=by, as_json=as_json)
+
+
+def print_earnings(now: datetime, *, days: int = 30, by: By = By.DAY, as_json: bool = False) -> None:
+    """Print the earnings of the `days` until `now`. Raises `typer.Exit` when the store cannot be read."""
+    today = now.date()
     try:
         found, fees, living = asyncio.run(_read(today - timedelta(days=days - 1), today))
     except (SettingsError, StoreError) as error:
@@ -66,7 +71,7 @@ def earnings(
         "read_at": None if read_at is None else _moment(read_at),
     }
     owed = money_lines(living) if by is By.LEASE else []
-    lines = [*earning_lines(found, fees, by), *owed, *age_lines(read_at, now=datetime.now(UTC).timestamp())]
+    lines = [*earning_lines(found, fees, by), *owed, *age_lines(read_at, now=now.timestamp())]
     print_result(document, lines, as_json=as_json)
 
 

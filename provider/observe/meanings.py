@@ -295,7 +295,7 @@ PODS = (
     Row(
         "image cannot be pulled",
         "The registry's or the runtime's answer follows.",
-        "The tenant's when the registry refuses name or access; anything else (its limits, the node's network) is yours.",
+        "The tenant's when the registry refuses name or access. Its limits and the node's network are yours.",
     ),
     Row(
         "cannot be started",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -18,11 +20,13 @@ from lease.exit_codes import TROUBLE, USAGE
 from lease.ids import LeaseId
 from provider.chain.tx.journal import Fate, SentTx
 from provider.cli import build_app
+from provider.cli.earnings import By, print_earnings
 from provider.store import open_database
 from provider.store.money import Earned, LeaseMoney, save_money
 from provider.store.transactions import StoredJournal
 
-TODAY = datetime.now(UTC).date()
+TODAY = date(2026, 11, 28)
+"""The day of the printed earnings, whenever the tests run."""
 NOON = datetime.combine(TODAY, time(12), UTC).timestamp()
 A, B = LeaseId("akash1owner", 7, 1, 1, "akash1us"), LeaseId("akash1owner", 8, 1, 1, "akash1us")
 
@@ -35,6 +39,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lessor(*arguments: str) -> Result:
     return CliRunner().invoke(build_app(), ["earnings", *arguments])  # type: ignore[return-value]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Returns what the command prints at noon of the day."""
+
+    def printing(**how: Any) -> str:
+        capsys.readouterr()
+        print_earnings(datetime.fromtimestamp(NOON, UTC), **how)
+        return capsys.readouterr().out
+
+    return printing
 
 
 def sent(number: int, days_ago: float, fee: int, denom: str = "uakt") -> SentTx:
@@ -71,12 +87,13 @@ def fill(home: Path) -> None:
     asyncio.run(work())
 
 
-def test_a_line_a_day_and_the_sum_of_each_denom_with_what_fees_left_of_it(home: Path) -> None:
+def test_a_line_a_day_and_the_sum_of_each_denom_with_what_fees_left_of_it(
+    home: Path, printed: Callable[..., str]
+) -> None:
     fill(home)
-    found = lessor()
-    assert found.exit_code == 0
+    found = printed()
     yesterday, long_ago = ((TODAY - timedelta(days=days)).isoformat() for days in (1, 20))
-    assert [line.split() for line in found.output.splitlines()[:-1]] == [
+    assert [line.split() for line in found.splitlines()[:-1]] == [
         ["earned", "fees", "left"],
         [long_ago, "0.000000", "0.007500", "-0.007500", "AKT"],
         [yesterday, "1.500000", "0.000000", "1.500000", "ACT"],
@@ -100,25 +117,27 @@ def test_fees_stay_by_day_when_their_transactions_are_dropped(home: Path) -> Non
     assert days == [(early, "uakt", "2500"), (late, "uakt", "5000")]
 
 
-def test_fees_without_earnings_are_told_too(home: Path) -> None:
+def test_fees_without_earnings_are_told_too(home: Path, printed: Callable[..., str]) -> None:
     async def work() -> None:
         database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
         await StoredJournal(database).begin(sent(1, 0, 2500))
         await database.close()
 
     asyncio.run(work())
-    lines = lessor("--by", "lease").output.splitlines()
+    lines = printed(by=By.LEASE).splitlines()
     assert lines[1].split() == ["in", "all", "0.000000", "0.002500", "-0.002500", "AKT"]
 
 
-def test_a_line_a_lease_over_more_days(home: Path) -> None:
+def test_a_line_a_lease_over_more_days(home: Path, printed: Callable[..., str]) -> None:
     fill(home)
-    lines = lessor("--by", "lease", "--days", "60").output.splitlines()
+    lines = printed(by=By.LEASE, days=60).splitlines()
     assert lines[1].split() == [str(A), "2.500100", "ACT"]
     assert lines[-5].split() == ["in", "all", "0.000000", "0.012500", "-0.012500", "AKT"]
 
 
-def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(home: Path) -> None:
+def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(
+    home: Path, printed: Callable[..., str]
+) -> None:
     async def work() -> None:
         database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
         rate, unpaid = Decimal("12.5"), Decimal("500000.5")
@@ -130,11 +149,11 @@ def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(home: Pa
         await database.close()
 
     asyncio.run(work())
-    lines = [line.split() for line in lessor("--by", "lease").output.splitlines()]
+    lines = [line.split() for line in printed(by=By.LEASE).splitlines()]
     assert ["a", "block", "withdrawn", "owed"] in lines
     assert [str(A), "0.0000125", "1.000000", "0.500000", "ACT"] in lines
     assert [str(B), *["not", "read", "yet"] * 3, "ACT"] in lines
-    assert json.loads(lessor("--json").output)["leases"] == [
+    assert json.loads(printed(as_json=True))["leases"] == [
         {
             "lease": str(A),
             "denom": "uact",
@@ -145,15 +164,15 @@ def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(home: Pa
         },
         {"lease": str(B), "denom": "uact", "rate": None, "earned": "5", "withdrawn": None, "owed": None},
     ]
-    assert "withdrawn" not in lessor().output
+    assert "withdrawn" not in printed()
 
 
-def test_the_figures_say_how_old_they_are(home: Path) -> None:
+def test_the_figures_say_how_old_they_are(home: Path, printed: Callable[..., str]) -> None:
     """The oldest reading of a living lease; one that ended is read no more."""
 
     async def work(ended: bool) -> None:
         database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
-        now = datetime.now(UTC).timestamp()
+        now = NOON
         rows = [
             LeaseMoney(A, "uact", Decimal(5), now - 7 * 60, 0.0, ended),
             LeaseMoney(B, "uact", Decimal(5), now - 86400, 0.0, ended=True),
@@ -162,18 +181,30 @@ def test_the_figures_say_how_old_they_are(home: Path) -> None:
         await database.close()
 
     asyncio.run(work(ended=False))
-    last = lessor().output.splitlines()[-1]
+    last = printed().splitlines()[-1]
     assert last.startswith("earnings as of 20") and last.endswith("Z, 7 minutes ago")
-    assert json.loads(lessor("--json").output)["read_at"] in last
+    assert json.loads(printed(as_json=True))["read_at"] in last
     asyncio.run(work(ended=True))
-    assert "as of" not in lessor().output and json.loads(lessor("--json").output)["read_at"] is None
+    assert "as of" not in printed() and json.loads(printed(as_json=True))["read_at"] is None
 
 
-def test_json_has_exact_micro_units(home: Path) -> None:
+def test_json_has_exact_micro_units(home: Path, printed: Callable[..., str]) -> None:
     fill(home)
-    found = json.loads(lessor("--json", "--days", "1").output)
+    found = json.loads(printed(as_json=True, days=1))
     assert {(item["lease"], item["amount"]) for item in found["earned"]} == {(str(A), "1000000.25"), (str(B), "12")}
     assert found["fees"] == [{"day": TODAY.isoformat(), "denom": "uact", "amount": "300000"}]
+
+
+def test_the_command_prints_the_earnings_until_today(home: Path) -> None:
+    async def work() -> None:
+        database = await open_database(f"sqlite+aiosqlite:///{home}/lessor.db")
+        row = LeaseMoney(A, "uact", Decimal(0), 0.0, 0.0)
+        await save_money(database, [row], [Earned(datetime.now(UTC).date(), A, "uact", Decimal(5_000_000))])
+        await database.close()
+
+    asyncio.run(work())
+    found = lessor("--days", "2", "--by", "lease", "--json")
+    assert found.exit_code == 0 and json.loads(found.output)["earned"][0]["amount"] == "5000000"
 
 
 @pytest.mark.parametrize(
