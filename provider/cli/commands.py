@@ -72,6 +72,15 @@ _DEVNET = GroupEntry(
         ),
     },
 )
+_OPERATOR = GroupEntry(
+    "Run one of the operators beside the provider.",
+    {
+        "inventory": CommandEntry(
+            "provider.cli.operator_inventory:inventory",
+            "Run the inventory operator: discover what the nodes have, label them, and publish what is free.",
+        ),
+    },
+)
 _TOOLS = GroupEntry(
     "Programs that other parts of a provider start.",
     {
@@ -124,6 +133,7 @@ COMMANDS: Table = {
     "bid": _BID,
     "earnings": CommandEntry("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
+    "operator": _OPERATOR,
     "tools": _TOOLS,
     "pulumi": CommandEntry("provider.cli.pulumi:pulumi", "Run the Pulumi command line on the stack of a lease."),
 }

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from collections.abc import Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import structlog
 import typer
 
 from lease.exit_codes import TROUBLE
 from provider.cli.output import failure
+from provider.cli.signals import until_signal
 from provider.daemon.app import run_provider
 from provider.errors import ProviderError, SettingsError, StoreError, WrongChain
-from provider.observe.logs import configure_logging, log_loop_problem
+from provider.observe.logs import configure_logging
 from provider.settings import load_settings, unknown_variables
 from stacks.common import forbid_dumps
 from stacks.engine import EngineError
@@ -41,7 +40,7 @@ def run() -> None:
     for name, meant in unknown_variables(os.environ).items():
         _log.warning("settings.not_used", variable=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        asyncio.run(_until_signal(run_provider(settings)))
+        asyncio.run(until_signal(run_provider(settings), what="provider"))
     except Exception as error:
         raise _ending(error) from None
 
@@ -69,22 +68,3 @@ def _causes(error: Exception) -> Iterator[Exception]:
             yield from _causes(part)
     else:
         yield error
-
-
-async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`; the first SIGTERM or SIGINT cancels it, and Python's own handler takes a second one."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(log_loop_problem)
-
-    def stop(number: signal.Signals) -> None:
-        _log.info("provider.stopping", signal=number.name)
-        loop.remove_signal_handler(number)
-        task.cancel()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    try:
-        await task
-    except asyncio.CancelledError:
-        _log.info("provider.stopped")

@@ -4,6 +4,7 @@ becomes free capacity.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,12 +13,17 @@ from provider.inventory.snapshot import Node, ScheduledPod, VolumeClaim
 from provider.units import parse_quantity
 from provider.volumes.marks import UNTIL
 
-__all__ = ["kept_volume", "node", "node_ports", "scheduled_pod", "volume_claim"]
+__all__ = ["CARDS", "kept_volume", "node", "node_ports", "scheduled_pod", "takes_pods", "volume_claim"]
 
 _GPU_LABEL = "akash.network/capabilities.gpu.vendor."
 _CLASS_LABEL = "akash.network/capabilities.storage.class."
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _MANY_PODS = 110
+_MANY_CARDS = 1024
+CARDS = "akash.network/capabilities.gpu"
+"""Annotation of a node with every card's memory and interface, by the inventory operator: the keys of some labels would
+be too long.
+"""
 
 
 def node(obj: Mapping[str, Any]) -> Node | None:
@@ -27,7 +33,7 @@ def node(obj: Mapping[str, Any]) -> Node | None:
     tolerate nothing).
     """
     labels = obj.get("metadata", {}).get("labels") or {}
-    if labels.get("akash.network") != "true" or not _takes_pods(obj):
+    if labels.get("akash.network") != "true" or not takes_pods(obj):
         return None
     allocatable = obj.get("status", {}).get("allocatable") or {}
     capacity = Capacity(
@@ -37,21 +43,30 @@ def node(obj: Mapping[str, Any]) -> Node | None:
         pods=_amount(allocatable, "pods") if "pods" in allocatable else _MANY_PODS,
     )
     classes = tuple(sorted(key.removeprefix(_CLASS_LABEL) for key in labels if key.startswith(_CLASS_LABEL)))
-    return Node(obj["metadata"]["name"], capacity, cards=_cards(labels, allocatable), storage_classes=classes)
+    described = (obj["metadata"].get("annotations") or {}).get(CARDS, "")
+    cards = _cards(labels, allocatable, described=described)
+    return Node(obj["metadata"]["name"], capacity, cards=cards, storage_classes=classes)
 
 
-def _takes_pods(obj: Mapping[str, Any]) -> bool:
+def takes_pods(obj: Mapping[str, Any]) -> bool:
+    """Whether a tenant's pod can run on the node: it is ready, not cordoned, and has no taint that keeps pods away."""
     spec, conditions = obj.get("spec") or {}, obj.get("status", {}).get("conditions") or []
     ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
     tainted = any(item.get("effect") in ("NoSchedule", "NoExecute") for item in spec.get("taints") or [])
     return ready and not spec.get("unschedulable") and not tainted
 
 
-def _cards(labels: Mapping[str, str], allocatable: Mapping[str, Any]) -> tuple[Card, ...]:
-    """One entry for each physical card; at most as many of a vendor as the device plugin offers."""
+def _cards(labels: Mapping[str, str], allocatable: Mapping[str, Any], *, described: str) -> tuple[Card, ...]:
+    """One entry for each physical card; at most as many of a vendor as the device plugin offers. Where the annotation
+    has as many cards of a model as the labels count, it says which memory belongs to which interface.
+    """
     cards: list[Card] = []
+    known = _described(described)
     for (vendor, model), counts in sorted(_gpu_counts(labels).items()):
         total = counts.get("", {}).get("", 0)
+        if total and len(found := known.get((vendor, model), ())) == total:
+            cards += found
+            continue
         sizes, interfaces = _spread(counts.get("ram", {}), total), _spread(counts.get("interface", {}), total)
         cards += [Card(vendor, model, size, interface) for size, interface in zip(sizes, interfaces, strict=True)]
     offered = {vendor: _amount(allocatable, name) for vendor, name in _GPU_RESOURCES.items()}
@@ -70,8 +85,20 @@ def _gpu_counts(labels: Mapping[str, str]) -> dict[tuple[str, str], dict[str, di
         parts = key.removeprefix(_GPU_LABEL).split(".") if key.startswith(_GPU_LABEL) else []
         if len(parts) in (3, 5) and parts[1] == "model" and value.isascii() and value.isdigit():
             kind, what = (parts[3], parts[4]) if len(parts) == 5 else ("", "")
-            counts.setdefault((parts[0], parts[2]), {}).setdefault(kind, {})[what] = min(int(value), 1024)
+            counts.setdefault((parts[0], parts[2]), {}).setdefault(kind, {})[what] = min(int(value), _MANY_CARDS)
     return counts
+
+
+def _described(text: str) -> dict[tuple[str, str], list[Card]]:
+    """(vendor, model) → the cards of the inventory operator's annotation; empty for a text of another form."""
+    found: dict[tuple[str, str], list[Card]] = {}
+    try:
+        for one in json.loads(text) if text else ():
+            card = Card(*(str(one[name]) for name in ("vendor", "model", "memory_size", "interface")))
+            found.setdefault((card.vendor, card.model), []).extend([card] * min(int(one["count"]), _MANY_CARDS))
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return found
 
 
 def _spread(counts: Mapping[str, int], total: int) -> list[str]:

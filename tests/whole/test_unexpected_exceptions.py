@@ -55,13 +55,13 @@ except ValueError:
     "the daemon, a task that nobody awaits": _LOG
     + """
 import asyncio, gc
-from provider.cli.run import _until_signal
+from provider.cli.signals import until_signal
 async def work():
     asyncio.get_running_loop().create_task(async_boom())
     asyncio.get_running_loop().call_soon(boom)
     await asyncio.sleep(0.01)
     gc.collect()
-asyncio.run(_until_signal(work()))
+asyncio.run(until_signal(work(), what="provider"))
 """,
     "the daemon, a library's log": _LOG
     + """

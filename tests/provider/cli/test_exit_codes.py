@@ -60,6 +60,7 @@ ENDS = {
         SETTINGS: f"{{sdl}} --lease {LEASE}",
         USAGE: "{sdl} --lease x",
     },
+    "operator inventory": {SETTINGS: "--registry-query-period soon", USAGE: "--rest-port x"},
     "tools psutil list": {FINE: "memory", USAGE: "floppy"},
     "tools psutil serve": {TROUBLE: "--api-address 203.0.113.1", USAGE: "--api-port x"},
     "pulumi": {TROUBLE: "77 -- stack", SETTINGS: "77 -- stack", USAGE: "77 -- up"},

@@ -251,3 +251,17 @@ def test_vector_9_a_fraction_of_what_is_asked_is_rounded_up(cpu: str, milli: int
     found = reading.scheduled_pod({"metadata": {"name": "p", "namespace": "x"}, "spec": spec, "status": {}})
     assert found is not None
     assert found.requests.cpu_milli == milli
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1]", '[{"vendor": "nvidia"}]', '{"a": 1}', "null", "7"])
+def test_an_annotation_of_another_form_leaves_what_the_labels_say(text: str) -> None:
+    key = "akash.network/capabilities.gpu.vendor.nvidia.model.t4"
+    labels = {"akash.network": "true", key: "1", f"{key}.ram.16Gi": "1"}
+    found = reading.node(
+        {
+            "metadata": {"name": "n", "labels": labels, "annotations": {reading.CARDS: text}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "1"}},
+        }
+    )
+    assert found is not None
+    assert found.cards == (Card("nvidia", "t4", "16Gi", ""),)
