@@ -131,13 +131,16 @@ async def _serve(folder: Path) -> None:
             methods,
             host="127.0.0.1",
             port=0,
-            certificate=gateway.certificate,
+            served=gateway.served,
+            clients=gateway.clients,
             limits=ConnectionLimits(connections=128, of_one_address=16),
         )
         await server.start()
         gc.freeze()  # as the daemon does
         beat = asyncio.create_task(watch.beat(lambda: gateway.admission.connections + server.admission.connections))
-        print(json.dumps({"rest": gateway.address[1], "grpc": server.port, "pem": gateway.certificate.pem}), flush=True)
+        print(
+            json.dumps({"rest": gateway.address[1], "grpc": server.port, "pem": gateway.served.account.pem}), flush=True
+        )
         await _obey(watch, world_calls=lambda: world.kube_calls)
         beat.cancel()
         await server.stop()

@@ -35,6 +35,7 @@ from provider.protocols.chain import (
     Message,
     Order,
     ProviderRecord,
+    PublishedCertificate,
     TxResult,
 )  # fmt: skip
 from provider.settings import Settings
@@ -209,6 +210,9 @@ class CometChain:
 
     async def balances(self, address: str, *, denoms: Collection[str] = ()) -> Mapping[str, int]:
         return await money_queries.balances(self._rpc, address, denoms=denoms)
+
+    async def certificate(self, owner: str, serial: int) -> PublishedCertificate | None:
+        return await queries.certificate(self._rpc, owner, serial)
 
     async def certificate_state(self, owner: str, serial: int) -> CertificateState:
         return await queries.certificate_state(self._rpc, owner, serial)

@@ -39,10 +39,11 @@ from provider.protocols.chain import (
     Order,
     OrderState,
     ProviderRecord,
+    PublishedCertificate,
 )  # fmt: skip
 
 __all__ = [
-    "account", "ask", "audited_attributes", "bid", "bidders", "bids", "certificate_state",
+    "account", "ask", "audited_attributes", "bid", "bidders", "bids", "certificate", "certificate_state",
     "convert", "deployment", "group", "lease",
     "lease_from_pb", "leases", "market_params", "open_orders", "order", "pages", "provider",
 ]  # fmt: skip
@@ -205,11 +206,19 @@ async def audited_attributes(rpc: QueryClient, *, owner: str, auditor: str) -> t
 
 async def certificate_state(rpc: QueryClient, owner: str, serial: int) -> CertificateState:
     """The state of the account certificate of `owner` with this serial."""
+    found = await certificate(rpc, owner, serial)
+    return CertificateState.ABSENT if found is None else found.state
+
+
+async def certificate(rpc: QueryClient, owner: str, serial: int) -> PublishedCertificate | None:
+    """The account certificate of `owner` with this serial."""
     request = cert_query.QueryCertificatesRequest()
     request.filter.owner, request.filter.serial = owner, str(serial)
     reply, _ = await ask(rpc, "/akash.cert.v1.Query/Certificates", request, cert_query.QueryCertificatesResponse)
-    found = [item.certificate.state for item in reply.certificates if item.serial == str(serial)] if reply else []
-    return convert(rpc, CertificateState, found[0]) if found else CertificateState.ABSENT
+    found = [item.certificate for item in reply.certificates if item.serial == str(serial)] if reply else []
+    if not found:
+        return None
+    return PublishedCertificate(convert(rpc, CertificateState, found[0].state), found[0].cert, found[0].pubkey)
 
 
 async def market_params(rpc: QueryClient) -> MarketParams:

@@ -73,7 +73,7 @@ async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) ->
         start(serve_status(parts.status, status_socket(home)), name="status")
         await set_revoked_aside(backends)
         await parts.gateway.start()
-        certificate = parts.gateway.certificate
+        certificate = parts.gateway.served.account
         owner, clock = backends.address, backends.clock
         watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
         start(watch, name="cert")
@@ -113,7 +113,8 @@ async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
     await serve_grpc(
         screening,
         backends.settings,
-        certificate=parts.gateway.certificate,
+        served=parts.gateway.served,
+        clients=parts.gateway.clients,
         cluster=backends.cluster,
         clock=backends.clock,
     )

@@ -9,7 +9,7 @@ from provider.claims.hostnames import HostnameRules, hostname_rules
 from provider.gateway.admission import ConnectionLimits
 from provider.settings import Settings
 
-__all__ = ["GatewayConfig", "Limits", "StreamLimits", "gateway_config"]
+__all__ = ["CaFiles", "GatewayConfig", "Limits", "StreamLimits", "gateway_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,18 @@ class StreamLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class CaFiles:
+    """PEM files: the certificate that a CA signed for the public hostname, with the chain above it, and its key."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayConfig:
     """`provider`: the provider's bech32 address. `data_dir`: the folder of the account certificate. The key of the
-    certificate is written with the first of `certificate_passwords` and read with any of them.
+    certificate is written with the first of `certificate_passwords` and read with any of them. `ca_files`: the CA's
+    certificate for `public_hostname`.
 
     `hostnames.blocked`: "name" blocks that host, ".name" the domain and its apex (sdl-and-manifest.md §5.5). With
     `static_hosts` every HTTP expose gets a hostname of the provider; without it the tenant must name one.
@@ -65,11 +74,13 @@ class GatewayConfig:
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     streams: StreamLimits = StreamLimits()
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
+    ca_files: CaFiles | None = None
 
 
 def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes, ...] = ()) -> GatewayConfig:
     """The gateway's part of the settings, for the provider with this address."""
     host, _, port = settings.gateway_listen.rpartition(":")
+    certificate, key = settings.gateway_tls_cert, settings.gateway_tls_key
     return GatewayConfig(
         provider=provider,
         data_dir=settings.home,
@@ -84,4 +95,5 @@ def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes,
         token_leeway_s=settings.gateway_token_leeway,
         connections=ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_address),
         certificate_passwords=passwords,
+        ca_files=CaFiles(certificate, key or certificate) if certificate is not None else None,
     )

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import errno
 import socket
-import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +18,9 @@ import structlog
 
 from provider.errors import SettingsError
 from provider.gateway.admission import Admission
+from provider.gateway.auth.certificates import ClientCertificates
+from provider.gateway.client_gate import ClientGate, still_valid
+from provider.gateway.tls_session import TlsContext, TlsSession
 from provider.gateway.turns import Turns
 
 __all__ = ["TlsListener"]
@@ -28,6 +30,9 @@ _SHUTDOWN_S = 5.0
 _READ_BYTES = 32 * 1024
 """Encrypted bytes that wait for a connection that reads nothing at the moment; asyncio's own limit is 256 KiB."""
 _RETRY_S = 1.0
+_RECHECK_S = 20.0
+_HTTP = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"})
+_NO_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = structlog.get_logger("gateway")
 
@@ -40,19 +45,21 @@ class _Tls(SSLProtocol):
     def __init__(
         self,
         protocol: asyncio.BaseProtocol,
-        context: ssl.SSLContext,
+        context: TlsContext,
         *,
         handshake_s: float,
         turns: Turns,
         lost: Callable[[], None],
+        answers_http: bool = False,
     ) -> None:
         self._turns = turns
         self._lost = lost
+        self._answers_http = answers_http
         loop = asyncio.get_running_loop()
         super().__init__(
             loop,
             protocol,
-            context,
+            context,  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             server_side=True,
             ssl_handshake_timeout=handshake_s,  # type: ignore[arg-type]
@@ -75,6 +82,17 @@ class _Tls(SSLProtocol):
         self._turns.add(self._end)
         return True
 
+    @property
+    def session(self) -> TlsSession:
+        session: TlsSession = self._sslobj  # type: ignore[attr-defined]
+        return session
+
+    def _on_handshake_complete(self, handshake_exc: BaseException | None) -> None:
+        """Send the alert that tells the client why; asyncio would drop it."""
+        if handshake_exc is not None and not self._peer.is_closing():
+            self._process_outgoing()  # type: ignore[attr-defined]
+        super()._on_handshake_complete(handshake_exc)
+
     def _check_handshake_timeout(self) -> None:
         self._turns.add(super()._check_handshake_timeout)
 
@@ -96,7 +114,7 @@ class _Tls(SSLProtocol):
             self._peer.abort()
 
     def _take(self, nbytes: int) -> None:
-        if self._peer.is_closing():
+        if self._peer.is_closing() or self._answered_http():
             return
         try:
             super().buffer_updated(nbytes)
@@ -106,20 +124,35 @@ class _Tls(SSLProtocol):
         if not self._ssl_reading_paused:  # type: ignore[attr-defined]
             self._peer.resume_reading()
 
+    def _answered_http(self) -> bool:
+        """Whether the peer's first bytes were HTTP without TLS, which is answered as the Go provider does."""
+        first, self._answers_http = self._answers_http, False
+        if not first or bytes(self._ssl_buffer_view[:5]) not in _HTTP:  # type: ignore[attr-defined]
+            return False
+        self._peer.write(_NO_TLS)
+        self._peer.close()
+        return True
+
 
 class TlsListener:
-    """Accepts connections for `make`, which returns the protocol of a new connection from the peer's address. One
-    connection is accepted a pass of the loop.
+    """Accepts connections for `make`, which returns the protocol of a new connection from the peer's address and the
+    account of its client certificate. One connection is accepted a pass of the loop.
+
+    `answers_http`: whether HTTP without TLS gets an answer in clear text.
     """
 
     def __init__(
         self,
-        make: Callable[[str], asyncio.BaseProtocol],
-        context: ssl.SSLContext,
+        make: Callable[[str, str], asyncio.BaseProtocol],
+        context: TlsContext,
         *,
+        clients: ClientCertificates,
         admission: Admission,
         turns: Turns,
+        answers_http: bool = False,
     ) -> None:
+        self._clients = clients
+        self._answers_http = answers_http
         self._make = make
         self._context = context
         self._admission = admission
@@ -128,6 +161,7 @@ class TlsListener:
         self._starting: set[asyncio.Task[None]] = set()
         self._open: set[_Tls] = set()
         self._retry: asyncio.TimerHandle | None = None
+        self._rechecks: asyncio.Task[None] | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -147,11 +181,13 @@ class TlsListener:
                 "stop the program that listens there, or set another address of this machine"
             ) from error
         self._listen()
+        self._rechecks = asyncio.get_running_loop().create_task(self._recheck())
 
     def close(self) -> None:
         """Accept nothing more. Connections stay."""
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._rechecks):
+            if timer is not None:
+                timer.cancel()
         for each in self._sockets:
             asyncio.get_running_loop().remove_reader(each)
             each.close()
@@ -162,6 +198,18 @@ class TlsListener:
         for each in list(self._open):
             each.abort()
         await asyncio.sleep(0)  # the transports close their sockets in the next pass of the loop
+
+    async def _recheck(self) -> None:
+        while True:
+            await asyncio.sleep(_RECHECK_S)
+            await self.check_certificates()
+
+    async def check_certificates(self) -> None:
+        """Cut off the connections whose client certificate is no longer valid."""
+        for each in list(self._open):
+            if each.session.account and not await still_valid(each.session, self._clients):
+                self._admission.refusals.count("client certificates that were revoked meanwhile", peer="")
+                each.abort()
 
     def _listen(self) -> None:
         for each in self._sockets:
@@ -197,12 +245,15 @@ class TlsListener:
             self._open.discard(tls)
             self._admission.release(address)
 
+        refusals = self._admission.refusals
+        gate = ClientGate(partial(self._make, address), self._clients, address=address, refusals=refusals)
         tls = _Tls(
-            self._make(address),
+            gate,
             self._context,
             handshake_s=self._admission.limits.handshake_s,
             turns=self._turns,
             lost=lost,
+            answers_http=self._answers_http,
         )
         self._open.add(tls)
         try:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from provider.gateway.admission import Admission
 from provider.gateway.answer_cache import CachedAnswer
+from provider.gateway.auth.certificates import CertificateSource, ClientCertificates
 from provider.gateway.auth.keys import AccountKeys, KeySource
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
@@ -23,7 +24,8 @@ from provider.gateway.rest.routes import Route
 from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.stub_routes import stub_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
-from provider.gateway.tls import AccountCertificate, ensure_certificate, server_context
+from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.tls import ensure_certificate
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.turns import Turns
 from provider.protocols import Bus, Chain, Clock, Cluster
@@ -37,7 +39,7 @@ _VERSION_S = 60.0
 """How long the answers of public routes are kept."""
 
 
-class StrangersChain(KeySource, IntakeChain, Protocol):
+class StrangersChain(KeySource, CertificateSource, IntakeChain, Protocol):
     """The queries that anybody may cause."""
 
 
@@ -82,6 +84,7 @@ class Gateway:
             refusals=refusals,
         )
         self.admission = Admission(config.connections, refusals)
+        self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         self._tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
         self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
@@ -91,7 +94,7 @@ class Gateway:
         self._routes = self._build_routes(status, kube_version)
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
-        self._certificate: AccountCertificate | None = None
+        self._served: ServedCertificates | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -101,16 +104,16 @@ class Gateway:
         return self._listener.address
 
     @property
-    def certificate(self) -> AccountCertificate:
-        """The certificate that tenants pin."""
-        if self._certificate is None:
+    def served(self) -> ServedCertificates:
+        """The certificates that clients get; tenants pin the account certificate."""
+        if self._served is None:
             raise RuntimeError("the gateway is not started")
-        return self._certificate
+        return self._served
 
     async def start(self) -> None:
         """Listen. Raises `SettingsError` for a damaged certificate file and for an address that is not available."""
         config = self._config
-        self._certificate = ensure_certificate(
+        account = ensure_certificate(
             config.provider,
             config.data_dir,
             now=self._clock.now(),
@@ -119,10 +122,22 @@ class Gateway:
         )
         dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
         server = self._server = HttpServer(dispatcher, config.limits)
-        context = server_context(self._certificate)
-        listener = TlsListener(lambda _: server(), context, admission=self.admission, turns=Turns())
+        served = self._served = ServedCertificates(account, hostname=config.public_hostname, files=config.ca_files)
+        listener = TlsListener(
+            lambda *_: server(),
+            served.rest(),
+            clients=self.clients,
+            admission=self.admission,
+            turns=Turns(),
+            answers_http=True,
+        )
         await listener.start(config.host, config.port, setting="AP_GATEWAY_LISTEN_ADDRESS")
         self._listener = listener
+
+    async def check_certificates(self) -> None:
+        """Cut off the connections whose client certificate was revoked; done every 20 seconds too."""
+        if self._listener is not None:
+            await self._listener.check_certificates()
 
     async def stop(self) -> None:
         """Stop listening; requests in progress have ten seconds to end."""

@@ -1,4 +1,4 @@
-"""The account certificate and the TLS context of the gateway (gateway.md §1, §2.1).
+"""The account certificate of the gateway (gateway.md §2.1).
 
 The certificate is made at the first start: P-256, self-signed, CN = provider address. Unlike the Go provider's it has
 digitalSignature too, so that BoringSSL clients (Python's grpcio) can connect. Tenants pin it.
@@ -10,7 +10,6 @@ provider takes over the other's file, and the stock `cert publish` takes it too.
 from __future__ import annotations
 
 import os
-import ssl
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from provider.errors import SettingsError
 
-__all__ = ["AccountCertificate", "ensure_certificate", "kept_certificate", "server_context"]
+__all__ = ["AccountCertificate", "ensure_certificate", "kept_certificate"]
 
 _MARK = x509.ObjectIdentifier("2.23.133.2.6")
 _END = b"-----END CERTIFICATE-----"
@@ -50,6 +49,7 @@ class AccountCertificate:
 
     path: Path
     certificate: x509.Certificate
+    key: EllipticCurvePrivateKey = field(repr=False)
     password: bytes = field(default=b"", repr=False)
 
     @property
@@ -81,33 +81,18 @@ def ensure_certificate(
         certificate, key, used = kept
         if used != password:
             _write(path, certificate, key, password)
-        return AccountCertificate(path, certificate, password)
+        return AccountCertificate(path, certificate, key, password)
     key = generate_private_key(SECP256R1())
     certificate = _make(key, provider, moment, hostname)
     _write(path, certificate, key, password)
-    return AccountCertificate(path, certificate, password)
+    return AccountCertificate(path, certificate, key, password)
 
 
 def kept_certificate(provider: str, data_dir: Path, *, passwords: Sequence[bytes]) -> AccountCertificate | None:
     """The certificate in `data_dir`, also when it has expired; None when there is none. Raises `SettingsError`."""
     path = data_dir / f"{provider}.pem"
     found = _load(path, provider, passwords)
-    return None if found is None else AccountCertificate(path, found[0], found[2])
-
-
-def server_context(account: AccountCertificate, *, protocols: Sequence[str] = ()) -> ssl.SSLContext:
-    """A context with TLS 1.3 only, for this certificate and its key. `protocols`: for ALPN. REST has none, as recorded:
-    a client that offers ALPN connects and uses HTTP/1.1.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = (
-        0  # two tickets a handshake cost memory and time, and save a client one round of a handshake at most
-    )
-    context.load_cert_chain(account.path, password=account.password or None)
-    if protocols:
-        context.set_alpn_protocols(protocols)
-    return context
+    return None if found is None else AccountCertificate(path, *found)
 
 
 _Loaded: TypeAlias = "tuple[x509.Certificate, EllipticCurvePrivateKey, bytes]"

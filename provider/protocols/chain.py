@@ -41,6 +41,7 @@ __all__ = [
     "OrderState",
     "Payment",
     "ProviderRecord",
+    "PublishedCertificate",
     "TxResult",
 ]
 
@@ -82,6 +83,15 @@ class CertificateState(IntEnum):
     ABSENT = 0
     VALID = 1
     REVOKED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCertificate:
+    """An account certificate on the chain. `certificate` and `public_key` are PEM (chain.md §4.4)."""
+
+    state: CertificateState
+    certificate: bytes
+    public_key: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +339,10 @@ class Chain(Protocol):
         ...
 
     async def market_params(self) -> MarketParams: ...
+
+    async def certificate(self, owner: str, serial: int) -> PublishedCertificate | None:
+        """The account certificate of `owner` with this serial, None when the chain has none (chain.md §4.4)."""
+        ...
 
     async def certificate_state(self, owner: str, serial: int) -> CertificateState:
         """The state of the account certificate of `owner` with this serial (chain.md §4.4)."""

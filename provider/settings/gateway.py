@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel, Field
 
 from provider.settings.kinds import Duration, GrpcListen, Listen, ap, lessor
@@ -51,6 +53,18 @@ class GatewaySettings(BaseModel, defer_build=True):
         le=100_000,
         validation_alias=lessor("GATEWAY_GRPC_CONNECTIONS_OF_ADDRESS"),
         description="Most of them from one IPv4 address or one IPv6 network of 64 bits.",
+    )
+    gateway_tls_cert: Path | None = Field(
+        None,
+        validation_alias=ap("GATEWAY_TLS_CERT"),
+        description="PEM file of the certificate that a CA signed for AP_CLUSTER_PUBLIC_HOSTNAME, with the chain above "
+        "it. Clients that connect by this name get it; all others get the account certificate. Read again when it "
+        "changes.",
+    )
+    gateway_tls_key: Path | None = Field(
+        None,
+        validation_alias=ap("GATEWAY_TLS_KEY"),
+        description="PEM file of its private key, not encrypted. Empty: the key is in the certificate's file.",
     )
     gateway_token_leeway: Duration = Field(
         5.0,

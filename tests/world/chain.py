@@ -39,6 +39,7 @@ from provider.protocols.chain import (
     OrderState,
     Payment,
     ProviderRecord,
+    PublishedCertificate,
     TxResult,
 )
 
@@ -93,6 +94,7 @@ class FakeChain:
         self.providers: dict[str, ProviderRecord] = {}
         self.audits: dict[tuple[str, str], tuple[Attribute, ...]] = {}
         self.certificates: dict[tuple[str, int], CertificateState] = {}
+        self.published: dict[tuple[str, int], PublishedCertificate] = {}
         self.public_keys: dict[str, bytes] = {}
         self.payments: dict[LeaseId, Payment] = {}
         self.accounts: dict[DeploymentId, Escrow] = {}
@@ -250,6 +252,10 @@ class FakeChain:
     async def market_params(self) -> MarketParams:
         await self._called("market_params")
         return self.params
+
+    async def certificate(self, owner: str, serial: int) -> PublishedCertificate | None:
+        await self._called("certificate")
+        return self.published.get((owner, serial))
 
     async def certificate_state(self, owner: str, serial: int) -> CertificateState:
         await self._called("certificate_state")

@@ -20,6 +20,7 @@ __all__ = [
     "Leases",
     "Permission",
     "Scope",
+    "certificate_claims",
     "check_claims",
     "invalid_token",
     "parse_claims",
@@ -112,6 +113,11 @@ class Claims(_Wire):
 
 ANONYMOUS = Claims(leases=Leases(access="none"))
 """The claims of a caller without credentials: public routes only."""
+
+
+def certificate_claims(account: str) -> Claims:
+    """The claims of a client certificate: full access to the leases of its account, never less (gateway.md §2.2)."""
+    return Claims(iss=account, version="v1", leases=Leases(access="full"))
 
 
 def invalid_token() -> AuthError:

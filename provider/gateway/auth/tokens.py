@@ -13,14 +13,21 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-import bech32
 from jwt import PyJWS
 from jwt.algorithms import Algorithm
 from jwt.exceptions import PyJWTError
 
 from provider.chain.signatures import verify_signature
 from provider.errors import ChainError
-from provider.gateway.auth.claims import ANONYMOUS, Claims, check_claims, invalid_token, parse_claims
+from provider.gateway.auth.certificates import is_account
+from provider.gateway.auth.claims import (
+    ANONYMOUS,
+    Claims,
+    certificate_claims,
+    check_claims,
+    invalid_token,
+    parse_claims,
+)
 from provider.gateway.auth.keys import AccountKeys
 from provider.gateway.errors import AuthError
 from provider.protocols import Clock
@@ -29,7 +36,7 @@ __all__ = ["ALGORITHMS", "Tokens", "adr36_document", "read_credentials"]
 
 ALGORITHMS = ("ES256K", "ES256KADR36")
 _MAX_TOKEN = 64 * 1024
-_MAX_ADDRESS = 90
+_AMBIGUOUS = "auth: ambiguous authentication. may not use mTLS and JWT at the same time"
 _KEPT, _KEPT_BYTES = 256, 1024
 """Tokens that are remembered, and the longest of them; a token of full access has 450 bytes."""
 
@@ -127,7 +134,7 @@ class Tokens:
         except (PyJWTError, ValueError, TypeError) as error:
             raise invalid_token() from error
         claims = parse_claims(parts["payload"])
-        if parts["header"].get("alg") not in ALGORITHMS or not _is_account(claims.iss):
+        if parts["header"].get("alg") not in ALGORITHMS or not is_account(claims.iss):
             raise invalid_token()
         return claims
 
@@ -147,16 +154,15 @@ class Tokens:
             raise invalid_token() from error
 
 
-def _is_account(address: str) -> bool:
-    if len(address) > _MAX_ADDRESS or address != address.lower():
-        return False
-    prefix, data = bech32.bech32_decode(address)
-    return prefix == "akash" and data is not None and bool(bech32.convertbits(data, 5, 8, False))
-
-
-async def read_credentials(header: str | None, tokens: Tokens, *, peer: str = "") -> Claims:
-    """The claims in an `Authorization` header (gateway.md §2.5), `ANONYMOUS` without a header. Raises `AuthError`."""
+async def read_credentials(header: str | None, tokens: Tokens, *, peer: str = "", account: str = "") -> Claims:
+    """The claims in an `Authorization` header, or of the client certificate of `account`; `ANONYMOUS` without either
+    (gateway.md §2.5). Raises `AuthError`, 400 for both.
+    """
     token = _bearer_token(header)
+    if account:
+        if token:
+            raise AuthError(400, _AMBIGUOUS)
+        return certificate_claims(account)
     return await tokens.read(token, peer=peer) if token else ANONYMOUS
 
 

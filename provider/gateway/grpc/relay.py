@@ -116,8 +116,8 @@ class GrpcRelay:
         self._name = secrets.token_hex(8)
         self._connections = 0
 
-    def end(self, address: str) -> asyncio.Protocol:
-        """The protocol of a new connection from `address`."""
+    def end(self, address: str, account: str) -> asyncio.Protocol:
+        """The protocol of a new connection from `address` with the client certificate of `account`."""
         return _Front(self, address, write_s=self._write_s)
 
     async def connect(self, address: str, front: _End) -> _End:

@@ -21,11 +21,12 @@ from lease.groups import GroupSpec
 from provider.claims.hostnames import hostname_rules
 from provider.errors import SettingsError
 from provider.gateway.admission import Admission, ConnectionLimits
+from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.relay import GrpcRelay, relayed_peer
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
-from provider.gateway.tls import AccountCertificate, server_context
+from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.turns import Turns
 from provider.market.explanation import Explanation
 from provider.market.screening import Screening
@@ -59,7 +60,13 @@ _DRAIN_S = 5.0
 
 
 async def serve_grpc(
-    screening: Screening, settings: Settings, *, certificate: AccountCertificate, cluster: Cluster, clock: Clock
+    screening: Screening,
+    settings: Settings,
+    *,
+    served: ServedCertificates,
+    clients: ClientCertificates,
+    cluster: Cluster,
+    clock: Clock,
 ) -> None:
     """Listen until cancelled."""
 
@@ -71,7 +78,7 @@ async def serve_grpc(
     names = screened_hostnames(cluster, clock, namespace=settings.manifest_namespace, rules=rules)
     methods = provider_methods(BidScreening(screen, hostnames=names, peer_of=relayed_peer))
     limits = ConnectionLimits(settings.gateway_grpc_connections, settings.gateway_grpc_connections_of_address)
-    server = GrpcServer(methods, host=host, port=port, certificate=certificate, limits=limits)
+    server = GrpcServer(methods, host=host, port=port, served=served, clients=clients, limits=limits)
     try:
         await server.start()
     except SettingsError as error:
@@ -112,7 +119,7 @@ def _serialized(message: Any) -> bytes:
 
 
 class GrpcServer:
-    """`certificate`: the account certificate. TLS 1.3 only, as REST."""
+    """TLS 1.3 only, as REST."""
 
     def __init__(
         self,
@@ -120,11 +127,12 @@ class GrpcServer:
         *,
         host: str,
         port: int,
-        certificate: AccountCertificate,
+        served: ServedCertificates,
+        clients: ClientCertificates,
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._host, self._asked_port = host, port
-        self._certificate = certificate
+        self._served, self._clients = served, clients
         self._methods = methods
         self._running = AsyncExitStack()
         self._refusals = Refusals()
@@ -136,8 +144,9 @@ class GrpcServer:
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="lessor-grpc-")))  # mode 0700
             relay = GrpcRelay(folder / "server", write_s=_WRITE_S, refusals=self._refusals)
-            context = server_context(self._certificate, protocols=("h2",))
-            listener = TlsListener(relay.end, context, admission=self.admission, turns=Turns())
+            listener = TlsListener(
+                relay.end, self._served.grpc(), clients=self._clients, admission=self.admission, turns=Turns()
+            )
             stack.push_async_callback(listener.abort)
             await self._serve(folder / "server", stack)
             await listener.start(self._host, self._asked_port, setting="AP_GATEWAY_GRPC_LISTEN_ADDRESS")

@@ -16,6 +16,7 @@ from provider.gateway.admission import peer_group
 from provider.gateway.auth.access import allowed_services, require_access
 from provider.gateway.auth.claims import Claims
 from provider.gateway.auth.tokens import Tokens, read_credentials
+from provider.gateway.client_gate import client_account
 from provider.gateway.errors import GatewayError, RequestError
 from provider.gateway.rest.answers import empty, refusal, text_error
 from provider.gateway.rest.paths import clean_path, escape_path, request_path
@@ -85,7 +86,8 @@ class Dispatcher:
         if not found.route.allows(request.method):
             raise RequestError(found.route.wrong_method, _NOT_FOUND if found.route.wrong_method == 404 else "")
         peer = peer_group(request.remote or "")
-        claims = await read_credentials(request.headers.get("Authorization"), self._tokens, peer=peer)
+        account = client_account(request.transport)
+        claims = await read_credentials(request.headers.get("Authorization"), self._tokens, peer=peer, account=account)
         return await found.route.handler(self._call(request, claims, found))
 
     def _call(self, request: web.BaseRequest, claims: Claims, found: Match) -> Call:

@@ -16,12 +16,16 @@ from akash.provider.v1 import service_pb2, service_pb2_grpc
 
 from lease.groups import GroupSpec
 from provider.errors import MarketError
+from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
 from tests.hostile.corpus import EntryPoint
 from tests.provider.gateway.world import PROVIDER
+from tests.world.chain import FakeChain
 from tests.world.patience import PATIENCE_S, eventually
+from tests.world.virtual import VirtualClock
 
 __all__ = ["ENTRY_POINTS"]
 
@@ -36,7 +40,13 @@ async def _connection(data: bytes, folder: Path) -> Mapping[str, int]:
 
     account = ensure_certificate(PROVIDER, folder, now=time.time(), hostname="localhost")
     methods = provider_methods(BidScreening(screen))
-    server = GrpcServer(methods, host="127.0.0.1", port=0, certificate=account)
+    server = GrpcServer(
+        methods,
+        host="127.0.0.1",
+        port=0,
+        served=ServedCertificates(account),
+        clients=ClientCertificates(FakeChain(), VirtualClock()),
+    )
     await server.start()
     try:
         context = ssl.create_default_context(cadata=account.pem)

@@ -115,10 +115,6 @@ DIFFERENCES = (
 )
 
 NOT_REPLAYED = {
-    "client certificate": "Client certificates come with the gateway issue; today none is asked for.",
-    "plain HTTP request on the REST port": (
-        "A TLS listener of Python's asyncio closes the connection; Go answers 400 in clear text."
-    ),
     "own fields of /version": (
         "name, version, go, build_deps, cosmos_sdk_version are this provider's, not Go's; the keys are the same."
     ),

@@ -27,8 +27,10 @@ from lease.spec import HostnameSpec
 from provider.chain import codec
 from provider.claims.hostnames import HostnameRules, host_object
 from provider.errors import ChainError, MarketError, ProviderUnreachable
+from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_methods
+from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
@@ -41,6 +43,7 @@ from provider.settings import Settings
 from provider.store import open_database
 from tests.provider.gateway.world import place
 from tests.provider.market.world import ATTRIBUTES, GI, RECORD, RULES, US, World, make_order, make_spec, make_world
+from tests.world.chain import FakeChain
 from tests.world.cluster import FakeCluster, unreachable
 from tests.world.patience import eventually
 from tests.world.virtual import VirtualClock
@@ -72,7 +75,13 @@ async def stub(world: World, tmp_path: Path):
         return (await screening.screen(spec))[1]
 
     account = ensure_certificate(US, tmp_path, now=time.time(), hostname="localhost")
-    server = GrpcServer(provider_methods(BidScreening(screen)), host="127.0.0.1", port=0, certificate=account)
+    server = GrpcServer(
+        provider_methods(BidScreening(screen)),
+        host="127.0.0.1",
+        port=0,
+        served=ServedCertificates(account),
+        clients=ClientCertificates(FakeChain(), VirtualClock()),
+    )
     await server.start()
     pem = account.certificate.public_bytes(Encoding.PEM)
     names = account.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

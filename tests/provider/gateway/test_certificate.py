@@ -21,7 +21,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from provider.chain.signatures import verify_signature
 from provider.errors import SettingsError
-from provider.gateway.tls import ensure_certificate, server_context
+from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.tls import ensure_certificate
 from tests.provider.chain.world import signing_key
 from tests.provider.gateway.world import PROVIDER, new_world
 
@@ -155,7 +156,7 @@ def test_a_file_of_a_go_provider_and_an_older_one_of_ours_are_taken_over(tmp_pat
     assert "PRIVATE KEY-----" in taken.path.read_text() and "BEGIN PRIVATE" not in taken.path.read_text()
     again = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS[:1])
     assert again.pem == made.pem and taken.path.stat().st_mode & 0o777 == 0o600
-    server_context(again)
+    ServedCertificates(again)
 
 
 def test_a_file_of_another_account_is_kept_and_named(tmp_path: Path) -> None:

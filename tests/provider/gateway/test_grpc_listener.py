@@ -17,13 +17,22 @@ from akash.provider.v1 import service_pb2, service_pb2_grpc
 from lease.groups import GroupSpec
 from provider.errors import MarketError, SettingsError
 from provider.gateway.admission import ConnectionLimits
+from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.frames import FrameGuard
 from provider.gateway.grpc.relay import relayed_peer
 from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import AccountCertificate, ensure_certificate
 from tests.provider.gateway.world import PROVIDER
+from tests.world.chain import FakeChain
 from tests.world.patience import PATIENCE_S, eventually
+from tests.world.virtual import VirtualClock
+
+
+def nobody() -> ClientCertificates:
+    """No client certificate is on the chain."""
+    return ClientCertificates(FakeChain(), VirtualClock())
 
 
 class Listening:
@@ -35,7 +44,14 @@ class Listening:
         self.peers: list[str] = []
         methods = provider_methods(BidScreening(self._screen, peer_of=self._peer_of))
         limits = ConnectionLimits(connections=6, of_one_address=4, handshake_s=0.5)
-        self.server = GrpcServer(methods, host="127.0.0.1", port=0, certificate=account, limits=limits)
+        self.server = GrpcServer(
+            methods,
+            host="127.0.0.1",
+            port=0,
+            served=ServedCertificates(account),
+            clients=nobody(),
+            limits=limits,
+        )
 
     async def _screen(self, spec: GroupSpec):
         self.screened.append(spec)
@@ -77,7 +93,7 @@ async def listening(tmp_path: Path) -> AsyncIterator[Listening]:
 
 async def test_an_address_that_is_taken_is_an_error_that_names_the_setting(listening: Listening) -> None:
     port = listening.server.port
-    second = GrpcServer({}, host="127.0.0.1", port=port, certificate=listening.account)
+    second = GrpcServer({}, host="127.0.0.1", port=port, served=ServedCertificates(listening.account), clients=nobody())
     with pytest.raises(SettingsError, match=rf"AP_GATEWAY_GRPC_LISTEN_ADDRESS=127\.0\.0\.1:{port}: .*in use"):
         await second.start()
 

@@ -229,11 +229,11 @@ async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(wo
 async def test_stopping_ends_the_listener_and_starting_again_serves_the_same_certificate(tmp_path: Path) -> None:
     world = new_world(tmp_path)
     async with world.running():
-        first, (host, port) = world.gateway.certificate.pem, world.gateway.address
+        first, (host, port) = world.gateway.served.account.pem, world.gateway.address
     with pytest.raises(OSError):
         await asyncio.open_connection(host, port)
     async with world.running():
-        assert world.gateway.certificate.pem == first
+        assert world.gateway.served.account.pem == first
 
 
 @pytest.mark.parametrize(

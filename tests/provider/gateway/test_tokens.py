@@ -304,7 +304,7 @@ async def test_known_keys_stay_however_many_strangers_have_none() -> None:
     keys = AccountKeys(chain, clock)
     await keys.get(TENANT.address)
     for number in range(11_000):
-        keys._keep(f"akash1{number}", None)
+        keys._lookups._keep(f"akash1{number}", None)
     assert await keys.get(TENANT.address) == TENANT.public
     assert chain.calls.count("account_public_key") == 1
 

@@ -153,7 +153,7 @@ class World:
 
     @property
     def pinned(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=self.gateway.certificate.pem)
+        context = ssl.create_default_context(cadata=self.gateway.served.account.pem)
         context.check_hostname = False
         return context
 
