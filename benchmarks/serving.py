@@ -3,12 +3,15 @@
     nice python -m benchmarks.serving [--rounds 3] [--leases 20]
 
 The provider is `lessor run` on a control plane and a simulated chain with blocks of 1 s. `cli_s` is the processor time
-of `lessor sdl hash FILE`. In each round a tenant takes `--leases` leases and sends all manifests at once, over
-connections that are open already and with tokens that are signed already: `put20_ms_median` is the median time to an
-answer, `available_s` (of the last round) the time until every service is available. `status_ms_median` is that of
-lease statuses, asked for one after the other. `ready_s` runs from the start of a stopped provider's process until it
-serves its gateway and has sent its first bid on an order that was opened meanwhile; `gateway_s` is the gateway's part.
-The last line is one JSON object.
+of `lessor sdl hash FILE`. In each round a tenant takes `--leases` leases and sends all manifests at once, from another
+process, over connections that are open already and with a token that is signed already: `put20_ms_median` is the
+median time to an answer, `put_cpu_ms` the daemon's CPU time for one of them, `available_s` (of the last round) the time
+until every service is available. `status_ms_median` is that of lease statuses, asked for one after the other.
+
+`ready_s` runs from the start of a stopped provider's process until it serves its gateway and its first bid, on an order
+that was opened meanwhile, is in the node's mempool; `gateway_s` is the gateway's part, `ready_cpu_s` the daemon's CPU
+time until then, and `bid_in_block_s` the time until the provider has seen its bid in a block. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -18,21 +21,21 @@ import asyncio
 import json
 import os
 import resource
+import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
-import aiohttp
-
+from benchmarks.serving_client import Group, Target, client
 from devnet.tenant import messages
-from devnet.tenant.gateway import ProviderGateway
 from devnet.tenant.token import full_access, sign_token
 from devnet.tools import ensure_tools
-from devnet.world import ProviderProcess, World
+from devnet.world import Event, ProviderProcess, World
 from lease.ids import DeploymentId, LeaseId
 from lease.manifest_json import manifest_json
 from lease.sdl import Sdl
@@ -56,35 +59,20 @@ def cli_s() -> float:
     return statistics.median(spent)
 
 
-class _Client:
-    """One tenant's client whose connections stay open."""
-
-    def __init__(self, session: aiohttp.ClientSession, gateway: ProviderGateway, world: World) -> None:
-        self._session = session
-        self._uri = f"https://127.0.0.1:{world.gateway_port}"
-        self._tls = gateway._tls
-        account = world.tenant.account
-        token = sign_token(account.key, full_access(account.address))
-        self._headers = {"Authorization": f"Bearer {token}"}
-
-    async def timed_ms(self, method: str, path: str, body: bytes | None = None) -> float:
-        """The time to the whole answer in ms. Raises `RuntimeError` unless it is 200."""
-        began = time.perf_counter()
-        async with self._session.request(
-            method, self._uri + path, data=body, headers=self._headers, ssl=self._tls or True
-        ) as answer:
-            text = await answer.text()
-        if answer.status != 200:
-            raise RuntimeError(f"{method} {path}: {answer.status} {text}")
-        return (time.perf_counter() - began) * 1000
+async def _target(world: World, *, connections: int) -> Target:
+    """The gateway as the tenant's client finds it: with a certificate that the chain calls valid."""
+    await (await world.tenant.gateway(world.provider)).request("GET", "/version", token="")
+    address = ("127.0.0.1", world.gateway_port)
+    pem = await asyncio.to_thread(ssl.get_server_certificate, address, timeout=10)
+    account = world.tenant.account
+    token = sign_token(account.key, full_access(account.address))
+    return Target(pem, f"https://{address[0]}:{address[1]}", token, connections)
 
 
-async def _client(session: aiohttp.ClientSession, world: World, *, connections: int) -> _Client:
-    gateway = await world.tenant.gateway(world.provider)
-    await gateway.request("GET", "/version", token="")  # reads the certificate
-    client = _Client(session, gateway, world)
-    await asyncio.gather(*(client.timed_ms("GET", "/status") for _ in range(connections)))
-    return client
+def _cpu_s(pid: int) -> float:
+    """CPU seconds of all threads of a process so far."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 async def _leases(world: World, sdl: Sdl, count: int) -> Sequence[LeaseId]:
@@ -101,37 +89,54 @@ async def _leases(world: World, sdl: Sdl, count: int) -> Sequence[LeaseId]:
 
 async def _round(world: World, provider: ProviderProcess, *, leases: int) -> dict[str, list[float]]:
     sdl = small(web={})
-    body = manifest_json(sdl.manifest).encode()
     taken = await _leases(world, sdl, leases)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        client = await _client(session, world, connections=leases)
-        began = time.perf_counter()
-        puts = await asyncio.gather(
-            *(client.timed_ms("PUT", f"/deployment/{lease.dseq}/manifest", body) for lease in taken)
-        )
+    paths = [f"/lease/{lease.dseq}/{lease.gseq}/{lease.oseq}/status" for lease in taken]
+    groups = (
+        Group("PUT", [f"/deployment/{lease.dseq}/manifest" for lease in taken], manifest_json(sdl.manifest), True),
+        Group("GET", [paths[number % leases] for number in range(_STATUSES)]),
+    )
+    async with client(await _target(world, connections=leases), groups) as tenant:
+        began, cpu = time.perf_counter(), _cpu_s(provider.pid)
+        puts = await tenant.times_ms()
+        cpu_ms = (_cpu_s(provider.pid) - cpu) * 1000 / leases
         for lease in taken:
             await provider.wait_for("lease.state", lease=str(lease), phase="running", seconds=300)
         available = time.perf_counter() - began
-        paths = [f"/lease/{lease.dseq}/{lease.gseq}/{lease.oseq}/status" for lease in taken]
-        statuses = [await client.timed_ms("GET", paths[number % leases]) for number in range(_STATUSES)]
+        statuses = await tenant.times_ms()
     for lease in taken:
         await world.tenant.close_deployment(DeploymentId(lease.owner, lease.dseq))
     for lease in taken:
         await provider.wait_for("lease.state", lease=str(lease), phase="closed", seconds=300)
-    print(f"PUT {statistics.median(puts):.0f} ms (longest {max(puts):.0f}), available {available:.1f} s, ", end="")
-    print(f"status {statistics.median(statuses):.1f} ms, load {os.getloadavg()[0]:.1f}", flush=True)
-    return {"put": list(puts), "status": statuses, "available": [available]}
+    print(f"PUT {statistics.median(puts):.0f} ms (longest {max(puts):.0f}; {cpu_ms:.1f} of CPU each), ", end="")
+    print(f"available {available:.1f} s, status {statistics.median(statuses):.1f} ms, ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+    return {"put": puts, "cpu": [cpu_ms], "status": statuses, "available": [available]}
 
 
-async def _restart(world: World) -> tuple[float, float]:
-    """Seconds from the start of the process to the gateway, and to the gateway and the first bid."""
+async def _restart(world: World) -> dict[str, float]:
+    """Seconds from the start of the process to the gateway, to the first bid in the node's mempool and to its block,
+    and the CPU seconds until the bid was sent.
+    """
     await world.stop_providers()
     await world.tenant.publish(small(web={}))
-    began = time.perf_counter()
-    provider = await world.run_provider()
-    gateway = time.perf_counter() - began
-    await provider.wait_for("market.bid")
-    return gateway, time.perf_counter() - began
+    began = time.time()
+    starting = asyncio.create_task(world.run_provider())
+    while not world.chain.node.pending:
+        await asyncio.sleep(0.002)
+    sent = time.time() - began
+    cpu = _cpu_s(world._providers[-1].pid)
+    provider = await starting
+    served, bid = await provider.wait_for("provider.ready"), await provider.wait_for("market.bid")
+    gateway, block = (_at(event) - began for event in (served, bid))
+    figures = {"gateway": gateway, "ready": max(gateway, sent), "block": block, "cpu": cpu}
+    texts = ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+    print(f"restart: {texts} s, load {os.getloadavg()[0]:.1f}", flush=True)
+    return figures
+
+
+def _at(event: Event) -> float:
+    """Unix seconds of a line of the log."""
+    return datetime.fromisoformat(str(event["timestamp"])).timestamp()
 
 
 async def serving_figures(*, rounds: int, leases: int) -> dict[str, float]:
@@ -147,8 +152,11 @@ async def serving_figures(*, rounds: int, leases: int) -> dict[str, float]:
         "put20_ms_median": round(statistics.median(value for each in found for value in each["put"])),
         "available_s": round(found[-1]["available"][0], 1),
         "status_ms_median": round(statistics.median(value for each in found for value in each["status"]), 1),
-        "gateway_s": round(statistics.median(gateway for gateway, _ in restarts), 2),
-        "ready_s": round(statistics.median(ready for _, ready in restarts), 2),
+        "put_cpu_ms": round(statistics.median(value for each in found for value in each["cpu"]), 1),
+        "gateway_s": round(statistics.median(each["gateway"] for each in restarts), 2),
+        "ready_s": round(statistics.median(each["ready"] for each in restarts), 2),
+        "ready_cpu_s": round(statistics.median(each["cpu"] for each in restarts), 2),
+        "bid_in_block_s": round(statistics.median(each["block"] for each in restarts), 2),
     }
 
 
