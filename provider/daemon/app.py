@@ -78,6 +78,7 @@ async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) ->
         watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
         start(watch, name="cert")
         start(_stop_at_end(parts.gateway), name="gateway")
+        start(parts.rented.run(), name="rented deployments")
         start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
         start(_serve_grpc(backends, parts), name="grpc gateway")
         following = follow_facts(

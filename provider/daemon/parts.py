@@ -20,6 +20,7 @@ from provider.gateway.config import gateway_config
 from provider.gateway.intake import Placements
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
+from provider.gateway.rented_deployments import RentedDeployments
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.gateway.watched_objects import WatchedObjects, read_or_known
@@ -57,6 +58,7 @@ class ProviderParts:
     leases: LeaseLoop
     funds: FundsWatch
     gateway: Gateway
+    rented: RentedDeployments
     status: StatusSources
     certificate: CertificateOnChain
     new_facts: Callable[[ClusterFacts], None]
@@ -74,7 +76,10 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     objects = WatchedObjects()
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
     build = trial_build(specs, images_denied=settings.images_denied)
-    gateway = _gateway(backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects)
+    rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
+    gateway = _gateway(
+        backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects, rented=rented
+    )
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
@@ -83,7 +88,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         specs.facts = noted.facts = facts
         leases.check_all()
 
-    return ProviderParts(inventory, market, leases, funds, gateway, status, certificate, new_facts)
+    return ProviderParts(inventory, market, leases, funds, gateway, rented, status, certificate, new_facts)
 
 
 def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
@@ -189,6 +194,7 @@ def _gateway(
     cards: Cards,
     build: TrialBuild,
     objects: WatchedObjects,
+    rented: RentedDeployments,
 ) -> Gateway:
     async def status() -> ProviderStatus:
         orders = len(market.book.placed) + len(market.book.busy)
@@ -213,6 +219,7 @@ def _gateway(
         read_lease=_lease_reader(backends, leases, objects),
         strangers=backends.public_chain,
         is_tenant=is_tenant,
+        rented=rented.get,
     )
 
 

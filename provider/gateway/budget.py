@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lease.manifest import Group
+from lease.manifest_json import canonical_manifest
 from lease.spec import LeaseSpec
 from provider.records.applied import stored_bytes
 from provider.records.manifests import ManifestRecord, manifest_object
 
-__all__ = ["Budget", "budget_of", "budget_problem", "group_problem"]
+__all__ = ["SMALL_GROUP", "Budget", "budget_of", "budget_problem", "group_problem", "sizes"]
 
 _PORTS = 64
 """Internal ports for each replica."""
@@ -28,6 +29,8 @@ _RECORD_MOST = 768 * _KIB
 _OBJECT_MOST = 512 * _KIB
 """etcd takes 1.5 MiB; the API server's list of managed fields may be as large as the object."""
 _MANIFEST_MOST = 1280 * _KIB
+SMALL_GROUP = 8 * _KIB
+"""The sizes of what becomes of a group of so many bytes are not counted: they stay below half of every bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,22 @@ def group_problem(group: Group) -> str:
 def budget_problem(record: ManifestRecord, spec: LeaseSpec, objects: Sequence[Mapping[str, Any]]) -> str:
     """What of the objects and records is beyond the budget; empty when nothing is."""
     budget = budget_of(record.group)
-    size, largest = max(((_size(obj), number, obj) for number, obj in enumerate(objects)))[::2]
-    stored = manifest_object(record, namespace="-")
-    counts = (
-        ("Kubernetes objects", len(objects), budget.objects),
-        ("bytes in the record of its version", stored_bytes(spec), budget.record_bytes),
-        (f"bytes in its {largest['kind']} {largest['metadata']['name']}", size, _OBJECT_MOST),
-        ("bytes in its Manifest object", _size(stored), _MANIFEST_MOST),
-    )
+    if len(objects) <= budget.objects and len(canonical_manifest((record.group,))) <= SMALL_GROUP:
+        return ""
+    counts = (("Kubernetes objects", len(objects), budget.objects), *sizes(record, spec, objects))
     return next(_exceeded(counts), "")
+
+
+def sizes(
+    record: ManifestRecord, spec: LeaseSpec, objects: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, int, int], ...]:
+    """What is stored, each with its bytes and the most of them: the record, the largest object, the Manifest object."""
+    size, largest = max(((_size(obj), number, obj) for number, obj in enumerate(objects)))[::2]
+    return (
+        ("bytes in the record of its version", stored_bytes(spec), budget_of(record.group).record_bytes),
+        (f"bytes in its {largest['kind']} {largest['metadata']['name']}", size, _OBJECT_MOST),
+        ("bytes in its Manifest object", _size(manifest_object(record, namespace="-")), _MANIFEST_MOST),
+    )
 
 
 def _exceeded(counts: Sequence[tuple[str, int, int]]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from provider.claims.hostnames import HostnameRefusedError, automatic_names, che
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.refusals import Refusals
+from provider.gateway.rented_deployments import LIVE, Rented
 from provider.gateway.trial_build import TrialBuild
 from provider.protocols import Bus, Chain, Clock, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseAnswer, LeaseState
@@ -48,7 +49,6 @@ _SMALL_BYTES, _SMALL_ITEMS = 16 * 1024, 500
 """A manifest of less is read without a thread, within 20 ms at worst: six services or so."""
 _ANNOUNCED_S = 0.25
 """An accepted manifest is applied after the manifests that are being checked, but no later than this."""
-_LIVE = (LeaseState.ACTIVE, LeaseState.RECLAIMING)
 _T = TypeVar("_T")
 _log = structlog.get_logger("gateway.intake")
 
@@ -73,7 +73,7 @@ class ManifestIntake:
     """Accepts manifests, one at a time per deployment. A manifest for which `build` returns a problem is refused.
 
     `strangers` answers whether an account that `is_tenant` does not know has a lease, within a budget; by default
-    `chain` does.
+    `chain` does. `rented` is what is known of a deployment without a query.
     """
 
     def __init__(
@@ -89,12 +89,14 @@ class ManifestIntake:
         strangers: IntakeChain | None = None,
         is_tenant: Callable[[str], bool] = lambda _: False,
         refusals: Refusals | None = None,
+        rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
     ) -> None:
         self._config = config
         self._chain = chain
         self._strangers = strangers or chain
         self._is_tenant = is_tenant
         self._refusals = refusals or Refusals()
+        self._rented = rented
         self._budget = Budget(rate=_RATE, burst=_BURST, now=clock.monotonic)
         self._of_owner = PeerBudgets(rate=_OWNER_RATE, burst=_OWNER_BURST, now=clock.monotonic)
         self._clock = clock
@@ -153,7 +155,7 @@ class ManifestIntake:
         """
 
         async def ask() -> Sequence[Lease] | None:
-            return await chain.leases(provider=self._config.provider, states=_LIVE, deployment=id_) or None
+            return await chain.leases(provider=self._config.provider, states=LIVE, deployment=id_) or None
 
         if leases := await ask():
             return leases
@@ -168,7 +170,7 @@ class ManifestIntake:
 
         A lease that the node in use knows as ended is ended, whatever a node that is behind reports.
         """
-        found = await chain.leases_on_each_node(provider=self._config.provider, states=_LIVE, deployment=id_)
+        found = await chain.leases_on_each_node(provider=self._config.provider, states=LIVE, deployment=id_)
         each = {lease.id: lease for lease in found if lease.id.deployment == id_}
         return [lease for lease in each.values() if (await chain.lease(lease.id)).lease is None]
 
@@ -214,9 +216,12 @@ class ManifestIntake:
 
     async def _accept(self, id_: DeploymentId, body: bytes) -> None:
         """The chain is asked first: a document is read for a deployment with a lease here only, and in a thread."""
-        leases, known = await asyncio.gather(self._leases(self._chain, id_), self._known_deployment(id_))
+        rented = self._rented(id_)
+        leases, known = (rented.leases, rented.deployment) if rented else await self._asked(id_)
         read = _at_once if _is_small(body) else asyncio.to_thread
         manifest, version = await read(_valid_manifest, body)
+        if rented and known.hash != version:
+            leases, known = await self._asked(id_)
         deployment = await self._newest(known, version)
         await read(_check_against, deployment, manifest, version)
         leased = [(lease.id, _group_of(lease, deployment, manifest)) for lease in leases]
@@ -231,6 +236,9 @@ class ManifestIntake:
                 asyncio.get_running_loop().call_later(_ANNOUNCED_S, self._announce)
             self._accepted.append(record.lease)
             _log.info("gateway.manifest_accepted", lease=str(record.lease))
+
+    async def _asked(self, id_: DeploymentId) -> tuple[Sequence[Lease], Deployment]:
+        return await asyncio.gather(self._leases(self._chain, id_), self._known_deployment(id_))
 
     async def _placed(self, lease: LeaseId) -> dict[int, GpuPlacement]:
         """The GPUs of the reservation; without one (for example after a lost disk) those of the last

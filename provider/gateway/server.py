@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from lease.ids import DeploymentId
 from provider.gateway.admission import Admission
 from provider.gateway.answer_cache import CachedAnswer
 from provider.gateway.auth.certificates import CertificateSource, ClientCertificates
@@ -16,6 +17,7 @@ from provider.gateway.intake import IntakeChain, ManifestIntake, Placements
 from provider.gateway.lease_objects import ReadLease, lease_reader, manifest_reader
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
+from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
 from provider.gateway.rest.open_streams import OpenStreams
@@ -48,7 +50,8 @@ class Gateway:
     are called for every manifest.
 
     `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
-    queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`.
+    queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `rented` is
+    what is known of a deployment without a query.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Gateway:
         read_lease: ReadLease | None = None,
         strangers: StrangersChain | None = None,
         is_tenant: Callable[[str], bool] = lambda _: False,
+        rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -82,6 +86,7 @@ class Gateway:
             strangers=strangers,
             is_tenant=is_tenant,
             refusals=refusals,
+            rented=rented,
         )
         self.admission = Admission(config.connections, refusals)
         self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)

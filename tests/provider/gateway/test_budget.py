@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from components.lease import lease_objects
 from lease.manifest import Expose, Group, Params, Service, StorageMount
+from lease.manifest_json import canonical_manifest
 from lease.resources import Attribute, Resources, Volume
+from provider.gateway import budget
 from provider.gateway.budget import budget_of
 from provider.gateway.trial_build import trial_build
+from provider.lifecycle.spec_maker import SpecInputs
 from provider.records.manifests import ManifestRecord
 from tests.provider.gateway.manifests import lease
 from tests.provider.gateway.world import SPECS
@@ -57,6 +62,36 @@ async def test_a_record_that_would_not_fit_is_refused_before_200() -> None:
 
 async def test_an_object_that_etcd_would_not_take_is_refused_before_200() -> None:
     assert "bytes in its Deployment web" in await problem(replace(WEB, env=(f"A={'x' * 800_000}",)))
+
+
+def _filled(service: Callable[[int], Service]) -> Group:
+    """As many services as a small group holds."""
+    services: list[Service] = []
+    while len(canonical_manifest((Group("dc", (*services, service(len(services)))),))) <= budget.SMALL_GROUP:
+        services.append(service(len(services)))
+    return Group("dc", tuple(services))
+
+
+_PORTS = tuple(Expose(80, external_port=number, hosts=()) for number in range(1, 9))
+_SERVED = tuple(Expose(80, external_port=80, global_=True, hosts=(f"h{n}.example",)) for n in range(4))
+LARGEST = {
+    "services": _filled(lambda n: replace(WEB, name=f"a{n}", expose=())),
+    "internal ports": _filled(lambda n: replace(WEB, name=f"a{n}", expose=_PORTS)),
+    "hostnames": _filled(lambda n: replace(WEB, name=f"a{n}", expose=_SERVED)),
+    "escaped variables": Group("dc", (replace(WEB, env=tuple(f"V{n}=" + "\x01" * 40 for n in range(25))),)),
+    "variables": Group("dc", (replace(WEB, env=tuple(f"V{n}=" for n in range(700))),)),
+    "arguments": Group("dc", (replace(WEB, args=("",) * 2000, command=("x",) * 100),)),
+    "wide letters": Group("dc", (replace(WEB, env=("V=" + "\U0001f600" * 1500,)),)),
+}
+
+
+@pytest.mark.parametrize("group", LARGEST.values(), ids=LARGEST)
+async def test_what_becomes_of_a_small_group_stays_below_half_of_every_bound_of_size(group: Group) -> None:
+    assert budget.SMALL_GROUP / 4 < len(canonical_manifest((group,))) <= budget.SMALL_GROUP
+    record = ManifestRecord(lease(), group, {}, "0")
+    spec = SPECS.make(SpecInputs(record, addresses={}))
+    found = budget.sizes(record, spec, lease_objects(spec))
+    assert all(2 * count < most for _, count, most in found), found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lease.ids import LeaseId
+from lease.ids import DeploymentId, LeaseId
 from lease.resources import Price
 from lease.spec import ClusterFacts
 from provider.claims.hostnames import HostnameRules
@@ -19,6 +19,7 @@ from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.lease_objects import LeaseObjects, lease_reader
 from provider.gateway.provider_status import ProviderStatus
+from provider.gateway.rented_deployments import Rented
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.lifecycle.spec_maker import SpecMaker
@@ -107,6 +108,7 @@ class World:
     strangers: FakeChain | None = None
     """The chain that is asked about accounts that are no tenants; None: `chain`."""
     is_tenant: Callable[[str], bool] = lambda _: True
+    rented: Callable[[DeploymentId], Rented | None] = lambda _: None
     trouble: str = ""
     """Why the newest manifest of every lease does not run."""
 
@@ -144,6 +146,7 @@ class World:
             read_lease=read_lease,
             strangers=self.strangers,
             is_tenant=self.is_tenant,
+            rented=self.rented,
         )
         await self.gateway.start()
         try:
