@@ -1,12 +1,15 @@
 """The rules as a Pulumi policy pack: `pulumi preview --policy-pack policies`.
 
-The only module of this package that imports Pulumi.
+The only module of this package that imports Pulumi. `LESSOR_POLICY_FILE` names the operator's file, as for the
+provider. Objects of the project `lessor` are the cluster stack's, all others a lease's.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -20,17 +23,19 @@ from pulumi_policy import (
 )
 from pulumi_policy import Severity as PulumiSeverity
 
-from policies.judge import RULES
-from policies.rules import Manifest, Rule, RuleScope, describe
+from policies.book import read_book
+from policies.rules import Domain, Manifest, Objects, Rule, RuleScope, describe
 
 __all__ = ["manifest", "policies", "serve"]
 
 _KUBERNETES = "kubernetes:"
+_CLUSTER_PROJECT = "lessor"
 
 
 def serve() -> None:
     """Run the pack for the engine that started this process, until the engine ends it."""
-    PolicyPack("lessor", policies(RULES))
+    path = os.environ.get("LESSOR_POLICY_FILE")
+    PolicyPack("lessor", policies(read_book(Path(path) if path else None).rules))
 
 
 def policies(rules: Iterable[Rule]) -> list[Policy]:
@@ -52,22 +57,34 @@ def manifest(type_token: str, properties: Mapping[str, Any]) -> Manifest | None:
 
 def _resource_policy(rule: Rule) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        _report(rule, [(args.resource_type, args.props)], report)
+        _report(rule, [args], report)
 
     return ResourceValidationPolicy(validate=validate, **_common(rule))
 
 
 def _stack_policy(rule: Rule) -> Policy:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        _report(rule, [(item.resource_type, item.props) for item in args.resources], report)
+        _report(rule, args.resources, report)
 
     return StackValidationPolicy(validate=validate, **_common(rule))
 
 
-def _report(rule: Rule, resources: Iterable[tuple[str, Mapping[str, Any]]], report: ReportViolation) -> None:
-    manifests = [found for item in resources if (found := manifest(*item)) is not None]
-    for problem in rule.check(manifests):
+class _Resource(Protocol):
+    resource_type: str
+    props: Mapping[str, Any]
+    urn: str
+
+
+def _report(rule: Rule, resources: Iterable[_Resource], report: ReportViolation) -> None:
+    judged = (item for item in resources if _domain(item.urn) in rule.domains)
+    manifests = [found for item in judged if (found := manifest(item.resource_type, item.props)) is not None]
+    for problem in rule.check(Objects(manifests)):
         report(f"{describe(problem.manifest)}: {problem.text}. {rule.remedy}", None)
+
+
+def _domain(urn: str) -> Domain:
+    """The domain of `urn:pulumi:STACK::PROJECT::TYPE::NAME`."""
+    return Domain.CLUSTER if urn.split("::")[1:2] == [_CLUSTER_PROJECT] else Domain.LEASE
 
 
 def _common(rule: Rule) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from policies.rules import Manifest
 
-__all__ = ["LONG_RUNNING", "all_containers", "at", "items", "named", "pod_metadata", "pod_of"]
+__all__ = ["LONG_RUNNING", "all_containers", "at", "items", "listed", "named", "pod_metadata", "pod_of"]
 
 _TEMPLATE = ("spec", "template", "spec")
 _POD_SPECS = {
@@ -53,8 +53,13 @@ def pod_metadata(manifest: Manifest) -> Mapping[str, Any]:
 def items(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     """The mappings in the list `name`; an item, or a list, of another form counts as one empty mapping."""
     found = value.get(name)
-    listed = found if isinstance(found, Sequence) and not isinstance(found, str) else [found]
-    yield from (item if isinstance(item, Mapping) else {} for item in listed if item is not None)
+    if found is not None:
+        yield from (item if isinstance(item, Mapping) else {} for item in listed(found) if item is not None)
+
+
+def listed(value: object) -> Sequence[object]:
+    """The list in a field of a manifest; any other value counts as a list of itself."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
 def at(value: object, *path: str) -> Mapping[str, Any]:

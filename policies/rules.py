@@ -1,16 +1,24 @@
-"""A rule, and a violation of it."""
+"""A rule, the objects that it judges, and a violation of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
+
+from policies.facts import LeaseFacts
 
 __all__ = [
+    "BOTH",
+    "OWNER_LABEL",
+    "Check",
+    "Domain",
     "Level",
     "Manifest",
     "ObjectProblem",
+    "Objects",
     "Rule",
     "RuleScope",
     "Severity",
@@ -22,6 +30,8 @@ __all__ = [
 
 Manifest = Mapping[str, Any]
 """One plain Kubernetes object. Its content may be of any shape, since any program may have written it."""
+
+OWNER_LABEL = "akash.network/lease.id.owner"
 
 
 class Severity(StrEnum):
@@ -47,6 +57,60 @@ class RuleScope(StrEnum):
     STACK = "stack"
 
 
+class Domain(StrEnum):
+    """The stack whose objects a rule judges: a lease's, or the cluster's own."""
+
+    LEASE = "lease"
+    CLUSTER = "cluster"
+
+
+BOTH = (Domain.LEASE, Domain.CLUSTER)
+
+
+class Objects(Sequence[Manifest]):
+    """Objects that are judged together. `lease`: the facts of their lease, None where only the objects are known."""
+
+    def __init__(self, listed: Iterable[Manifest], lease: LeaseFacts | None = None) -> None:
+        self._listed = tuple(listed)
+        self.lease = lease
+
+    @overload
+    def __getitem__(self, index: int) -> Manifest: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Manifest]: ...
+    def __getitem__(self, index: int | slice) -> Manifest | Sequence[Manifest]:
+        return self._listed[index]
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return iter(self._listed)
+
+    def of_kinds(self, *kinds: str) -> Iterator[Manifest]:
+        """The objects of these kinds."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> Mapping[str, Sequence[Manifest]]:
+        found: dict[str, list[Manifest]] = {}
+        for manifest in self._listed:
+            found.setdefault(str(manifest.get("kind")), []).append(manifest)
+        return found
+
+    @cached_property
+    def lease_namespaces(self) -> Mapping[str, str]:
+        """The owner of the lease by the name of its namespace, of the namespaces of leases among the objects."""
+        found = {}
+        for space in self.of_kinds("Namespace"):
+            metadata = space.get("metadata")
+            labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+            if isinstance(metadata, Mapping) and isinstance(labels, Mapping) and OWNER_LABEL in labels:
+                found[str(metadata.get("name"))] = str(labels[OWNER_LABEL])
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectProblem:
     """The object that breaks a rule, and how."""
@@ -55,10 +119,17 @@ class ObjectProblem:
     text: str
 
 
+Check = Callable[[Objects], Iterable[ObjectProblem]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT judges each object alone. `form`:
-    the first form of a lease's objects (lease.spec.FORM) that the rule judges.
+    """`reason` says why the rule exists, `remedy` what to do. A rule of scope OBJECT judges each object alone.
+
+    `form`: the first form of a lease's objects (lease.spec.FORM) that the rule judges. `fence`: the rule also guards
+    the registration of objects. A rule that is no fence judges what is new to a lease and never what runs already: it
+    is an operator's choice, and what ran before the choice goes on running and is repaired. `keeps` and `breaks` are
+    objects of examples, which `lessor policy test` judges.
     """
 
     id: str
@@ -66,14 +137,21 @@ class Rule:
     level: Level
     reason: str
     remedy: str
-    check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]
+    check: Check
     scope: RuleScope = RuleScope.OBJECT
     form: int = 1
+    domains: Collection[Domain] = (Domain.LEASE,)
+    fence: bool = True
+    topic: str = ""
+    keeps: Sequence[Manifest] = field(default=())
+    breaks: Sequence[Manifest] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule at one object, as an operator reads it."""
+    """One broken rule at one object, as an operator reads it. `exempted`: the reason of the exemption that makes a
+    mandatory rule advisory for this owner.
+    """
 
     rule: str
     severity: Severity
@@ -81,6 +159,7 @@ class Violation:
     object: str
     problem: str
     remedy: str
+    exempted: str = ""
 
     @property
     def mandatory(self) -> bool:
@@ -92,31 +171,35 @@ class Violation:
 
 def fence(
     id_: str,
-    check: Callable[[Sequence[Manifest]], Iterable[ObjectProblem]],
+    check: Check,
     *,
     reason: str,
     remedy: str,
     scope: RuleScope = RuleScope.OBJECT,
     form: int = 1,
+    domains: Collection[Domain] = (Domain.LEASE,),
+    severity: Severity = Severity.CRITICAL,
 ) -> Rule:
     """A mandatory rule whose violation harms other tenants or the node."""
     return Rule(
         id=id_,
-        severity=Severity.CRITICAL,
+        severity=severity,
         level=Level.MANDATORY,
         reason=reason,
         remedy=remedy,
         check=check,
         scope=scope,
         form=form,
+        domains=domains,
     )
 
 
-def of_each(check: Callable[[Manifest], Iterable[str]]) -> Callable[[Sequence[Manifest]], Iterable[ObjectProblem]]:
-    """A check of one object, which returns its problems, as a check of many."""
+def of_each(check: Callable[[Manifest], Iterable[str]], *kinds: str) -> Check:
+    """A check of one object, which returns its problems, as a check of many. `kinds`: the only kinds that it judges."""
 
-    def check_all(manifests: Sequence[Manifest]) -> Iterable[ObjectProblem]:
-        return (ObjectProblem(manifest, text) for manifest in manifests for text in check(manifest))
+    def check_all(objects: Objects) -> Iterable[ObjectProblem]:
+        chosen = objects.of_kinds(*kinds) if kinds else objects
+        return (ObjectProblem(manifest, text) for manifest in chosen for text in check(manifest))
 
     return check_all
 

@@ -58,6 +58,15 @@ _BID = GroupEntry(
         "explain": CommandEntry("provider.cli.bid:explain", "Explain why an order was bid on or declined."),
     },
 )
+_POLICY = GroupEntry(
+    "List the rules that leases and the cluster stack keep, and test an operator's own.",
+    {
+        "list": CommandEntry("provider.cli.policy:list_", "List every rule with its level, and every exemption."),
+        "test": CommandEntry(
+            "provider.cli.policy:test", "Check a policy file or a file of own rules, and judge objects with it."
+        ),
+    },
+)
 _DEVNET = GroupEntry(
     "Start and stop a Kubernetes control plane on this machine, for development.",
     {
@@ -131,6 +140,7 @@ COMMANDS: Table = {
     ),
     "lease": _LEASE,
     "bid": _BID,
+    "policy": _POLICY,
     "earnings": CommandEntry("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
     "operator": _OPERATOR,

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import structlog
 
+from policies.book import RuleBook, read_book, weakened
+from policies.choices import PolicyChoices, read_choices
+from policies.errors import PolicyFileError
 from provider.bus import MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
@@ -32,7 +35,7 @@ from provider.store.transactions import StoredJournal
 from stacks.common import fence_problem
 from stacks.engine import EngineConfig, EngineError, PulumiEngine, require_plugin
 
-__all__ = ["Backends", "engine_config", "open_backends"]
+__all__ = ["Backends", "engine_config", "open_backends", "policy_book"]
 
 _log = structlog.get_logger("lessor")
 
@@ -53,12 +56,15 @@ class Backends:
     public_chain: CometChain
     cluster: KubeCluster
     engine: RecordedEngine
+    policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @asynccontextmanager
 async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
     """Open all backends. Raises `SettingsError` for a setting that is wrong and `StoreError` for the database."""
+    policies = policy_book(settings)
+    _log_choices(policies)
     prepare_home(settings)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
@@ -81,8 +87,33 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
             public,
             cluster,
             recorded,
+            policies,
             key.certificate_passwords,
         )
+
+
+def policy_book(settings: Settings) -> RuleBook:
+    """The rules as the operator has chosen them. Raises `SettingsError`."""
+    try:
+        return read_book(settings.policy_file, images_denied=settings.images_denied)
+    except PolicyFileError as error:
+        raise SettingsError(f"LESSOR_POLICY_FILE: {error}") from None
+
+
+def _log_choices(book: RuleBook) -> None:
+    """Log what is weaker than the rules' own levels."""
+    for rule in weakened(book):
+        _log.warning("policy.weakened", rule=rule, reason="LESSOR_POLICY_FILE makes this mandatory rule advisory")
+    for each in book.exemptions:
+        _log.warning("policy.exempted", owner=each.owner, rules=each.rules, reason=each.reason, until=each.until)
+
+
+def policy_choices(settings: Settings) -> PolicyChoices:
+    """The operator's choices, for the workers. Raises `SettingsError`."""
+    try:
+        return read_choices(settings.policy_file) if settings.policy_file else PolicyChoices()
+    except PolicyFileError as error:
+        raise SettingsError(f"LESSOR_POLICY_FILE: {error}") from None
 
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
@@ -140,6 +171,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         backend=settings.stack_backend,
         skip_checkpoints=settings.skip_checkpoints,
         open_updates=settings.open_updates,
+        choices=policy_choices(settings),
     )
 
 

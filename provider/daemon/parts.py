@@ -42,7 +42,6 @@ from provider.market.pricing.strategy import pricing_from, pricing_mark
 from provider.market.rules import rules_from
 from provider.observe.operator_status import StatusSources, day_fees
 from provider.observe.provider_status import provider_status
-from provider.settings import Settings
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
@@ -75,7 +74,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
     objects = WatchedObjects()
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
-    build = trial_build(specs, images_denied=settings.images_denied)
+    build = trial_build(specs, policies=backends.policies)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     gateway = _gateway(
         backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects, rented=rented
@@ -125,7 +124,7 @@ def _lease_loop(
     ran_out: RanOut,
     objects: WatchedObjects,
 ) -> LeaseLoop:
-    config = _lifecycle_config(backends.settings, backends.address, chain_id)
+    config = _lifecycle_config(backends, chain_id)
     parts = Parts(
         cluster=backends.cluster,
         engine=backends.engine,
@@ -141,9 +140,10 @@ def _lease_loop(
     return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock, observer=objects)
 
 
-def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> LifecycleConfig:
+def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
+    settings = backends.settings
     return LifecycleConfig(
-        provider=provider,
+        provider=backends.address,
         chain_id=chain_id,
         records=settings.manifest_namespace,
         metallb_namespace=settings.metallb_namespace,
@@ -159,7 +159,7 @@ def _lifecycle_config(settings: Settings, provider: str, chain_id: str) -> Lifec
         brake_percent=settings.brake_percent,
         brake_window_s=settings.brake_window,
         volume_quarantine_s=settings.volume_quarantine,
-        images_denied=settings.images_denied,
+        policies=backends.policies,
     )
 
 

@@ -9,7 +9,7 @@ reports what an update may not change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,9 +20,8 @@ from lease.errors import ManifestRefused, SpecRefused
 from lease.manifest import Group
 from lease.spec import GpuPlacement
 from lease.validation import check_new_manifest
-from policies.images import denied_images
-from policies.judge import judge
-from policies.rules import Rule
+from policies.book import RuleBook
+from policies.facts import facts_of
 from provider.gateway.budget import budget_problem, group_problem
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.records.manifests import ManifestRecord
@@ -35,6 +34,8 @@ TrialBuild: TypeAlias = Callable[[ManifestRecord], Awaitable[str]]
 _ADDRESS = "192.0.2.1"
 _CARD = GpuPlacement(vendor="nvidia", model="unknown")
 """Placeholders (RFC 5737): the address and the GPU may be chosen after the response."""
+_OF_CHOSEN_ADDRESSES = ("address-in-range",)
+"""Rules that judge the address: the lease loop asks them again with the address that it chose."""
 _MAX_INLINE = 10
 """Services that are built without a thread, 0.25 ms each; a hundred would block other requests for 25 ms."""
 _MAX_INLINE_TEXTS = 200
@@ -42,11 +43,11 @@ _MAX_INLINE_TEXTS = 200
 _MAX_INLINE_TEXT = 64 * 1024
 
 
-def trial_build(specs: SpecMaker, *, images_denied: Sequence[str] = ()) -> TrialBuild:
-    """The check that a manifest can be built. `specs`: the lease loop's, without `cards` and `note`. `images_denied`:
-    patterns of images that the operator does not run.
+def trial_build(specs: SpecMaker, *, policies: RuleBook = RuleBook()) -> TrialBuild:  # noqa: B008 (frozen)
+    """The check that a manifest can be built and that its objects break no mandatory rule. `specs`: the lease loop's,
+    without `cards` and `note`.
     """
-    rules = (denied_images(images_denied),) if images_denied else ()
+    rules = policies.without(*_OF_CHOSEN_ADDRESSES)
 
     async def trial(record: ManifestRecord) -> str:
         if problem := group_problem(record.group):
@@ -68,15 +69,16 @@ def _is_small(group: Group) -> bool:
     return not many and sum(map(len, texts)) <= _MAX_INLINE_TEXT
 
 
-def _problem(specs: SpecMaker, record: ManifestRecord, rules: Sequence[Rule]) -> str:
+def _problem(specs: SpecMaker, record: ManifestRecord, rules: RuleBook) -> str:
     addresses = dict.fromkeys(sharing_keys(record.lease.owner, record.group), _ADDRESS)
     whole = replace(record, resource_version="0", placements=_placements(record))
     try:
         check_new_manifest(record.group, owner=record.lease.owner)
         spec = specs.make(SpecInputs(whole, addresses=addresses))
         objects = lease_objects(spec)
-        found = "; ".join(map(str, judge(objects, rules, form=spec.form)))
-        return found or budget_problem(record, spec, objects)
+        found = rules.judge(objects, form=spec.form, lease=facts_of(spec))
+        refused = "; ".join(str(each) for each in found if each.mandatory)
+        return refused or budget_problem(record, spec, objects)
     except ManifestRefused as error:
         return error.problem
     except (SpecRefused, BuildError) as error:

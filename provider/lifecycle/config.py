@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.book import RuleBook
 from provider.claims.hostnames import HostnameRules
 from provider.units import AddressRange
 
@@ -20,8 +21,8 @@ class LifecycleConfig:
     a tenant's application may be seen not to run before its lease is closed, 0 for no limit (kubernetes-objects.md
     §4.4). `manifest_timeout_s`: how long a lease may wait for its first manifest before it is given up, 0 for no limit.
     `brake_leases` and `brake_percent`: how many that one node alone calls closed may go within `brake_window_s`.
-    `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `images_denied`:
-    patterns of images that no new version of a lease may have.
+    `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `policies`:
+    the rules that judge what is new to a lease.
     """
 
     provider: str
@@ -42,4 +43,4 @@ class LifecycleConfig:
     brake_percent: float = 100.0
     brake_window_s: float = 3600.0
     volume_quarantine_s: float = 0.0
-    images_denied: tuple[str, ...] = ()
+    policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -31,6 +32,12 @@ class LeaseSettings(BaseModel, defer_build=True):
         description="Patterns of images that are not run, such as `*xmrig*,docker.io/some-user/*`. `*` is any text, "
         "`?` one character. A manifest with such an image is refused with 422; what runs already goes on running. Bids "
         "cannot see images.",
+    )
+    policy_file: Path | None = Field(
+        None,
+        validation_alias=lessor("POLICY_FILE"),
+        description="File of levels, lists, exemptions and own rules for the policies (docs/policies.md). Read at the "
+        "start; `lessor policy test` checks it. Empty: every rule at its own level.",
     )
     manifest_timeout: Duration = Field(
         300,

@@ -16,6 +16,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from policies.choices import PolicyChoices
+
 __all__ = ["PROJECT", "EngineConfig"]
 
 PROJECT = "lease"
@@ -36,6 +38,9 @@ class EngineConfig(BaseModel):
     )
     workers: int = Field(default=2, ge=1, le=64, description="operations side by side, one process each")
     policies: bool = Field(default=True, description="judge the objects before they are registered")
+    choices: PolicyChoices = Field(
+        default=PolicyChoices(), description="levels, lists and exemptions of the operator, for these rules"
+    )
     operation_seconds: float = Field(default=600, gt=0, description="then the operation is interrupted")
     interrupt_seconds: float = Field(default=20, gt=0, description="from the interrupt to the kill")
     worker_operations: int = Field(default=200, ge=1, description="then a worker is replaced by a fresh one")

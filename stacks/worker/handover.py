@@ -90,7 +90,7 @@ class Handover:
 
     def _examine(self, spec: LeaseSpec) -> None:
         if self._config.policies:
-            check(spec)
+            check(spec, self._config.choices)
         else:
             lease_objects(spec)
 

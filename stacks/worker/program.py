@@ -11,18 +11,21 @@ from components.lease import lease_objects
 from components.resources.lease import LeaseComponent
 from components.resources.manifest import ClusterProvider
 from lease.spec import LeaseSpec
-from policies.judge import judge
+from policies.book import rule_book
+from policies.choices import PolicyChoices
+from policies.facts import facts_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import OperationRefused
 
 __all__ = ["check", "lease_program", "opened_program"]
 
 
-def check(spec: LeaseSpec) -> None:
+def check(spec: LeaseSpec, choices: PolicyChoices = PolicyChoices()) -> None:  # noqa: B008 (frozen)
     """Judge the objects of `spec`. Raises `OperationRefused` with every mandatory violation; nothing is registered
-    then.
+    then. `choices`: the operator's; rules that are no fences have judged a new version before it came here.
     """
-    findings = [found for found in judge(lease_objects(spec), form=spec.form) if found.mandatory]
+    judged = rule_book(choices).judge(lease_objects(spec), form=spec.form, lease=facts_of(spec), fences=True)
+    findings = [found for found in judged if found.mandatory]
     if findings:
         raise OperationRefused("refused by policy:\n" + "\n".join(str(found) for found in findings))
 

@@ -222,7 +222,7 @@ class Runner:
         if handover is not None:
             return lambda: opened_program(self.config, spec, wanted=handover.wanted, made=handover.made)
         if self.config.policies:
-            check(spec)
+            check(spec, self.config.choices)
         return lambda: lease_program(self.config, spec)
 
     def _open(self, stack: str, program: Program | None = None) -> Stack:

@@ -20,9 +20,13 @@ CONFIGURATION = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="
 PACKAGES = ("lease", "components", "policies", "stacks", "provider", "devnet")
 SHORT = {"__init__.py", "__main__.py", "errors.py"}
 NOT_A_NAME = {"manager", "managers", "helper", "helpers", "util", "utils"}
-BY_NAME = {"provider/cli/lazy_group.py": "import_module", "stacks/common/listener_guard.py": "run_path"}
+BY_NAME = {
+    "policies/own_rules.py": "spec_from_file_location",
+    "provider/cli/lazy_group.py": "import_module",
+    "stacks/common/listener_guard.py": "run_path",
+}
 """Modules that may import by a name in a text: `provider.cli.commands` is the table of those names, and the guard runs
-`peers.py` beside it without the project's packages.
+`peers.py` beside it without the project's packages. An operator's own rules are a file that the settings name.
 """
 MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+(?::\w+)?")
 

@@ -87,7 +87,13 @@ def test_a_leases_objects_pass_the_pack_as_they_pass_the_worker(analyzer):
 def test_a_value_that_a_preview_cannot_know_is_reported_not_fatal(analyzer):
     unknown = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
     found = analyze(analyzer, "kubernetes:apps/v1:Deployment", deployment(resources=unknown))
-    assert [name for name, _ in found] == ["cpu-and-memory-limits", "ephemeral-storage-limit"]
+    assert sorted(name for name, _ in found) == [
+        "cpu-and-memory-limits",
+        "ephemeral-storage-limit",
+        "gpus-are-whole",
+        "known-devices",
+        "requests-within-limits",
+    ]
     assert all("known during preview" in message for _, message in found)
 
 
@@ -116,6 +122,7 @@ def test_a_rule_about_the_whole_stack_sees_all_objects_at_once():
 class _Resource:
     def __init__(self, resource_type, props):
         self.resource_type = resource_type
+        self.urn = f"urn:pulumi:s::lease::{resource_type}::name"
         self.props = props
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from components.lease import lease_objects
 from lease.spec import FIRST_FORM, FORM
+from policies.facts import facts_of
 from policies.judge import RULES, judge
 from policies.rules import Level, Severity, Violation
 from tests.components.recorded import load, names
@@ -40,7 +41,7 @@ def broken(*manifests):
 
 @pytest.mark.parametrize("form", [FIRST_FORM, FORM])
 def test_everything_a_lease_becomes_keeps_every_mandatory_rule(form):
-    assert judge(lease_objects(fenced(form)), form=form) == ()
+    assert judge(lease_objects(fenced(form)), form=form, lease=facts_of(fenced(form))) == ()
 
 
 @pytest.mark.parametrize("form", [FIRST_FORM, FORM])
@@ -51,8 +52,8 @@ def test_every_recorded_lease_keeps_every_mandatory_rule_in_each_form(form):
         recording = load(name)
         if recording["manifest_put"]["status"] == refused:
             continue
-        made = lease_objects(recorded_spec(recording, form=form))
-        assert judge(made, form=form) == (), name
+        spec = recorded_spec(recording, form=form)
+        assert judge(lease_objects(spec), form=form, lease=facts_of(spec)) == (), name
 
 
 def test_a_container_without_a_limit_of_its_disk_is_refused_except_in_the_first_form():

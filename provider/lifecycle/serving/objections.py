@@ -15,8 +15,7 @@ from components.errors import BuildError
 from components.labels import Object
 from components.lease import lease_objects
 from lease.spec import LeaseSpec
-from policies.images import denied_images
-from policies.judge import RULES, judge
+from policies.facts import facts_of
 from provider.kube.labels import MANAGED
 from provider.lifecycle.serving.upgrade import outdated
 from provider.lifecycle.serving.view import LeaseView
@@ -38,9 +37,8 @@ async def objection(view: LeaseView, spec: LeaseSpec) -> str:
         return str(error)
     if problem := size_problem(spec):
         return problem
-    denied = view.parts.config.images_denied
-    rules = (*RULES, denied_images(denied)) if denied else RULES
-    findings = [str(found) for found in judge(wanted, rules, form=spec.form) if found.mandatory]
+    judged = view.parts.config.policies.judge(wanted, form=spec.form, lease=facts_of(spec))
+    findings = [str(found) for found in judged if found.mandatory]
     if findings:
         return "refused by policy: " + "; ".join(findings)
     return "; ".join(map(str, refusals(compare(await _present(view, wanted), wanted))))

@@ -33,6 +33,8 @@ ENDS = {
     "render": {FINE: "{sdl}", FINDING: "{broken}", TROUBLE: "{home}/none", USAGE: "{sdl} --group nowhere"},
     "run": {SETTINGS: ""},
     "settings": {FINE: "", SETTINGS: ""},
+    "policy list": {FINE: "", SETTINGS: ""},
+    "policy test": {SETTINGS: "{home}/none", USAGE: ""},
     "keys": {SETTINGS: ""},
     "status": {UNAVAILABLE: "", SETTINGS: ""},
     "lease list": {TROUBLE: "", UNAVAILABLE: "--suspect", SETTINGS: ""},

@@ -14,6 +14,7 @@ from components.errors import BuildError
 from lease.errors import SpecRefused
 from lease.manifest_decode import manifest_from_json
 from lease.spec import GpuPlacement, LeaseSpec
+from policies.book import read_book
 from provider.gateway.trial_build import trial_build
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.records.manifests import ManifestRecord
@@ -102,7 +103,7 @@ async def test_many_services_are_built_outside_the_event_loop(count: int, beside
 
 
 async def test_a_manifest_with_a_denied_image_is_not_built() -> None:
-    build = trial_build(SPECS, images_denied=("*miner*",))
+    build = trial_build(SPECS, policies=read_book(None, images_denied=("*miner*",)))
     assert await build(a_record(image="nginx")) == ""
     refused = await build(a_record(image="docker.io/a/miner:1"))
     assert "image that this provider does not run: docker.io/a/miner:1 (denied-image" in refused

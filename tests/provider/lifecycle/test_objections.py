@@ -13,6 +13,7 @@ import pytest
 
 from lease.ids import namespace_name
 from lease.manifest import Group
+from policies.book import read_book
 from provider.errors import ClusterError
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase, tenant_text
@@ -186,7 +187,7 @@ async def test_the_way_back_is_never_refused() -> None:
 
 
 async def test_a_new_version_with_a_denied_image_is_refused_and_what_ran_before_is_repaired() -> None:
-    world = World(images_denied=("*miner*", "nginx:1"))
+    world = World(policies=read_book(None, images_denied=("*miner*", "nginx:1")))
     await world.win(L, a_group("miner:1"))
     outcome = await world.converge(L)
     assert outcome.phase is Phase.FAILED and "denied-image" in outcome.reason and not world.engine.calls

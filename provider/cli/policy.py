@@ -1,0 +1,131 @@
+"""`lessor policy list` and `test`: the rules as this provider applies them, and an operator's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from lease.exit_codes import FINDING
+from lease.printable import printable_line
+from policies.book import RuleBook, read_book, weakened
+from policies.errors import PolicyFileError
+from policies.own_rules import own_rules
+from policies.rules import Domain, Level, Manifest, Objects, Rule
+from provider.cli.input_file import read_input
+from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines, warn
+from provider.daemon.backends import policy_book
+from provider.errors import SettingsError
+from provider.settings import load_settings
+
+__all__ = ["list_", "test"]
+
+_LARGEST = 8 << 20
+
+
+def list_(*, as_json: JsonOption = False) -> None:
+    """List every rule with its level, and every exemption.
+
+    Levels, lists and exemptions are those of LESSOR_POLICY_FILE. A rule that the file makes weaker is marked.
+    """
+    try:
+        book = policy_book(load_settings())
+    except SettingsError as error:
+        raise failure(error) from None
+    print_result(_document(book), _lines(book), as_json=as_json)
+
+
+def _document(book: RuleBook) -> dict[str, Any]:
+    weaker = set(weakened(book))
+    fields = ("id", "topic", "level", "severity", "fence", "reason", "remedy")
+    return {
+        "rules": [
+            {name: getattr(rule, name) for name in fields} | {"weakened": rule.id in weaker} for rule in book.rules
+        ],
+        "exemptions": [each.model_dump(mode="json") for each in book.exemptions],
+    }
+
+
+def _lines(book: RuleBook) -> Iterator[str]:
+    weaker = set(weakened(book))
+    rows = [
+        (rule.topic, rule.id, f"{rule.level}{' (weakened)' if rule.id in weaker else ''}", rule.severity, rule.reason)
+        for rule in book.rules
+    ]
+    yield from table_lines(rows, header=("TOPIC", "RULE", "LEVEL", "SEVERITY", "REASON"))
+    yield ""
+    if not book.exemptions:
+        yield "no exemptions"
+    for each in book.exemptions:
+        until = f" until {each.until}" if each.until else ""
+        yield f"exempted{until}: {each.owner} from {', '.join(each.rules)}: {each.reason}"
+
+
+def test(
+    file: Annotated[Path, typer.Argument(help="A policy file (YAML), or a file of own rules (.py).", metavar="FILE")],
+    objects: Annotated[
+        list[str] | None,
+        typer.Argument(help="Kubernetes objects as YAML to judge; - reads standard input.", metavar="OBJECTS"),
+    ] = None,
+    *,
+    cluster: Annotated[bool, typer.Option("--cluster", help="OBJECTS are the cluster stack's, not a lease's.")] = False,
+) -> None:
+    """Check a policy file or a file of own rules, and judge objects with it.
+
+    Each own rule has to keep its examples `keeps` and break its examples `breaks`. Exit code 1: an example is judged
+    otherwise, or an object breaks a mandatory rule; 78: the file is wrong.
+    """
+    try:
+        book = _book(file)
+    except PolicyFileError as error:
+        raise failure(SettingsError(str(error))) from None
+    wrong = [text for rule in book.rules if rule.topic == "own" for text in _examples(rule)]
+    own = sum(rule.topic == "own" for rule in book.rules)
+    print_lines([f"{len(book.rules)} rules, {own} of them own, {len(book.exemptions)} exemptions"])
+    broken = [found for each in objects or () for found in _judged(book, each, cluster=cluster)]
+    for text in [*wrong, *broken]:
+        typer.secho(printable_line(text), fg=typer.colors.RED)
+    if wrong or broken:
+        raise typer.Exit(FINDING)
+
+
+def _book(file: Path) -> RuleBook:
+    """The rules with the file: its choices, or its own rules."""
+    if file.suffix == ".py":
+        return RuleBook((*RuleBook().rules, *own_rules(file)))
+    return read_book(file)
+
+
+def _examples(rule: Rule) -> Iterator[str]:
+    if not rule.keeps or not rule.breaks:
+        warn(f"rule {rule.id} has no example of what {'keeps' if not rule.keeps else 'breaks'} it")
+    for number, example in enumerate(rule.keeps, 1):
+        for problem in rule.check(Objects([example])):
+            yield f"rule {rule.id}: example {number} of `keeps` breaks it: {problem.text}"
+    for number, example in enumerate(rule.breaks, 1):
+        if not list(rule.check(Objects([example]))):
+            yield f"rule {rule.id}: example {number} of `breaks` does not break it"
+
+
+def _judged(book: RuleBook, name: str, *, cluster: bool) -> list[str]:
+    """The mandatory violations in the objects of a file. Advisory ones are printed as warnings."""
+    found = book.judge(_objects(name), domain=Domain.CLUSTER if cluster else Domain.LEASE)
+    for each in found:
+        if each.level is Level.ADVISORY:
+            warn(f"advisory: {each}")
+    return [str(each) for each in found if each.mandatory]
+
+
+def _objects(name: str) -> Sequence[Manifest]:
+    try:
+        documents = list(yaml.safe_load_all(read_input(name, limit=_LARGEST)))
+    except (OSError, yaml.YAMLError) as error:
+        raise failure(f"cannot read {name}: {' '.join(str(error).split())}") from None
+    found: list[Manifest] = []
+    for document in documents:
+        items = document.get("items") if isinstance(document, Mapping) and "items" in document else [document]
+        found += [item for item in items or () if isinstance(item, Mapping)]
+    return found
