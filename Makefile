@@ -69,6 +69,7 @@ demo: $(if $(KUBECONFIG_FILE),setup,tools)
 docs: setup
 	$(BIN)/lessor settings --markdown > docs/settings.md
 	$(BIN)/python -c 'from provider.observe.operating import markdown; print(markdown(), end="")' > docs/operating.md
+	$(BIN)/python -c 'from provider.observe.scrape import markdown; print(markdown(), end="")' > docs/metrics.md
 
 # Needs `uv` on PATH; the result names no index.
 lock:

@@ -32,6 +32,7 @@ from provider.market.question_socket import market_socket, serve_questions
 from provider.market.screening import Screening
 from provider.observe.narration import narrate
 from provider.observe.operator_status import serve_status
+from provider.observe.scrape import serve_metrics
 from provider.settings import Settings
 from provider.store.leases import known_leases
 
@@ -60,6 +61,8 @@ async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) ->
     home, database, bus = backends.settings.home, backends.database, backends.bus
     async with asyncio.TaskGroup() as group:
         start = group.create_task
+        if listen := backends.settings.metrics_listen:
+            start(serve_metrics(parts.scrape, listen), name="metrics")
         start(narrate(bus, database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
         await parts.inventory.ready()

@@ -40,8 +40,10 @@ from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
 from provider.market.rules import rules_from
+from provider.metrics import INVENTORY_REQUESTS
 from provider.observe.operator_status import StatusSources, day_fees
 from provider.observe.provider_status import provider_status
+from provider.observe.scrape import Scrape
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
@@ -59,6 +61,7 @@ class ProviderParts:
     gateway: Gateway
     rented: RentedDeployments
     status: StatusSources
+    scrape: Scrape
     certificate: CertificateOnChain
     new_facts: Callable[[ClusterFacts], None]
 
@@ -76,8 +79,19 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
     build = trial_build(specs, policies=backends.policies)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
+    public = _public_status(market, ledger, inventory, leases)
+    scrape = Scrape(public, lambda: leases.statuses)
     gateway = _gateway(
-        backends, market, ledger, inventory, leases, cards=cards, build=build, objects=objects, rented=rented
+        backends,
+        market,
+        ledger,
+        leases,
+        cards=cards,
+        build=build,
+        objects=objects,
+        rented=rented,
+        status=public,
+        scrape=scrape,
     )
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
@@ -87,7 +101,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         specs.facts = noted.facts = facts
         leases.check_all()
 
-    return ProviderParts(inventory, market, leases, funds, gateway, rented, status, certificate, new_facts)
+    return ProviderParts(inventory, market, leases, funds, gateway, rented, status, scrape, certificate, new_facts)
 
 
 def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
@@ -184,22 +198,32 @@ def _funds(backends: Backends, ledger: Ledger) -> FundsWatch:
     return FundsWatch(parts)
 
 
+def _public_status(
+    market: Market, ledger: Ledger, inventory: InventoryWatcher, leases: LeaseLoop
+) -> Callable[[], ProviderStatus]:
+    def status() -> ProviderStatus:
+        orders = len(market.book.placed) + len(market.book.busy)
+        braked = len(leases.braked)
+        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
+
+    return status
+
+
 def _gateway(
     backends: Backends,
     market: Market,
     ledger: Ledger,
-    inventory: InventoryWatcher,
     leases: LeaseLoop,
     *,
     cards: Cards,
     build: TrialBuild,
     objects: WatchedObjects,
     rented: RentedDeployments,
+    status: Callable[[], ProviderStatus],
+    scrape: Scrape,
 ) -> Gateway:
-    async def status() -> ProviderStatus:
-        orders = len(market.book.placed) + len(market.book.busy)
-        braked = len(leases.braked)
-        return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
+    async def current_status() -> ProviderStatus:
+        return status()
 
     def is_tenant(address: str) -> bool:
         held = (lease.owner == address for lease in leases.statuses)
@@ -212,8 +236,9 @@ def _gateway(
         pods=backends.cluster.pods,
         bus=backends.bus,
         clock=backends.clock,
-        status=status,
+        status=current_status,
         kube_version=backends.cluster.version,
+        metrics=scrape.exposition if backends.settings.metrics_on_gateway else None,
         placements=adopted_placements(market, cards),
         build=build,
         read_lease=_lease_reader(backends, leases, objects),
@@ -230,7 +255,9 @@ def adopted_placements(market: Market, cards: Cards) -> Placements:
 
     async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
         await market.adopted.wait()
-        return cards(lease)
+        found = cards(lease)
+        INVENTORY_REQUESTS.labels("lookup", "not-found" if found is None else "found").inc()
+        return found
 
     return placements
 

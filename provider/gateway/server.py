@@ -21,7 +21,7 @@ from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
 from provider.gateway.rest.open_streams import OpenStreams
-from provider.gateway.rest.public_routes import KubeVersion, ReadStatus, public_routes
+from provider.gateway.rest.public_routes import KubeVersion, Metrics, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
 from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.stub_routes import stub_routes
@@ -49,6 +49,8 @@ class Gateway:
     """The REST listener. The answers of `status` and `kube_version` are kept for a short time; `placements` and `build`
     are called for every manifest.
 
+    `metrics` makes the answer of `/metrics`, which is served if it is given.
+
     `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
     queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `rented` is
     what is known of a deployment without a query.
@@ -71,6 +73,7 @@ class Gateway:
         strangers: StrangersChain | None = None,
         is_tenant: Callable[[str], bool] = lambda _: False,
         rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -96,7 +99,7 @@ class Gateway:
         self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._streams = OpenStreams(config.streams, refusals)
         self._stream_parts = StreamParts(cluster, pods, clock, self._read_lease)
-        self._routes = self._build_routes(status, kube_version)
+        self._routes = self._build_routes(status, kube_version, metrics)
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
         self._served: ServedCertificates | None = None
@@ -155,13 +158,14 @@ class Gateway:
             await server.shutdown(_DRAIN_S)
             await listener.abort()
 
-    def _build_routes(self, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
+    def _build_routes(self, status: ReadStatus, kube_version: KubeVersion, metrics: Metrics | None) -> list[Route]:
         config = self._config
         return [
             *public_routes(
                 config,
                 CachedAnswer(status, self._clock, seconds=_STATUS_S).get,
                 CachedAnswer(kube_version, self._clock, seconds=_VERSION_S).get,
+                metrics,
             ),
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self._read_lease, self._read_manifest),

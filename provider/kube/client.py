@@ -21,6 +21,7 @@ import structlog
 from provider.errors import ClusterError, Conflict
 from provider.kube.pods import KubePods
 from provider.kube.server import ApiServer, Request
+from provider.metrics import KUBE_CALLS
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
 from provider.waits import GrowingPause
 
@@ -93,7 +94,7 @@ class KubeCluster:
 
     async def version(self) -> dict[str, Any]:
         """The API server's `/version` document."""
-        return await self._call("GET", "/version")
+        return await self._call("discovery-serverversion", "GET", "/version")
 
     async def through(self, kind: Kind, name: str, path: str, *, namespace: str, port: int | str) -> dict[str, Any]:
         """The JSON object that a pod or Service answers to GET `path`, through the API server's proxy."""
@@ -102,7 +103,7 @@ class KubeCluster:
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None when the API server answers 404."""
         try:
-            return _slim(await self._call("GET", _path(kind, namespace, name)))
+            return _slim(await self._call(f"{kind.plural}-get", "GET", _path(kind, namespace, name)))
         except ClusterError as error:
             if error.status == 404:
                 return None
@@ -118,16 +119,19 @@ class KubeCluster:
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply, taking over fields; `metadata.resourceVersion` is a precondition (`Conflict`)."""
         meta = obj["metadata"]
-        path = _path(kind_of(obj), meta.get("namespace"), meta["name"]) + ("/status" if status else "")
+        kind = kind_of(obj)
+        path = _path(kind, meta.get("namespace"), meta["name"]) + ("/status" if status else "")
         params = {"fieldManager": FIELD_MANAGER, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
-        return _slim(await self._call("PATCH", path, params=params, body=obj, headers=_APPLY))
+        return _slim(await self._call(f"{kind.plural}-apply", "PATCH", path, params=params, body=obj, headers=_APPLY))
 
     async def patch(
         self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
     ) -> dict[str, Any]:
         """JSON merge patch; `metadata.resourceVersion` in `changes` is a precondition (`Conflict`)."""
         path, params = _path(kind, namespace, name), {"fieldManager": FIELD_MANAGER}
-        return _slim(await self._call("PATCH", path, params=params, body=changes, headers=_MERGE))
+        return _slim(
+            await self._call(f"{kind.plural}-patch", "PATCH", path, params=params, body=changes, headers=_MERGE)
+        )
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
@@ -137,7 +141,7 @@ class KubeCluster:
         if resource_version is not None:
             body["preconditions"] = {"resourceVersion": resource_version}
         try:
-            await self._call("DELETE", _path(kind, namespace, name), body=body)
+            await self._call(f"{kind.plural}-delete", "DELETE", _path(kind, namespace, name), body=body)
         except ClusterError as error:
             if error.status == 404:
                 return False
@@ -175,6 +179,7 @@ class KubeCluster:
                 failures = 0
             except ClusterError as error:
                 current(False)
+                KUBE_CALLS.labels(f"{kind.plural}-watch", "fail").inc()
                 if error.status:
                     seen.version = ""
                 failures += 1
@@ -189,7 +194,7 @@ class KubeCluster:
         params = {"limit": str(_PAGE), **_selector(labels)}
         type_meta = {"apiVersion": kind.api_version, "kind": kind.kind}
         while True:
-            page = await self._call("GET", _path(kind, namespace), params=params)
+            page = await self._call(f"{kind.plural}-list", "GET", _path(kind, namespace), params=params)
             objects += [_slim({**type_meta, **item}) for item in page.get("items") or ()]
             meta = page.get("metadata") or {}
             if not meta.get("continue"):
@@ -219,6 +224,7 @@ class KubeCluster:
                 if response.status >= 400:
                     raise self._refused(response.status, await response.read())
                 current(True)
+                KUBE_CALLS.labels(f"{kind.plural}-watch", "success").inc()
                 async for line in _lines(response.content.iter_any()):
                     event = self._event(line)
                     seen.version = event.object.get("metadata", {}).get("resourceVersion", "")
@@ -236,12 +242,31 @@ class KubeCluster:
 
     async def _call(
         self,
+        action: str,
         method: str,
         path: str,
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The answer. The request is counted as `action`; that an object does not exist is no failure."""
+        try:
+            answer = await self._answer(method, path, params=params, body=body, headers=headers)
+        except ClusterError as error:
+            KUBE_CALLS.labels(action, "success" if error.status == 404 else "fail").inc()
+            raise
+        KUBE_CALLS.labels(action, "success").inc()
+        return answer
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
     ) -> dict[str, Any]:
         content = None if body is None else _encoded(body)
         sent = {"Content-Type": "application/json", **(headers or {})} if content else {}

@@ -8,7 +8,8 @@ and a hostname is never given to two leases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from lease.addresses import leased_ip_name, pool_name
@@ -30,11 +31,22 @@ from provider.claims.pools import list_pools, remove_unused_pools
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
+from provider.metrics import DEPLOYMENTS
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 from provider.units import AddressRange
 
 __all__ = ["ClaimedSpec", "LeaseClaims"]
+
+
+@asynccontextmanager
+async def _counted() -> AsyncIterator[None]:
+    try:
+        yield
+    except HostnameRefusedError:
+        DEPLOYMENTS.labels("reserve-hostnames", "err").inc()
+        raise
+    DEPLOYMENTS.labels("reserve-hostnames", "success").inc()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class LeaseClaims:
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
         lease, group = inputs.record.lease, inputs.record.group
-        async with self._one_at_a_time:
+        async with self._one_at_a_time, _counted():
             claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
             withheld = await self._withheld(lease, group, claims)
             free = (inputs.withheld & _wanted_hosts(group)) - withheld.keys()

@@ -8,10 +8,15 @@ from lease.ids import OrderId
 from provider.chain import messages
 from provider.errors import ChainError, FeesHeldBack, StoreError, TxRefused
 from provider.market.book import Market, Placed, release_unleased
-from provider.metrics import BIDS
+from provider.metrics import BIDS, ORDERS_COMPLETE
 from provider.protocols.chain import BidState
 
-__all__ = ["close_bid", "end_bid", "forget"]
+__all__ = ["BID_CLOSED_ELSEWHERE", "BID_TIMEOUT", "LEASE_LOST", "ORDER_CLOSED", "close_bid", "end_bid", "forget"]
+
+ORDER_CLOSED = "order-closed"
+LEASE_LOST = "lease-lost"
+BID_CLOSED_ELSEWHERE = "bid-closed-external"
+BID_TIMEOUT = "bid-timeout"
 
 _log = structlog.get_logger(__name__)
 
@@ -23,10 +28,12 @@ def forget(market: Market, order: OrderId) -> Placed | None:
     return placed
 
 
-async def end_bid(market: Market, order: OrderId, why: str, *, until_closed: bool = False) -> None:
+async def end_bid(
+    market: Market, order: OrderId, why: str, *, until_closed: bool = False, result: str = ORDER_CLOSED
+) -> None:
     """End a bid that was lost, closed or timed out: release its reservation, and close the bid if the chain has it
     open. With `until_closed` the reservation is kept until the bid is closed: the order is open, so the tenant may
-    accept the bid until then.
+    accept the bid until then. `result`: as the metric of ended orders names it.
 
     A bid that is being decided or sent ends when that is done. An error is logged, and a full pass tries again.
     """
@@ -35,9 +42,12 @@ async def end_bid(market: Market, order: OrderId, why: str, *, until_closed: boo
         return
     try:
         placed = await close_bid(market, order, why, until_closed=until_closed)
+        if placed is not None:
+            ORDERS_COMPLETE.labels(result).inc()
         if placed is not None and placed.decision:
             await market.outcomes.record(placed.decision, why)
     except (ChainError, StoreError) as error:
+        BIDS.labels("close", "fail").inc()
         _log.warning("market.bid_not_closed", order=str(order), problem=str(error))
         if not isinstance(error, FeesHeldBack):  # fees that are held back can wait for any full pass
             market.full_pass_due.set()
@@ -71,6 +81,6 @@ async def close_bid(market: Market, order: OrderId, why: str, *, until_closed: b
         _log.debug("market.bid_was_closed_already", order=str(order), log=refusal.log)
     forget(market, order)
     market.book.deposits.pop(order, None)
-    BIDS.labels("close", "sent").inc()
+    BIDS.labels("close", "success").inc()
     _log.info("market.bid_closed", order=str(order), why=why)
     return placed

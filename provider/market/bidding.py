@@ -21,7 +21,7 @@ from provider.market.inputs import declined_unchanged
 from provider.market.judgement import Judgement, judge
 from provider.market.limits import full_reason
 from provider.market.record.log import Recorded
-from provider.metrics import BIDS
+from provider.metrics import BIDS, BIDS_UNSENT, ORDER_HANDLERS, SHOULD_BID
 from provider.protocols.chain import Message, Order, TxResult
 from provider.units import Coin
 from provider.waits import GrowingPause
@@ -67,9 +67,7 @@ async def consider(market: Market, item: OrderId | Order) -> None:
     book.busy.add(order)
     try:
         if not _held_back(market, order) and not declined_unchanged(market, order):
-            judgement = await judge(market, item)
-            if judgement is not None:
-                await _bid(market, judgement)
+            await _handle(market, item)
     except (ChainError, StoreError) as error:
         _log.warning("market.order_postponed", order=str(order), problem=str(error))
         _postpone(market, order)
@@ -79,6 +77,24 @@ async def consider(market: Market, item: OrderId | Order) -> None:
     finally:
         book.busy.discard(order)
         book.ended.discard(order)
+
+
+async def _handle(market: Market, item: OrderId | Order) -> None:
+    ORDER_HANDLERS.labels("start").inc()
+    try:
+        judgement = await _judged(market, item)
+        if judgement is not None:
+            await _bid(market, judgement)
+    finally:
+        ORDER_HANDLERS.labels("stop").inc()
+
+
+async def _judged(market: Market, item: OrderId | Order) -> Judgement | None:
+    try:
+        return await judge(market, item)
+    except Exception:
+        SHOULD_BID.labels("fail").inc()
+        raise
 
 
 def _held_back(market: Market, order: OrderId) -> bool:
@@ -114,7 +130,7 @@ async def _bid(market: Market, judgement: Judgement) -> None:
 async def _leave_full_order(market: Market, recorded: Recorded, why: str) -> None:
     """Closed bids count too, so the order stays full, unless the parameter of the chain is raised."""
     order = recorded.order
-    BIDS.labels("open", "not sent").inc()
+    BIDS_UNSENT.labels("order full").inc()
     _log.info("market.order_full", order=str(order), problem=why)
     market.book.held[order] = Hold(market.clock.now() + _LONGEST_HOLD_S)
     release_unleased(market, order)
@@ -159,7 +175,7 @@ def bid_message(recorded: Recorded, *, provider: str, deposit: Coin) -> Message:
 
 async def _sent(market: Market, recorded: Recorded, result: TxResult) -> None:
     order = recorded.order
-    BIDS.labels("open", "sent").inc()
+    BIDS.labels("open", "success").inc()
     _log.info("market.bid", order=str(order), height=result.height, hash=result.hash, fee=result.fee)
     await market.outcomes.record(recorded.number, f"sent {result.hash} at {result.height}")
     if order in market.book.ended:
@@ -171,7 +187,8 @@ async def _not_sent(market: Market, recorded: Recorded, problem: NotSent) -> Non
     nothing left waits until the budget allows it.
     """
     order, book, now = recorded.order, market.book, market.clock.now()
-    BIDS.labels("open", "not sent").inc()
+    BIDS.labels("open", "fail").inc()
+    BIDS_UNSENT.labels("not sent").inc()
     _log.warning("market.bid_not_sent", order=str(order), problem=str(problem))
     forget(market, order)
     times = _times_held(market, order) + 1
@@ -188,7 +205,8 @@ async def _refused(market: Market, recorded: Recorded, refusal: TxRefused) -> No
     time.
     """
     order, now = recorded.order, market.clock.now()
-    BIDS.labels("open", "refused").inc()
+    BIDS.labels("open", "fail").inc()
+    BIDS_UNSENT.labels("refused by the chain").inc()
     _log.warning(
         "market.bid_refused", order=str(order), codespace=refusal.codespace, code=refusal.code, log=refusal.log
     )

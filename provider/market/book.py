@@ -18,6 +18,7 @@ from provider.market.pricing.outage import PricingOutage
 from provider.market.pricing.quote import PriceRequest, Pricing, Quote
 from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.market.terms import OwnerRules, Rules, TenantHoldings
+from provider.metrics import INVENTORY_REQUESTS, RESERVATIONS
 from provider.protocols import Bus, Chain, Clock
 from provider.protocols.chain import MarketParams, ProviderRecord
 from provider.repeats import Repeats
@@ -191,5 +192,10 @@ class Market:
 
 def release_unleased(market: Market, order: OrderId) -> None:
     """Release the reservation of `order`, unless the order became a lease meanwhile: then the lease holds it."""
-    if order not in market.book.leased:
-        market.ledger.release(order)
+    if order in market.book.leased:
+        return
+    if market.ledger.release(order):
+        RESERVATIONS.labels("close", "success").inc()
+        INVENTORY_REQUESTS.labels("unreserve", "destroyed").inc()
+    else:
+        INVENTORY_REQUESTS.labels("unreserve", "not-found").inc()

@@ -22,13 +22,23 @@ from provider.market.pricing.quote import maximum_price
 from provider.market.quotation import ask_strategy, decide_at_maximum, known_quote, price_request, with_quote
 from provider.market.record.decisions import short_reasons
 from provider.market.record.log import Recorded
-from provider.metrics import DECISIONS, DECLINED
+from provider.metrics import (
+    DECISIONS,
+    DECLINED,
+    INVENTORY_REQUESTS,
+    PRICING_DURATION,
+    RESERVATION_DURATION,
+    RESERVATIONS,
+    SHOULD_BID,
+)
 from provider.protocols.chain import BidState, Order, OrderState
 
 __all__ = ["Judgement", "judge"]
 
 _log = structlog.get_logger(__name__)
 _NUMBERS = re.compile(r"\d+")
+_CAPACITY = ("capacity", "leased IPs", "node ports")
+"""The checks of what the inventory has free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,10 @@ async def judge(market: Market, item: OrderId | Order) -> Judgement | None:
     if order.state is not OrderState.OPEN or record is None:
         return None
     inputs, mark = await current_inputs(market, order, record)
+    began = market.clock.monotonic()
     inputs, decision = await _decide_and_reserve(market, inputs)
+    RESERVATION_DURATION.observe(_microseconds(market, began))
+    _count(decision)
     if isinstance(decision, BidDecision):
         return await _record_bid(market, item, inputs=inputs, bid=decision)
     await _record_declined(market, inputs, declined=decision, mark=mark)
@@ -77,12 +90,28 @@ async def _decide_and_reserve(market: Market, inputs: DecisionInputs) -> tuple[D
     market.ledger.reserve(fits.reservation)
     decision: Decision = Declined(())
     try:
-        inputs = with_quote(inputs, await ask_strategy(market, request))
+        began = market.clock.monotonic()
+        quote = await ask_strategy(market, request)
+        PRICING_DURATION.observe(_microseconds(market, began))
+        inputs = with_quote(inputs, quote)
         decision = decide(inputs)
     finally:
         if isinstance(decision, Declined):
             release_unleased(market, inputs.order.id)
     return inputs, decision
+
+
+def _microseconds(market: Market, began: float) -> float:
+    return (market.clock.monotonic() - began) * 1e6
+
+
+def _count(decision: Decision) -> None:
+    if isinstance(decision, BidDecision):
+        RESERVATIONS.labels("open", "success").inc()
+        INVENTORY_REQUESTS.labels("reserve", "create").inc()
+    elif any(check in decision.failed for check in _CAPACITY):
+        RESERVATIONS.labels("open", "fail").inc()
+        INVENTORY_REQUESTS.labels("reserve", "insufficient-capacity").inc()
 
 
 def _reserved(market: Market, decision: Decision) -> Decision:
@@ -105,6 +134,7 @@ async def _record_bid(
         release_unleased(market, order)
         raise
     DECISIONS.labels("bid").inc()
+    SHOULD_BID.labels("accept").inc()
     _log_bid(inputs, bid, recorded.number)
     return Judgement(recorded, tuple(bids.values()))
 
@@ -141,6 +171,7 @@ async def _record_declined(market: Market, inputs: DecisionInputs, *, declined: 
         book.declined.pop(order, None)
         raise
     DECISIONS.labels("declined").inc()
+    SHOULD_BID.labels("decline").inc()
     for check in declined.failed:
         DECLINED.labels(check).inc()
     _log.info("market.declined", order=str(order), reasons=list(short_reasons(declined)))

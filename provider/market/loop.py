@@ -14,10 +14,11 @@ from lease.ids import OrderId
 from provider.bus import CHAIN_BLOCK, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
-from provider.market.bid_end import end_bid
+from provider.market.bid_end import BID_CLOSED_ELSEWHERE, LEASE_LOST, ORDER_CLOSED, end_bid
 from provider.market.bidding import consider
 from provider.market.book import Market
 from provider.market.reconcile import adopt, adopt_lease, consider_open_orders, full_pass, remember_bids, time_out
+from provider.metrics import ORDERS_COMPLETE
 from provider.protocols import Subscription
 from provider.protocols.chain import Block, Event
 from provider.waits import wait_for_event
@@ -132,7 +133,13 @@ def _on_event(market: Market, event: Event, *, spawn: _Spawn) -> None:
         case events.BID_CLOSED:
             bid = events.lease_id(event)
             if bid is not None and bid.provider == market.provider:
-                _end(market, lambda order: order == bid.order, "the bid was closed", spawn=spawn)
+                _end(
+                    market,
+                    lambda order: order == bid.order,
+                    "the bid was closed",
+                    spawn=spawn,
+                    result=BID_CLOSED_ELSEWHERE,
+                )
         case events.PROVIDER_CREATED | events.PROVIDER_UPDATED if event.fields.get("owner") == market.provider:
             market.book.record = None
             market.full_pass_due.set()
@@ -167,7 +174,13 @@ def _on_lease_created(market: Market, event: Event, *, spawn: _Spawn) -> None:
     if lease.provider == market.provider:
         spawn(_won(market, lease.order))
     else:
-        _end(market, lambda order: order.group == lease.group, f"lost to {lease.provider}", spawn=spawn)
+        _end(
+            market,
+            lambda order: order.group == lease.group,
+            f"lost to {lease.provider}",
+            spawn=spawn,
+            result=LEASE_LOST,
+        )
 
 
 async def _won(market: Market, order: OrderId) -> None:
@@ -177,15 +190,18 @@ async def _won(market: Market, order: OrderId) -> None:
             market.full_pass_due.set()
             return
         await adopt_lease(market, answer.lease)
+        ORDERS_COMPLETE.labels("lease-won").inc()
         _log.info("market.lease_won", order=str(order))
     except (ChainError, StoreError) as error:
         _log.warning("market.lease_unread", order=str(order), problem=str(error))
         market.full_pass_due.set()
 
 
-def _end(market: Market, concerns: Callable[[OrderId], bool], why: str, *, spawn: _Spawn) -> None:
+def _end(
+    market: Market, concerns: Callable[[OrderId], bool], why: str, *, spawn: _Spawn, result: str = ORDER_CLOSED
+) -> None:
     """End the own bids on the orders that `concerns` selects. A lease is the business of the lease loop."""
     known = set(market.book.placed) | market.book.busy
     for order in known - market.book.leased:
         if concerns(order):
-            spawn(end_bid(market, order, why))
+            spawn(end_bid(market, order, why, result=result))

@@ -17,7 +17,7 @@ from provider.errors import ChainError, StoreError
 from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.overuse import log_overused
 from provider.market.advertised import log_unmatched
-from provider.market.bid_end import end_bid, forget
+from provider.market.bid_end import BID_TIMEOUT, end_bid, forget
 from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
 from provider.market.inputs import current_record
@@ -226,6 +226,6 @@ async def time_out(market: Market) -> None:
     closing |= due
     try:
         why = "no lease within the bid timeout"
-        await asyncio.gather(*(end_bid(market, order, why, until_closed=True) for order in due))
+        await asyncio.gather(*(end_bid(market, order, why, until_closed=True, result=BID_TIMEOUT) for order in due))
     finally:
         closing -= due

@@ -11,15 +11,24 @@ import structlog
 
 from lease.ids import LeaseId
 from provider.errors import StoreError
-from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, StackReport
-from provider.metrics import STACK_OPERATIONS
+from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
+from provider.metrics import DEPLOYMENT_HEALTH, DEPLOYMENT_MONITORS, DEPLOYMENTS, STACK_OPERATIONS, STACK_SECONDS
 from provider.protocols import Bus
 from provider.store import Database
 from provider.store.leases import save_status
+from stacks.common import Operation
 
 __all__ = ["narrate"]
 
 Mask = Callable[[LeaseId, str], str]
+_HEALTH = {
+    Phase.RUNNING: "up",
+    Phase.DEGRADED: "down",
+    Phase.UPDATE_FAILED: "up",
+    Phase.UNKNOWN: "err",
+    Phase.FAILED: "failed",
+}
+_WORK = {Operation.UP: "deploy", Operation.DESTROY: "teardown"}
 _log = structlog.get_logger("lessor")
 
 
@@ -32,17 +41,34 @@ async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
 
 
 async def _narrate(events: AsyncIterator[object], database: Database, mask: Mask) -> None:
+    monitored: set[LeaseId] = set()
     async for event in events:
         match event:
             case LeaseStatus():
+                _count_health(event, monitored)
                 await _record_state(replace(event, reason=mask(event.lease, event.reason)), database)
             case StackReport():
                 _log_run(event)
 
 
+def _count_health(status: LeaseStatus, monitored: set[LeaseId]) -> None:
+    """Count the change of health. A lease is monitored from its first run to its end."""
+    if state := _HEALTH.get(status.phase):
+        DEPLOYMENT_HEALTH.labels(state).inc()
+    if status.phase in (Phase.RUNNING, Phase.DEGRADED) and status.lease not in monitored:
+        monitored.add(status.lease)
+        DEPLOYMENT_MONITORS.labels("start").inc()
+    elif status.phase in (Phase.CLOSING, Phase.CLOSED, Phase.QUARANTINED) and status.lease in monitored:
+        monitored.discard(status.lease)
+        DEPLOYMENT_MONITORS.labels("stop").inc()
+
+
 def _log_run(report: StackReport) -> None:
     result, lease = report.result, str(report.lease)
     STACK_OPERATIONS.labels(result.operation.value, "ok" if result.ok else "failed").inc()
+    STACK_SECONDS.labels(result.operation.value).observe(result.seconds)
+    if work := _WORK.get(result.operation):
+        DEPLOYMENTS.labels(work, "success" if result.ok else "fail").inc()
     for change in result.changes:
         diff = {"diff": list(change.diff)} if change.diff else {}
         _log.info(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, GrpcListen, Listen, ap, lessor
+from provider.settings.kinds import Duration, Listen, MaybeListen, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -19,7 +19,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         validation_alias=ap("GATEWAY_LISTEN_ADDRESS"),
         description="Address and port of the REST gateway (HTTPS).",
     )
-    gateway_grpc_listen: GrpcListen = Field(
+    gateway_grpc_listen: MaybeListen = Field(
         "",
         validation_alias=ap("GATEWAY_GRPC_LISTEN_ADDRESS"),
         description="Address and port of the gRPC gateway. Empty: the REST gateway's address, one port higher.",
@@ -65,6 +65,17 @@ class GatewaySettings(BaseModel, defer_build=True):
         None,
         validation_alias=ap("GATEWAY_TLS_KEY"),
         description="PEM file of its private key, not encrypted. Empty: the key is in the certificate's file.",
+    )
+    metrics_listen: MaybeListen = Field(
+        "",
+        validation_alias=ap("METRICS_LISTENER"),
+        description="Address and port at which `/metrics` is served over plain HTTP for Prometheus, without "
+        "credentials. Empty: nowhere.",
+    )
+    metrics_on_gateway: bool = Field(
+        False,
+        validation_alias=lessor("METRICS_ON_GATEWAY"),
+        description="Serve `/metrics` at the REST gateway too. Anybody can read them there.",
     )
     gateway_token_leeway: Duration = Field(
         5.0,

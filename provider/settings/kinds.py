@@ -38,11 +38,11 @@ __all__ = [
     "Duration",
     "Endpoints",
     "Form",
-    "GrpcListen",
     "Hostname",
     "Items",
     "Labels",
     "Listen",
+    "MaybeListen",
     "MaybeName",
     "NginxSize",
     "NodeAddresses",
@@ -160,7 +160,7 @@ ObjectName = Annotated[str, AfterValidator(parse_object_name), Form("Kubernetes 
 CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin), Form("coin: `500000uakt`")]
 Scale = Annotated[Decimal, BeforeValidator(_scale), Form("decimal: `0.004`, `4e-3`")]
 Listen = Annotated[str, BeforeValidator(_listen), Form("address: `host:port`")]
-GrpcListen = Annotated[
+MaybeListen = Annotated[
     str, BeforeValidator(lambda value: _listen(value) if value else value), Form("address: `host:port`")
 ]
 NodeAddresses = Annotated[str, BeforeValidator(_nodes), Form("URLs: `https://host,http://host:26657`")]

@@ -1,4 +1,4 @@
-"""Routes without credentials: /version, /address, /status (gateway.md §3.3)."""
+"""Routes without credentials: /version, /address, /status (gateway.md §3.3), and /metrics where it is asked for."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from aiohttp import web
 from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus, status_document
 from provider.gateway.rest.answers import json_answer
-from provider.gateway.rest.routes import Call, Route
+from provider.gateway.rest.routes import Call, Handler, Route
 
-__all__ = ["KubeVersion", "ReadStatus", "public_routes"]
+__all__ = ["KubeVersion", "Metrics", "ReadStatus", "public_routes"]
 
 ReadStatus: TypeAlias = Callable[[], Awaitable[ProviderStatus]]
 KubeVersion: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 """The API server's /version document."""
+Metrics: TypeAlias = Callable[[str], tuple[bytes, str]]
+"""An Accept header → the metrics as text, and its content type."""
 
 
-def public_routes(config: GatewayConfig, status: ReadStatus, kube_version: KubeVersion) -> list[Route]:
+def public_routes(
+    config: GatewayConfig, status: ReadStatus, kube_version: KubeVersion, metrics: Metrics | None = None
+) -> list[Route]:
     async def get_address(_: Call) -> web.StreamResponse:
         return json_answer({"address": config.provider})
 
@@ -37,7 +41,14 @@ def public_routes(config: GatewayConfig, status: ReadStatus, kube_version: KubeV
         )
         return json_answer(document)
 
-    handlers = {"/version": get_version, "/address": get_address, "/status": get_status}
+    async def get_metrics(call: Call) -> web.StreamResponse:
+        assert metrics is not None  # noqa: S101  (the route exists only then)
+        body, content_type = metrics(call.request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    handlers: dict[str, Handler] = {"/version": get_version, "/address": get_address, "/status": get_status}
+    if metrics is not None:
+        handlers["/metrics"] = get_metrics
     return [Route(pattern, handler, public=True) for pattern, handler in handlers.items()]
 
 

@@ -20,6 +20,7 @@ from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.lease_objects import LeaseObjects, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.rented_deployments import Rented
+from provider.gateway.rest.public_routes import Metrics
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.lifecycle.spec_maker import SpecMaker
@@ -109,6 +110,7 @@ class World:
     """The chain that is asked about accounts that are no tenants; None: `chain`."""
     is_tenant: Callable[[str], bool] = lambda _: True
     rented: Callable[[DeploymentId], Rented | None] = lambda _: None
+    metrics: Metrics | None = None
     trouble: str = ""
     """Why the newest manifest of every lease does not run."""
 
@@ -147,6 +149,7 @@ class World:
             strangers=self.strangers,
             is_tenant=self.is_tenant,
             rented=self.rented,
+            metrics=self.metrics,
         )
         await self.gateway.start()
         try:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from provider.errors import ClusterError, Conflict, SettingsError
 from provider.kube.client import KubeCluster
+from provider.metrics import REGISTRY
 from provider.protocols.cluster import MANIFEST, SECRET, WatchEvent
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -279,3 +280,20 @@ async def test_an_object_of_an_unknown_kind_is_not_sent(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="ConfigMap is not a kind of the provider"):
         await cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
     await cluster.aclose()
+
+
+def calls(action: str, result: str) -> float:
+    return REGISTRY.get_sample_value("provider_kube_calls_total", {"action": action, "result": result}) or 0.0
+
+
+async def test_requests_are_counted_by_kind_and_result_and_an_absent_object_is_no_failure(tmp_path: Path) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return status(404, "not found") if request.method == "GET" else status(500, "etcd is away")
+
+    before = calls("secrets-get", "success"), calls("secrets-get", "fail"), calls("secrets-delete", "fail")
+    async with server(tmp_path, handler) as cluster:
+        assert await cluster.get(SECRET, "x", namespace="y") is None
+        with pytest.raises(ClusterError):
+            await cluster.delete(SECRET, "x", namespace="y")
+    after = calls("secrets-get", "success"), calls("secrets-get", "fail"), calls("secrets-delete", "fail")
+    assert tuple(now - then for now, then in zip(after, before, strict=True)) == (1, 0, 1)
