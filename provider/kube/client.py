@@ -98,7 +98,8 @@ class KubeCluster:
 
     async def through(self, kind: Kind, name: str, path: str, *, namespace: str, port: int | str) -> dict[str, Any]:
         """The JSON object that a pod or Service answers to GET `path`, through the API server's proxy."""
-        return await self._call("GET", f"{_path(kind, namespace, f'{name}:{port}')}/proxy/{path.lstrip('/')}")
+        proxied = f"{_path(kind, namespace, f'{name}:{port}')}/proxy/{path.lstrip('/')}"
+        return await self._call(f"{kind.plural}-proxy", "GET", proxied)
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None when the API server answers 404."""
