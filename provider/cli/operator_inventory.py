@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from provider.cli.flags import flag, variables
 from provider.cli.output import failure
 from provider.cli.signals import until_signal
 from provider.errors import SettingsError
@@ -20,14 +21,13 @@ from provider.units import parse_duration
 
 __all__ = ["inventory"]
 
-_KUBECONFIG = ("AP_KUBECONFIG", "AKASH_KUBECONFIG")
 _IMAGE = "ghcr.io/akash-network/provider"
 
 
-def _flag(name: str, help_: str, **more: Any) -> Any:
-    """An option that the environment gives too, as every flag of the Go provider."""
-    variable = name.upper().replace("-", "_")
-    return typer.Option(f"--{name}", envvar=[f"AP_{variable}", f"AKASH_{variable}"], help=help_, **more)
+_Kubeconfig = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", envvar=[*variables("kubeconfig"), "KUBECONFIG"], help="Kubeconfig of the cluster."),
+]
 
 
 def inventory(
@@ -36,36 +36,36 @@ def inventory(
         Path | None,
         typer.Option(
             "--kubeconfig",
-            envvar=[*_KUBECONFIG, "KUBECONFIG"],
+            envvar=[*variables("kubeconfig"), "KUBECONFIG"],
             help="Kubeconfig of the cluster.",
         ),
     ] = None,
     config: Annotated[
-        str, _flag("config", "What is offered: a file that ends in yaml, or YAML. Without it every managed class is.")
+        str, flag("config", "What is offered: a file that ends in yaml, or YAML. Without it every managed class is.")
     ] = "",
-    rest_address: Annotated[str, _flag("rest-address", "Address of REST and gRPC.")] = "0.0.0.0",  # noqa: S104
+    rest_address: Annotated[str, flag("rest-address", "Address of REST and gRPC.")] = "0.0.0.0",  # noqa: S104
     rest_port: Annotated[
-        int | None, _flag("rest-port", "Port of REST; default: that of the own container, else 8080.", min=0, max=65535)
+        int | None, flag("rest-port", "Port of REST; default: that of the own container, else 8080.", min=0, max=65535)
     ] = None,
     grpc_port: Annotated[
-        int | None, _flag("grpc-port", "Port of gRPC; default: that of the own container, else 8081.", min=0, max=65535)
+        int | None, flag("grpc-port", "Port of gRPC; default: that of the own container, else 8081.", min=0, max=65535)
     ] = None,
     registry: Annotated[
-        str, _flag("provider-configs-url", "Where the registry of GPUs is.")
+        str, flag("provider-configs-url", "Where the registry of GPUs is.")
     ] = "https://provider-configs.akash.network",
-    period: Annotated[str, _flag("registry-query-period", "How often the registry is read.")] = "5m",
+    period: Annotated[str, flag("registry-query-period", "How often the registry is read.")] = "5m",
     gpu_file: Annotated[
-        Path | None, _flag("gpu-file", "File with GPUs that the registry lacks, in the registry's own form.")
+        Path | None, flag("gpu-file", "File with GPUs that the registry lacks, in the registry's own form.")
     ] = None,
     image: Annotated[
-        str, _flag("discovery-image", "Image of the discovery pods; default: that of the own container.")
+        str, flag("discovery-image", "Image of the discovery pods; default: that of the own container.")
     ] = "",
     privileged: Annotated[
-        bool, _flag("discovery-privileged", "Discovery pods see the node's own /sys and /proc.")
+        bool, flag("discovery-privileged", "Discovery pods see the node's own /sys and /proc.")
     ] = False,
-    namespace: Annotated[str, _flag("pod-namespace", "Namespace of the discovery pods.")] = "akash-services",
-    pod: Annotated[str, _flag("pod-name", "The pod in which this process runs.")] = "",
-    log_format: Annotated[LogFormat, _flag("log-format", "Form of the log.")] = LogFormat.CONSOLE,
+    namespace: Annotated[str, flag("pod-namespace", "Namespace of the discovery pods.")] = "akash-services",
+    pod: Annotated[str, flag("pod-name", "The pod in which this process runs.")] = "",
+    log_format: Annotated[LogFormat, flag("log-format", "Form of the log.")] = LogFormat.CONSOLE,
 ) -> None:
     """Run the inventory operator: discover what the nodes have, label them, and publish what is free.
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from provider.cli.flags import flag
 from provider.cli.output import failure
 from provider.errors import ArgumentError
 from provider.operators.hardware.report import KINDS, report
@@ -23,12 +24,7 @@ _Root = Annotated[
     Path,
     typer.Option("--root", help="Folder whose /sys and /proc are read: /, or where the host's root is mounted."),
 ]
-_Port = Annotated[
-    int,
-    typer.Option(
-        "--api-port", envvar=["AP_API_PORT", "AKASH_API_PORT"], min=0, max=65535, help="Port of the server; 0: any."
-    ),
-]
+_Port = Annotated[int, flag("api-port", "Port of the server; 0: any.", min=0, max=65535)]
 _Address = Annotated[str, typer.Option("--api-address", help="Address on which the server listens.")]
 
 

@@ -27,6 +27,7 @@ from provider.gateway.watched_objects import WatchedObjects, read_or_known
 from provider.inventory.cards import Cards, cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
+from provider.inventory.published import storage_reader
 from provider.inventory.watcher import InventoryWatcher
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.ending.evidence import RanOut
@@ -68,7 +69,8 @@ class ProviderParts:
 
 def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
     settings = backends.settings
-    inventory = InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock)
+    storage = storage_reader(backends.cluster, settings.inventory_endpoint)
+    inventory = InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock, storage=storage)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
     market = _market(backends, ledger, inventory, paused=lambda: funds.paused() or inventory.freshness.problem)

@@ -19,6 +19,7 @@ from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.inventory import reading
 from provider.inventory.address_pools import AddressPool, address_pool, pooled_addresses
 from provider.inventory.freshness import Freshness
+from provider.inventory.published import PublishedStorage, ReadStorage
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
 from provider.inventory.sources import Source, SourceReader
 from provider.protocols import Bus, Clock, Cluster
@@ -46,9 +47,14 @@ def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
 
 
 class InventoryWatcher:
-    """`inventory` is the newest inventory. `run` must run as a task; `ready` waits until every kind was listed once."""
+    """`inventory` is the newest inventory. `run` must run as a task; `ready` waits until every kind was listed once.
 
-    def __init__(self, cluster: Cluster, settings: Settings, *, bus: Bus, clock: Clock) -> None:
+    `storage`: reads what the inventory operator publishes; sizes that the settings name hold instead of it.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, *, bus: Bus, clock: Clock, storage: ReadStorage | None = None
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._bus = bus
@@ -57,6 +63,7 @@ class InventoryWatcher:
         self._newest: Inventory | None = None
         self.freshness = Freshness(cluster, namespace=settings.manifest_namespace, clock=clock)
         self._reader = SourceReader(cluster, clock=clock, readings=self.freshness, changed=lambda *_: self._touch())
+        self._storage = PublishedStorage(storage, clock=clock, changed=self._touch) if storage else None
         self._nodes = Source(NODE, reading.node)
         self._pods = Source(POD, reading.scheduled_pod)
         self._volumes = Source(PERSISTENT_VOLUME_CLAIM, reading.volume_claim)
@@ -76,6 +83,8 @@ class InventoryWatcher:
         """Return when every kind has been listed once; decisions before that would decline orders that fit."""
         for source in self._sources():
             await source.listed.wait()
+        if self._storage is not None:
+            await self._storage.tried.wait()
 
     async def run(self) -> None:
         """Watches for ever. An API server that does not answer is logged and asked again; the inventory stays as it
@@ -84,6 +93,8 @@ class InventoryWatcher:
         async with asyncio.TaskGroup() as group:
             for source in self._sources():
                 group.create_task(self._reader.keep(source), name=f"inventory {source.kind.plural}")
+            if self._storage is not None:
+                group.create_task(self._storage.run(), name="inventory storage")
             group.create_task(self._announce(), name="inventory announcements")
             group.create_task(self.freshness.run(), name="inventory freshness")
 
@@ -109,7 +120,7 @@ class InventoryWatcher:
             nodes=tuple(sorted(_all(self._nodes, Node), key=lambda node: node.name)),
             pods=tuple(_all(self._pods, ScheduledPod)),
             claims=(*_all(self._volumes, VolumeClaim), *_all(self._kept, VolumeClaim)),
-            pool_bytes=dict(self._settings.storage_classes),
+            pool_bytes={**(self._storage.pools if self._storage else {}), **self._settings.storage_classes},
             address_count=count,
             addresses=taken,
             pooled=pooled,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import AddressRanges, ClassSizes, PortRange, ap, lessor
+from provider.settings.kinds import AddressRanges, ClassSizes, InventoryEndpoint, PortRange, ap, lessor
 
 __all__ = ["InventorySettings"]
 
@@ -36,7 +36,14 @@ class InventorySettings(BaseModel, defer_build=True):
     storage_classes: ClassSizes = Field(
         {},
         validation_alias=lessor("STORAGE_CLASSES"),
-        description="Storage classes that are leased, and the bytes that volumes of each may take together.",
+        description="Storage classes that are leased, and the bytes that volumes of each may take together. "
+        "A class that is not named here has the size that the inventory operator publishes, if one runs.",
+    )
+    inventory_endpoint: InventoryEndpoint = Field(
+        "",
+        validation_alias=lessor("INVENTORY_ENDPOINT"),
+        description="Where the inventory operator answers, such as `http://10.0.0.1:8080`. Empty: the Service "
+        "`operator-inventory` in `akash-services`, if the cluster has one. `off`: no operator is asked.",
     )
     node_port_range: PortRange = Field(
         "30000-32767",

@@ -39,6 +39,7 @@ __all__ = [
     "Endpoints",
     "Form",
     "Hostname",
+    "InventoryEndpoint",
     "Items",
     "Labels",
     "Listen",
@@ -190,5 +191,10 @@ Addresses = Annotated[Items, BeforeValidator(_each(parse_address)), Form("addres
 ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range)), Form("IPv4 networks: `203.0.113.0/24`")]
 BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked)), Form("hostnames: `a.com,.b.com`")]
 Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint)), Form("endpoints: `192.0.2.1:6443`")]
+InventoryEndpoint = Annotated[
+    str,
+    BeforeValidator(lambda value: value if value in ("", "off") else _nodes(value)),
+    Form("URL: `http://host:port`, or `off`"),
+]
 PortRange = Annotated[str, AfterValidator(_port_range), Form("ports: `30000-32767`")]
 MaybeName = Annotated[str, AfterValidator(_maybe_name), Form("Kubernetes name")]

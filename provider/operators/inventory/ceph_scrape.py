@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -11,14 +12,18 @@ import structlog
 
 from provider.errors import ClusterError
 from provider.operators.inventory.storage.ceph import CephCluster, Pool, ceph_pools
-from provider.protocols import Clock
+from provider.protocols import Clock, Cluster
+from provider.protocols.cluster import POD
+from provider.protocols.pods import Channel, Command, Pods
 from provider.repeats import Repeats
 
-__all__ = ["CephDf", "CephScraper"]
+__all__ = ["CephDf", "CephScraper", "ceph_df_in"]
 
 _log = structlog.get_logger(__name__)
 _AGAIN_S = 60.0
 _SETTLE_S = 0.5
+_COMMAND_S = 15.0
+_TOOLBOX = "rook-ceph-tools"
 CephDf: TypeAlias = Callable[[str], Awaitable[str]]
 """Namespace of a Rook cluster → what `ceph df --format json` prints there. Raises `ClusterError`."""
 
@@ -73,3 +78,35 @@ class CephScraper:
         if found != self._pools:
             self._pools = found
             self._changed(found)
+
+
+def ceph_df_in(cluster: Cluster, pods: Pods, *, address: str) -> CephDf:
+    """Runs `ceph df` in the toolbox pod of a Rook cluster, for at most fifteen seconds."""
+
+    async def df(namespace: str) -> str:
+        found = await cluster.list(POD, namespace=namespace, labels={"app": _TOOLBOX})
+        running = [one for one in found if (one.get("status") or {}).get("phase") == "Running"]
+        if not running:
+            raise ClusterError(address, f"no pod of {_TOOLBOX} runs in {namespace}")
+        name = running[0]["metadata"]["name"]
+        command = Command(namespace, name, _TOOLBOX, ("ceph", "df", "--format", "json"))
+        try:
+            async with asyncio.timeout(_COMMAND_S):
+                return await _output(pods, command, address=address)
+        except TimeoutError as error:
+            raise ClusterError(address, f"{name}: ceph df took more than {_COMMAND_S:g} s") from error
+
+    return df
+
+
+async def _output(pods: Pods, command: Command, *, address: str) -> str:
+    """What the command writes. Raises `ClusterError` with its stderr if it fails."""
+    written: dict[Channel, bytes] = {}
+    async with pods.execute(command) as execution:
+        async for channel, data in execution:
+            written[channel] = written.get(channel, b"") + data
+    result = written.get(Channel.RESULT, b"").decode(errors="replace")
+    if result and json.loads(result).get("status") != "Success":
+        problem = written.get(Channel.STDERR, b"").decode(errors="replace").strip() or result
+        raise ClusterError(address, f"{command.pod}: ceph df failed: {problem[:200]}")
+    return written.get(Channel.STDOUT, b"").decode(errors="replace")

@@ -14,7 +14,7 @@ from aiohttp import web
 from provider.bus import MemoryBus
 from provider.errors import ClusterError, SettingsError
 from provider.kube.client import KubeCluster
-from provider.operators.inventory.ceph_scrape import CephDf
+from provider.operators.inventory.ceph_scrape import ceph_df_in
 from provider.operators.inventory.discovery import Ask
 from provider.operators.inventory.discovery_pod import DiscoveryOptions
 from provider.operators.inventory.operator import InventoryOperator, OperatorOptions
@@ -64,7 +64,7 @@ async def run_inventory(options: ProcessOptions) -> None:
             cluster,
             known.operator,
             ask=ask_through(cluster, known.operator.discovery),
-            ceph_df=ceph_df_in(cluster),
+            ceph_df=ceph_df_in(cluster, cluster.pods, address=cluster.address),
             fetch=registry_over_http(known.registry_url),
             bus=bus,
             clock=clock,
@@ -136,12 +136,3 @@ def ask_through(cluster: KubeCluster, discovery: DiscoveryOptions) -> Ask:
         return {kind: await read(kind) for kind in _KINDS}
 
     return ask
-
-
-def ceph_df_in(cluster: KubeCluster) -> CephDf:
-    """Runs `ceph df` in the toolbox pod of a Rook cluster."""
-
-    async def df(namespace: str) -> str:
-        raise ClusterError(cluster.address, f"{namespace}: no command can be run in a pod yet")
-
-    return df

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provider.errors import ClusterError
+from provider.operators.inventory.ceph_scrape import ceph_df_in
 from provider.operators.inventory.storage.ceph import ceph_pools
 from provider.operators.inventory.storage.longhorn import largest_volume
-from tests.provider.operators.inventory.world import World, node, operating, storage_class, volume
+from provider.protocols.pods import Channel, Command
+from tests.provider.operators.inventory.world import World, node, operating, pod, storage_class, volume
+from tests.world.cluster import FakeCluster
+from tests.world.pods import FakeExecution, FakePods, exit_status
 
 CEPH = "rook-ceph.rbd.csi.ceph.com"
 GIB = 1 << 30
@@ -179,3 +184,47 @@ async def test_a_class_that_is_not_managed_is_not_offered() -> None:
 
 def test_pools_are_read_by_name() -> None:
     assert ceph_pools(df(a=(5, 3)))["a"].free_bytes == 5
+
+
+def toolbox(*, phase: str = "Running") -> FakeCluster:
+    cluster = FakeCluster("rook-ceph")
+    tools = pod("rook-ceph-tools-7d", namespace="rook-ceph", phase=phase)
+    tools["metadata"]["labels"] = {"app": "rook-ceph-tools"}
+    cluster.put(tools)
+    return cluster
+
+
+@pytest.mark.virtual_time
+async def test_ceph_df_runs_in_the_toolbox_pod() -> None:
+    pods = FakePods()
+
+    async def play(command: Command, execution: FakeExecution) -> None:
+        execution.say(b'{"pools"')
+        execution.say(b"warning", Channel.STDERR)
+        execution.say(b": []}")
+        execution.finish(exit_status(0))
+
+    pods.play = play
+    assert await ceph_df_in(toolbox(), pods, address="https://fake")("rook-ceph") == '{"pools": []}'
+    [command] = pods.commands
+    assert (command.pod, command.container) == ("rook-ceph-tools-7d", "rook-ceph-tools")
+    assert command.arguments == ("ceph", "df", "--format", "json")
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("end", "problem"), [("fails", "timed out"), ("hangs", "more than 15 s"), ("absent", "no pod")]
+)
+async def test_a_ceph_df_that_fails_says_why(end: str, problem: str) -> None:
+    pods = FakePods()
+
+    async def play(command: Command, execution: FakeExecution) -> None:
+        if end == "fails":
+            execution.say(b"timed out", Channel.STDERR)
+            execution.finish(exit_status(1))
+
+    pods.play = play
+    cluster = toolbox(phase="Pending" if end == "absent" else "Running")
+    df = ceph_df_in(cluster, pods, address=cluster.address)
+    with pytest.raises(ClusterError, match=problem):
+        await df("rook-ceph")
