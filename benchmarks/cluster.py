@@ -2,7 +2,8 @@
 
     python -m benchmarks.cluster [--rounds 200] [--no-inventory]
 
-Policies: one core, best of several rounds. Inventory: see `benchmarks.inventory`; takes some minutes. The last line is one JSON object; exit code 1 if a bar is missed.
+Policies: one core, best of several rounds. Inventory: see `benchmarks.inventory`; takes some minutes. The last line
+is one JSON object; exit code 1 if a bar is missed.
 """
 
 from __future__ import annotations

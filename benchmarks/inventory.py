@@ -85,7 +85,7 @@ async def _fill(server: ApiServer, nodes: int, pods: int) -> None:
     await _until(lambda: _accounts(server, len(names)), pause_s=1)
     made = ((f"api/v1/namespaces/{_namespace(n // 100)}/pods", _pod(n, nodes)) for n in range(pods))
     await _create(server, made)
-    await _until(lambda: _running(server, pods), pause_s=2)
+    await _until(lambda: _running(server), pause_s=2)
 
 
 def _namespace(number: int) -> str:
@@ -127,10 +127,9 @@ async def _accounts(server: ApiServer, count: int) -> bool:
     return sum(one["metadata"]["name"] == "default" for one in found["items"]) > count
 
 
-async def _running(server: ApiServer, pods: int) -> bool:
-    path = "api/v1/pods?fieldSelector=status.phase%3DRunning&limit=1"
-    found = await _call(server, "GET", path)
-    return 1 + int(found["metadata"].get("remainingItemCount", 0)) >= pods if found["items"] else False
+async def _running(server: ApiServer) -> bool:
+    found = await _call(server, "GET", "api/v1/pods?fieldSelector=status.phase%21%3DRunning&limit=1")
+    return not found["items"]
 
 
 async def _until(holds: Any, *, pause_s: float) -> None:

@@ -32,14 +32,7 @@ _Kubeconfig = Annotated[
 
 def inventory(
     *,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            envvar=[*variables("kubeconfig"), "KUBECONFIG"],
-            help="Kubeconfig of the cluster.",
-        ),
-    ] = None,
+    kubeconfig: _Kubeconfig = None,
     config: Annotated[
         str, flag("config", "What is offered: a file that ends in yaml, or YAML. Without it every managed class is.")
     ] = "",
