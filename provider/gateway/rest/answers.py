@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiohttp import web
-
 from lease.go_json import go_json
 from provider.gateway.errors import AuthError, GatewayError
+from provider.gateway.rest.go_response import GoResponse
 
 __all__ = ["empty", "json_answer", "refusal", "text_error"]
 
 
-def json_answer(value: Any) -> web.Response:
+def json_answer(value: Any) -> GoResponse:
     """Status 200 with a JSON document."""
     return _json(200, go_json(value), "application/json; charset=UTF-8")
 
 
-def text_error(status: int, text: str) -> web.Response:
+def text_error(status: int, text: str) -> GoResponse:
     """A plain-text error; an empty text is an empty body without a type."""
     if not text:
         return empty(status)
     headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
-    return web.Response(status=status, body=f"{text}\n".encode(errors="replace"), headers=headers)
+    return GoResponse(status, f"{text}\n".encode(errors="replace"), headers)
 
 
-def empty(status: int, **headers: str) -> web.Response:
+def empty(status: int, **headers: str) -> GoResponse:
     """No body and no content type."""
-    return web.Response(status=status, headers=headers)
+    return GoResponse(status, headers=headers)
 
 
-def refusal(error: GatewayError) -> web.Response:
+def refusal(error: GatewayError) -> GoResponse:
     """The response for a gateway error."""
     if isinstance(error, AuthError):
         answer = _json(error.status, go_json({"message": error.text}), "application/json")
@@ -41,5 +40,5 @@ def refusal(error: GatewayError) -> web.Response:
     return answer
 
 
-def _json(status: int, text: str, content_type: str) -> web.Response:
-    return web.Response(status=status, body=text.encode(errors="replace"), headers={"Content-Type": content_type})
+def _json(status: int, text: str, content_type: str) -> GoResponse:
+    return GoResponse(status, text.encode(errors="replace"), {"Content-Type": content_type})

@@ -19,6 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from provider.gateway.config import Limits
+from provider.gateway.rest.go_response import BareRefusal, bare_refusal
 
 __all__ = ["MAX_PIPELINED", "Connection", "HttpServer"]
 
@@ -132,16 +133,12 @@ class Connection(RequestHandler):
         common.
         """
         if isinstance(exc, LineTooLong):
-            status, text = 431, _TOO_LARGE
+            text = _TOO_LARGE
         elif isinstance(exc, HttpProcessingError):
-            status, text = 400, _BAD
+            text = f"{_BAD}: missing required Host header" if "Missing 'Host'" in exc.message else _BAD
         else:
-            status, text = 500, _FAILED
-        response = web.Response(
-            status=status, body=text.encode(), headers={"Content-Type": "text/plain; charset=utf-8"}
-        )
-        response.force_close()
-        return response
+            text = _FAILED
+        return BareRefusal(text)
 
     def _make_error_handler(self, err_info: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         """Send the response, then discard what the peer still sends: a connection that is closed with bytes unread is
@@ -183,8 +180,7 @@ class Connection(RequestHandler):
     def _refuse_header(self, status: str) -> None:
         if self.transport is None:
             return
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-        self.transport.write((head + status).encode())
+        self.transport.write(bare_refusal(status))
         self._discard()
         self._loop.call_later(_LINGER_S, self.force_close)
 

@@ -19,6 +19,7 @@ from provider.gateway.auth.tokens import Tokens, read_credentials
 from provider.gateway.client_gate import client_account
 from provider.gateway.errors import GatewayError, RequestError
 from provider.gateway.rest.answers import empty, refusal, text_error
+from provider.gateway.rest.go_response import BareRefusal
 from provider.gateway.rest.paths import clean_path, escape_path, request_path
 from provider.gateway.rest.routes import Call, Match, Route, find_route, target_of
 
@@ -43,7 +44,6 @@ class Dispatcher:
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(request=secrets.token_hex(6)):
             response = await self._guarded(request)
-            response.headers.setdefault("Server", "lessor")
             elapsed_ms = round((time.monotonic() - started) * 1000, 1)
             path = request.raw_path.partition("?")[0][:200]
             _log.info(
@@ -73,9 +73,7 @@ class Dispatcher:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.version < (1, 0):
-            raise RequestError(400, "400 Bad Request")
-        if request.version >= (1, 1) and "Host" not in request.headers:
-            raise RequestError(400, "400 Bad Request: missing required Host header")
+            return BareRefusal("400 Bad Request")
         path, query = request_path(request.raw_path)
         cleaned = clean_path(path)
         if cleaned != path:

@@ -12,6 +12,7 @@ from aiohttp import web
 from provider.gateway.config import GatewayConfig
 from provider.gateway.provider_status import ProviderStatus, status_document
 from provider.gateway.rest.answers import json_answer
+from provider.gateway.rest.go_response import GoResponse
 from provider.gateway.rest.routes import Call, Handler, Route
 
 __all__ = ["KubeVersion", "Metrics", "ReadStatus", "public_routes"]
@@ -32,24 +33,43 @@ def public_routes(
     async def get_version(_: Call) -> web.StreamResponse:
         return json_answer({"akash": _own_version(), "kube": dict(await kube_version())})
 
-    async def get_status(_: Call) -> web.StreamResponse:
+    def status_answer(found: ProviderStatus) -> GoResponse:
         document = status_document(
-            await status(),
+            found,
             address=config.provider,
             public_hostname=config.public_hostname,
             reclamation_window_ns=config.reclamation_window_ns,
         )
         return json_answer(document)
 
+    answer = _LastAnswer(status_answer)
+
+    async def get_status(_: Call) -> web.StreamResponse:
+        return answer.to(await status())
+
     async def get_metrics(call: Call) -> web.StreamResponse:
         assert metrics is not None  # noqa: S101  (the route exists only then)
         body, content_type = metrics(call.request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
+        return GoResponse(200, body, {"Content-Type": content_type})
 
     handlers: dict[str, Handler] = {"/version": get_version, "/address": get_address, "/status": get_status}
     if metrics is not None:
         handlers["/metrics"] = get_metrics
     return [Route(pattern, handler, public=True) for pattern, handler in handlers.items()]
+
+
+class _LastAnswer:
+    """The answer to the newest status. It is made once for all requests that read the same status."""
+
+    def __init__(self, make: Callable[[ProviderStatus], GoResponse]) -> None:
+        self._make = make
+        self._status: ProviderStatus | None = None
+        self._answer = GoResponse(500)
+
+    def to(self, status: ProviderStatus) -> GoResponse:
+        if status is not self._status:
+            self._status, self._answer = status, self._make(status)
+        return GoResponse(200, self._answer.content, self._answer.headers)
 
 
 def _own_version() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, Pa
 
 from provider.gateway.rest.answers import text_error
 from provider.gateway.rest.connection import Connection
+from provider.gateway.rest.go_response import GoResponse
 
 __all__ = ["PeerLeft", "Upgraded", "WebSocket", "accept", "frame", "handshake_problem"]
 
@@ -58,7 +59,7 @@ def frame(opcode: Opcode, payload: bytes) -> bytes:
     return bytes((_FIN | opcode, 127)) + size.to_bytes(8, "big") + payload
 
 
-def handshake_problem(request: web.BaseRequest) -> web.Response | None:
+def handshake_problem(request: web.BaseRequest) -> GoResponse | None:
     """The response to a request that is no WebSocket handshake, or one from another origin; None for a good one. The
     checks and their order are those of gorilla/websocket.
     """
@@ -176,7 +177,7 @@ def accept(
     return socket
 
 
-def _refused(status: int) -> web.Response:
+def _refused(status: int) -> GoResponse:
     answer = text_error(status, HTTPStatus(status).phrase)
     answer.headers["Sec-Websocket-Version"] = "13"
     return answer

@@ -118,7 +118,6 @@ NOT_REPLAYED = {
     "own fields of /version": (
         "name, version, go, build_deps, cosmos_sdk_version are this provider's, not Go's; the keys are the same."
     ),
-    "header Server": "Sent as `lessor`; Go sends none, and the HTTP library would name itself.",
     "uris of a service status": (
         "Hostnames of that service only; Go lists every hostname of the lease (marked a defect, gateway.md §3.7). "
         "The recorded leases have one HTTP service each, so no record shows it."

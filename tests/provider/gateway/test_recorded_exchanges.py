@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from provider.gateway.config import Limits
 from provider.gateway.provider_status import Amounts, NodeAmounts, ProviderStatus
 from tests.provider.gateway import recorded
 from tests.provider.gateway.differences import DIFFERENCES, Difference
@@ -38,8 +40,13 @@ async def replay(world: World, row: recorded.Record) -> Answer:
 
 
 def same_type(answer: Answer, row: recorded.Record) -> None:
-    for name in ("Content-Type", "X-Content-Type-Options", "Location", "Allow", "Sec-Websocket-Version"):
-        assert answer.header(name) == recorded.header(row, name), name
+    theirs = row["response"]["headers"]
+    if row["request"]["path"] == "/version" and answer.status == 200:  # its contents differ, and so may its length
+        theirs = [pair for pair in theirs if pair[0] != "Transfer-Encoding"]
+        answer.headers = [pair for pair in answer.headers if pair[0] not in ("Content-Length", "Transfer-Encoding")]
+    assert [name for name, _ in answer.headers] == [name for name, _ in theirs]
+    for name, value in theirs:
+        assert name in ("Date", "Content-Length") or answer.header(name) == value, name
 
 
 def same_body(answer: Answer, row: recorded.Record, body: str) -> None:
@@ -81,6 +88,23 @@ async def test_every_recorded_request_is_answered_as_recorded(file: str, tmp_pat
             except AssertionError as error:
                 problems.append(f"{row['name']}: {error}")
     assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("HTTP/1.0 without Host", b"GET /address HTTP/1.0\r\n\r\n"),
+        ("HTTP/1.1 without Host", b"GET /address HTTP/1.1\r\n\r\n"),
+        ("incomplete header", b"GET /address HTTP/1.1\r\nHost: x\r\n"),
+        ("incomplete header", b"what is not HTTP\r\n\r\n"),
+    ],
+)
+async def test_a_recorded_oddity_of_http_has_the_same_bytes(name: str, request_: bytes, tmp_path: Path) -> None:
+    theirs = recorded.record("tls", name)["response"]
+    world = new_world(tmp_path, limits=Limits(header_seconds=0.2))
+    async with world.running():
+        ours = (await world.raw(request_)).decode()
+    assert re.sub("Date: .*GMT", "", ours) == re.sub("Date: .*GMT", "", theirs)
 
 
 def test_every_listed_difference_is_about_a_record_and_is_one() -> None:
