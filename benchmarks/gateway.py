@@ -156,7 +156,7 @@ def _gateway(ready: Connection, folder: str, port: int) -> None:
             is_tenant=lambda _: True,
         )
         await gateway.start()
-        ready.send((gateway.address[1], gateway.certificate.pem))
+        ready.send((gateway.address[1], gateway.served.account.pem))
         loop = asyncio.get_running_loop()
         loop.add_reader(ready.fileno(), lambda: (ready.recv(), ready.send(time.process_time())))
         await asyncio.Event().wait()
