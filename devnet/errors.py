@@ -12,6 +12,7 @@ __all__ = [
     "ControlPlaneFailed",
     "DevnetError",
     "EnclosureFailed",
+    "EnclosureStopped",
     "EngineIncomplete",
     "GoMissing",
     "NoCheckout",
@@ -119,6 +120,13 @@ class NotGivenBack(DevnetError):
             "is gone for good, delete the --data folder."
         )
         self.left = tuple(left)
+
+
+class EnclosureStopped(DevnetError):
+    """Another process has stopped the enclosure, and with it the command that ran inside."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped by `lessor devnet down`")
 
 
 class EnclosureFailed(DevnetError):

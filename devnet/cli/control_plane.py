@@ -86,7 +86,7 @@ def up(
 def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
     if detach:
         raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
-    rerun_enclosed(data / "enclosure", [*CONTROL_PLANE, *edge_tools(edge)])
+    rerun_enclosed(data / "enclosure", [*CONTROL_PLANE, *edge_tools(edge)], until_stopped=True)
     _end_on_signals()
     try:
         toolbox = ensure_tools([*CONTROL_PLANE, *NODE, *edge_tools(edge)])
@@ -151,13 +151,18 @@ def _show(plane: ControlPlane) -> None:
 
 
 def _watch(plane: ControlPlane) -> None:
-    """Wait for Ctrl-C or SIGTERM. Raises `ControlPlaneFailed` with the reason when the control plane ends."""
+    """Wait for Ctrl-C, SIGTERM or `lessor devnet down`. Raises `ControlPlaneFailed` with the reason when the control
+    plane ends in another way.
+    """
     typer.echo("Ctrl-C stops it.")
     try:
         while True:
             time.sleep(1)
             state = plane.state()
+            if state.phase in ("stopping", "stopped") and not state.problem:
+                typer.echo("stopped by `lessor devnet down`")
+                return
             if not state.supervised() or state.phase == "failed":
-                raise ControlPlaneFailed(state.problem or "it was stopped", logs=plane.logs)
+                raise ControlPlaneFailed(state.problem or "its supervisor was killed", logs=plane.logs)
     except KeyboardInterrupt:
         typer.echo("stopping")

@@ -11,13 +11,13 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from devnet.errors import DevnetError, EnclosureFailed
+from devnet.errors import DevnetError, EnclosureFailed, EnclosureStopped
 from devnet.node import Enclosure, is_enclosed, missing_requirements
 from devnet.node.edges import EdgeKind, edge_tools
 from devnet.node.nginx import missing_nginx
 from devnet.node.session import lessor_command, run_enclosed, temporary_folder
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
-from lease.exit_codes import TROUBLE
+from lease.exit_codes import FINE, TROUBLE
 from lease.printable import printable
 
 __all__ = ["NodeKind", "enclosed", "exec_", "fail", "rerun_enclosed"]
@@ -47,7 +47,10 @@ def enclosed(
     edges = [tool for kind in edge or () for tool in edge_tools(kind)]
     _build([*CONTROL_PLANE, *ENGINE, *NODE, *edges])  # nothing can be downloaded inside
     with temporary_folder() as folder:
-        _exit(folder, command)
+        try:
+            _exit(folder, command)
+        except EnclosureStopped as stopped:
+            fail(stopped)
 
 
 def exec_(
@@ -68,12 +71,20 @@ def exec_(
         fail(error)
 
 
-def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE) -> None:
-    """Return inside an enclosure; outside build the tools, run this same command in an enclosure, and end with it."""
+def rerun_enclosed(folder: Path, tools: Sequence[str] = CONTROL_PLANE, *, until_stopped: bool = False) -> None:
+    """Return inside an enclosure; outside build the tools, run this same command in an enclosure, and end with it.
+    `until_stopped`: the command runs until somebody ends it, so that `lessor devnet down` is its regular end.
+    """
     if is_enclosed():
         return
     _build([*tools, *NODE])
-    _exit(folder, lessor_command())
+    try:
+        _exit(folder, lessor_command())
+    except EnclosureStopped as stopped:
+        if not until_stopped:
+            fail(stopped)
+        typer.echo(str(stopped))
+        raise typer.Exit(FINE) from None
 
 
 def fail(problem: object) -> NoReturn:
@@ -96,8 +107,11 @@ def _build(tools: Sequence[str]) -> None:
 
 
 def _exit(folder: Path, command: Sequence[str | Path]) -> None:
+    """Run the command in an enclosure and end with its status. Raises EnclosureStopped."""
     try:
         status = run_enclosed(folder, command)
+    except EnclosureStopped:
+        raise
     except DevnetError as error:
         fail(error)
     raise typer.Exit(status)

@@ -79,11 +79,13 @@ def node_object(spec: NodeSpec) -> dict[str, Any]:
     }
 
 
-def surplus_nodes(items: Sequence[Mapping[str, Any]], wanted: Collection[str]) -> list[dict[str, Any]]:
-    """The simulated nodes of an earlier start in the same folder that are not among the `wanted` names."""
+def surplus_nodes(items: Sequence[Mapping[str, Any]], wanted: Collection[str], *, real: bool) -> list[dict[str, Any]]:
+    """The nodes of an earlier start in the same folder that are not among the `wanted` names. `real`: a real node
+    registers itself, so that only simulated ones can be surplus.
+    """
     key, value = SIMULATED
-    simulated = [item["metadata"]["name"] for item in items if _annotation(item, key) == value]
-    return [{"kind": "Node", "metadata": {"name": name}} for name in simulated if name not in wanted]
+    names = [item["metadata"]["name"] for item in items if not real or _annotation(item, key) == value]
+    return [{"kind": "Node", "metadata": {"name": name}} for name in names if name not in wanted]
 
 
 def _annotation(item: Mapping[str, Any], key: str) -> object:

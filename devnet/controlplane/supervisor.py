@@ -190,7 +190,8 @@ class _Plane:
 
     def _remove_surplus_nodes(self, api: Api) -> None:
         wanted = {node.name for node in self.request.nodes}
-        for surplus in surplus_nodes(api.request("GET", "/api/v1/nodes")["items"], wanted):
+        found, real = api.request("GET", "/api/v1/nodes")["items"], self.request.outward is not None
+        for surplus in surplus_nodes(found, wanted, real=real):
             api.delete(surplus)
 
     def stop(self) -> None:

@@ -37,6 +37,8 @@ _MARK = Path("/run/lessor-enclosure")
 """The folder of the enclosure and the name of its network namespace, a line each. /run is the enclosure's own."""
 _START_S = 30.0
 _STOP_S = 30.0
+_STOPPED = "stopped"
+"""The file that says that somebody else than its holder stopped the enclosure."""
 _LOG = "enclosure.log"
 """The first file of an enclosure, and the last one that goes: it shows that an enclosure made the folder."""
 
@@ -89,8 +91,15 @@ class Enclosure:
     def stop_in(cls, folder: Path) -> bool:
         """Stop the enclosure of this folder; False when none runs there."""
         running = _first(folder) is not None
+        if running:
+            (folder / _STOPPED).touch()
         cls(folder).stop()
         return running
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether `stop_in` of another process has ended it."""
+        return (self.folder / _STOPPED).exists()
 
     def command(self, argv: Sequence[str | Path]) -> list[str]:
         """The argument list that runs `argv` inside, in the caller's working directory."""
@@ -239,7 +248,7 @@ def _clear(folder: Path, *, fresh: bool) -> None:
     clear_leftovers(folder)
     if (record := folder / "cgroups").exists() and (remaining := record.read_text().split("\n", 1)[0]):
         raise EnclosureFailed(f"processes of an earlier enclosure do not end; see {remaining}/cgroup.procs")
-    for path in found if fresh else (folder / "ready", folder / "first"):
+    for path in found if fresh else (folder / "ready", folder / "first", folder / _STOPPED):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from devnet.errors import EnclosureStopped
 from devnet.node.enclosure import Enclosure, remove_ended
 
 __all__ = ["lessor_command", "run_enclosed", "temporary_folder"]
@@ -24,7 +25,8 @@ def run_enclosed(folder: Path, argv: Sequence[str | Path]) -> int:
     """Run `argv` in a fresh enclosure below `folder` and return its exit status; the enclosure ends with it.
 
     Ctrl-C and SIGINT reach the command, which ends in its own order. SIGTERM and SIGHUP end the enclosure, which ends
-    the command and leaves no cgroup; a second signal changes nothing. `nohup` keeps its effect. Raises EnclosureFailed.
+    the command and leaves no cgroup; a second signal changes nothing. `nohup` keeps its effect. Raises
+    EnclosureStopped when another process has stopped the enclosure, and EnclosureFailed.
     """
     ends = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
     with (
@@ -33,9 +35,12 @@ def run_enclosed(folder: Path, argv: Sequence[str | Path]) -> int:
         Enclosure.start(folder, fresh=True) as enclosure,
     ):
         try:
-            return enclosure.run(argv, forwarded=[signal.SIGINT])
+            status = enclosure.run(argv, forwarded=[signal.SIGINT])
         finally:
             signal.signal(signal.SIGINT, _ignore)  # the end of the enclosure is not cut short
+        if enclosure.was_stopped:
+            raise EnclosureStopped
+        return status
 
 
 def lessor_command() -> list[str | Path]:

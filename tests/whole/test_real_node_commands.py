@@ -99,7 +99,8 @@ def test_down_ends_a_real_node_and_the_next_one_goes_on_in_its_folder(data: Path
     made = cgroups(data)
     assert lessor("exec", *folder, words=["kubectl", "create", "namespace", "kept"])[0] == 0
     assert lessor("down", *folder) == (0, "stopped\n")
-    assert first.wait(timeout=PATIENCE_S) != 0
+    assert first.wait(timeout=PATIENCE_S) == 0
+    assert first.stdout is not None and first.stdout.read().endswith("stopped by `lessor devnet down`\n")
     assert not any(path.exists() for path in made)
     second = started(data)
     assert lessor("exec", *folder, words=["kubectl", "get", "namespace", "kept"])[0] == 0

@@ -81,14 +81,25 @@ def test_down_stops_a_detached_control_plane_and_the_next_one_has_its_objects(da
     assert phase(data) == "stopped"
 
 
-def test_a_start_with_fewer_nodes_in_an_earlier_folder_has_only_these(data, toolbox):
+def test_a_start_with_fewer_nodes_in_an_earlier_folder_has_only_these_and_down_is_its_regular_end(data, toolbox):
     kubectl = [str(toolbox.program("kubectl")), "--kubeconfig", str(data / "admin.kubeconfig")]
-    nodes = [*kubectl, "get", "nodes", "-o", "name"]
-    for count, names in ((2, ["node/node-1", "node/node-2"]), (1, ["node/node-1"])):
-        assert start_command(data, "--detach", "--nodes", str(count)).wait(timeout=PATIENCE_S) == 0
-        done = subprocess.run(nodes, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
-        assert done.stdout.split() == names
-        assert lessor("down", data) == (0, "stopped\n")
+
+    def nodes() -> list[str]:
+        argv = [*kubectl, "get", "nodes", "-o", "name"]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.split()
+
+    assert start_command(data, "--detach", "--nodes", "2").wait(timeout=PATIENCE_S) == 0
+    real = data.parent / "real.json"  # as a real node registers itself
+    real.write_text(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real-1"}}))
+    subprocess.run([*kubectl, "create", "-f", str(real)], check=True, timeout=PATIENCE_S)
+    assert nodes() == ["node/node-1", "node/node-2", "node/real-1"]
+    assert lessor("down", data) == (0, "stopped\n")
+    command = start_command(data, "--nodes", "1")
+    until(lambda: phase(data) == "ready")
+    assert nodes() == ["node/node-1"]
+    assert lessor("down", data) == (0, "stopped\n")
+    assert command.wait(timeout=PATIENCE_S) == 0
+    assert (data.parent / "command.log").read_text().endswith("stopped by `lessor devnet down`\n")
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])

@@ -276,3 +276,15 @@ def test_a_folder_that_cannot_be_made_is_named(folder: Path) -> None:
     folder.write_text("a file")
     with pytest.raises(EnclosureFailed, match=str(folder)):
         run_enclosed(folder, ["true"])
+
+
+def test_a_command_whose_enclosure_is_stopped_by_somebody_else_says_so(folder: Path) -> None:
+    code = "import sys; from pathlib import Path; from devnet.errors import EnclosureStopped\n"
+    code += "from devnet.node.session import run_enclosed\n"
+    code += "try: run_enclosed(Path(sys.argv[1]), ['sh', '-c', 'echo started; exec sleep 600'])\n"
+    code += "except EnclosureStopped as stopped: print(stopped); sys.exit(3)\n"
+    with running(code, folder) as process:
+        assert Enclosure.stop_in(folder)
+        assert process.wait(timeout=30) == 3
+        assert process.stdout is not None and process.stdout.read() == b"stopped by `lessor devnet down`\n"
+    assert run_enclosed(folder, ["true"]) == 0, "the next one was not stopped"
