@@ -23,7 +23,7 @@ from provider.inventory.ledger import Ledger
 from provider.inventory.snapshot import Inventory, ScheduledPod
 from provider.market.bidding import bid_message, consider
 from provider.market.decision import BidDecision, DecisionInputs, Declined
-from provider.market.explanation import explain
+from provider.market.explanation import Explanation, explain, explanation_json
 from provider.market.inputs import declined_unchanged
 from provider.market.pricing.quote import PriceRequest, Quote
 from provider.market.record.capacity_log import change_entry, full_entry, snapshot_from
@@ -298,3 +298,21 @@ async def test_an_event_of_an_end_ends_what_is_remembered_of_an_order(tmp_path: 
         world.chain.close_order(order_id(7))
         await world.block(Event(events.ORDER_CLOSED, {"id": "nonsense"}))
         assert world.market.book.declined == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "shown"),
+    [
+        ("", "", None),
+        ("[]", "", {"input": "[]", "output": ""}),
+        ("", "12", {"input": "", "output": "12"}),
+        ("[]", "12", {"input": "[]", "output": "12"}),
+    ],
+)
+def test_the_json_of_an_explanation_has_the_texts_of_a_price_script_where_there_was_one(
+    given: str, said: str, shown: object
+) -> None:
+    free = Ledger(US).free(make_inventory())
+    inputs = DecisionInputs(make_order(), RECORD, snapshot=free, rules=RULES, audits={}, tenant=TenantHoldings())
+    found = replace(explain(inputs), given=given, said=said)
+    assert isinstance(found, Explanation) and explanation_json(inputs, found)["script"] == shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from provider.chain import events
 from provider.errors import ChainError, TxRefused
 from provider.market.book import Book
 from provider.market.decision import BidDecision, decide
+from provider.market.loop import run_market
 from provider.market.record.decisions import load_inputs
 from provider.protocols.chain import Bid, BidState, Event, Order
-from tests.provider.market.world import RIVAL, US, make_inventory, make_order, order_id, running
+from tests.provider.market.world import RIVAL, US, make_inventory, make_order, make_world, order_id, running
 from tests.world.chain import FakeChain, event_of
+from tests.world.database import MemoryDatabase
 
 pytestmark = pytest.mark.virtual_time
 
@@ -464,3 +467,19 @@ async def test_a_chain_that_is_away_for_an_hour_fills_no_log(tmp_path: Path) -> 
 
 def _away() -> None:
     raise ChainError("http://node", "connection refused")
+
+
+async def test_old_decisions_are_removed_at_the_start_and_every_hour(tmp_path: Path) -> None:
+    database = MemoryDatabase(tmp_path / "market.db")
+    world = make_world(database)
+    task = asyncio.create_task(run_market(replace(world.market, decisions_age=5400.0)))
+    await world.quiet()
+    world.chain.add_order(make_order(7))
+    await world.block()
+    await world.later(3700)
+    assert len(await world.decisions(7)) == 1
+    await world.later(3600)
+    assert await world.decisions(7) == []
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await database.close()

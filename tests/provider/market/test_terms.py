@@ -5,6 +5,7 @@ A12, A15).
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -330,6 +331,36 @@ async def test_vector_33_hostile_orders_do_not_fill_the_memory() -> None:
     await audits.signed_by("auditor51")
     await audits.signed_by("auditor0")
     assert asks.count == 53
+
+
+async def test_an_answer_that_was_read_again_is_the_newest_when_answers_are_dropped() -> None:
+    asks, audits = cache()
+    asks.answer = tuple(Attribute(f"k{index}", "v") for index in range(20_000))  # type: ignore[assignment]
+    for name, now in (("a", 0.0), ("b", 50.0), ("a", 101.0), ("c", 102.0)):
+        asks.now = now
+        await audits.signed_by(name)
+    assert audits.known("b") is None, "60,000 attributes are too many, and this answer is the oldest"
+    assert audits.known("a") is not None and audits.known("c") is not None
+
+
+@pytest.mark.parametrize("ends", ["fails", "is cancelled"])
+async def test_a_query_for_which_nobody_waits_any_more_is_no_error_of_the_loop(ends: str) -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    asks, audits = cache()
+    asks.gate, asks.answer = asyncio.Event(), ChainError("fake", "no answer")  # type: ignore[assignment]
+    caller = asyncio.create_task(audits.signed_by("a"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    query = audits._asked["a"]
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    asks.gate.set() if ends == "fails" else query.cancel()
+    await asyncio.wait([query])
+    await asyncio.sleep(0)
+    del query
+    gc.collect()
+    assert problems == [] and audits._asked == {}
 
 
 async def test_questions_at_one_time_share_a_query_and_a_change_in_between_is_not_lost() -> None:
