@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import subprocess
@@ -12,10 +13,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from lease.ids import LeaseId
+from provider.records.applied import applied_name
 from tests.whole.node.conftest import Site
 from tests.world.patience import PATIENCE_S
 
-__all__ = ["is_running", "lessor", "operator_reads", "restart_provider", "tenant_reads", "until"]
+__all__ = ["is_applied", "is_running", "lessor", "operator_reads", "restart_provider", "tenant_reads", "until"]
 
 _COMMAND_S = 60.0
 
@@ -46,6 +48,15 @@ async def tenant_reads(site: Site, lease: LeaseId) -> str:
 
 async def is_running(site: Site, lease: LeaseId) -> bool:
     return (await operator_reads(site, lease)).startswith("running")
+
+
+async def is_applied(site: Site, lease: LeaseId) -> bool:
+    """Whether no version is being applied. A provider that starts with other settings, as between the tests of two
+    edges, changes its leases a moment later, and what is changed serves before the run has ended.
+    """
+    facts = ("-n", "lease", "get", "secret", applied_name(lease), "-o", "jsonpath={.data.facts}")
+    found = json.loads(base64.b64decode((await site.kubectl(*facts)).stdout) or "{}")
+    return "attempt" in found and found["attempt"] is None
 
 
 async def restart_provider(site: Site, **settings: str) -> None:

@@ -18,7 +18,7 @@ from lease.ids import LeaseId, namespace_name
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small, volume
-from tests.whole.node.readers import is_running, operator_reads, tenant_reads, until
+from tests.whole.node.readers import is_applied, is_running, operator_reads, tenant_reads, until
 
 pytestmark = MARKS
 HOST = "failures.example.com"
@@ -38,6 +38,7 @@ async def rented(site: Site) -> AsyncIterator[Rented]:
     rented: Rented = await site.ahead[__name__]
     await site.settle()
     await until(lambda: answers(site), "the lease's page is there")
+    await until(lambda: is_applied(site, rented.lease), "the provider has nothing to do for the lease")
     yield rented
     site.close(rented)
 
