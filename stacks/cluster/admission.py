@@ -127,6 +127,11 @@ VALIDATIONS = (
         f"|| item.securityContext.capabilities.add.all(name, name in {_CAPABILITIES}))))",
     ),
     (
+        "a pod is made by its controller, and the account makes one as a dry run only",
+        "request.resource.resource != 'pods' || request.operation == 'DELETE' "
+        "|| (has(request.dryRun) && request.dryRun)",
+    ),
+    (
         "an Ingress of a lease has no configuration of the edge in its annotations",
         "request.resource.resource != 'ingresses' || request.operation == 'DELETE' "
         "|| !has(object.metadata.annotations) "

@@ -33,7 +33,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     # status, health and a clean end; logs, events and shells of tenants; logs and events so that a tenant's Role may
     # have them
-    ("", ("pods",), (*READ, "delete")),
+    ("", ("pods",), (*READ, "create", "patch", "delete")),  # create and patch: a dry run of a new version's pods
     ("", ("pods/log",), ("get",)),
     ("", ("events",), READ),
     ("events.k8s.io", ("events",), READ),

@@ -70,7 +70,8 @@ async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
         return ""
     reason = await objection(view, spec)
     if not reason and view.applied.manifest_hash != view.record.content_hash():
-        reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace)
+        runs = view.applied.spec is not None
+        reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace, runs=runs)
     return mask(reason, spec)
 
 

@@ -93,6 +93,54 @@ async def test_an_update_that_the_api_server_would_refuse_rolls_nothing() -> Non
     assert world.engine.calls == calls
 
 
+def refuses_pods(why: str) -> Any:
+    return lambda obj: why if obj["kind"] == "Pod" else ""
+
+
+async def test_an_update_whose_pods_would_be_refused_ends_no_pod() -> None:
+    """The Deployment is taken, and ends the pods of the version before; its own are never made."""
+    world = World()
+    await world.run(L, two_services("good:1"))
+    calls = list(world.engine.calls)
+    world.cluster.admission = refuses_pods(DENIED)
+    await world.send(L, two_services("bad:1"))
+    outcome = await world.converge(L)
+    assert outcome.phase is Phase.UPDATE_FAILED and outcome.reason.startswith(f"Pod web-dry-run: {DENIED}")
+    assert world.engine.calls == calls
+
+
+async def test_pods_that_the_clusters_pod_security_refuses_hold_an_update_and_are_not_the_tenants_doing() -> None:
+    world = World()
+    await world.run(L, two_services("good:1"))
+    calls = list(world.engine.calls)
+    world.cluster.admission = refuses_pods('pods "web" is forbidden: violates PodSecurity "restricted:latest": x')
+    await world.send(L, two_services("better:1"))
+    outcome = await world.check(L)
+    assert outcome.retry and "violates PodSecurity" in outcome.reason and world.engine.calls == calls
+    assert "PodSecurity" not in tenant_text(world.reconciler.statuses[L])
+    world.cluster.admission = lambda obj: ""
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(("first", "phase"), [(True, Phase.FAILED), (False, Phase.RUNNING)])
+async def test_a_quota_refuses_the_pods_of_a_first_version_only(*, first: bool, phase: Phase) -> None:
+    """Later the pods of the version before have their part of it."""
+    world = World()
+    if not first:
+        await world.run(L, two_services("good:1"))
+    world.cluster.admission = refuses_pods('pods "web" is forbidden: exceeded quota: team, requested: pods=1')
+    await (opened(world) if first else world.send(L, two_services("better:1")))
+    assert (await world.converge(L)).phase is phase
+
+
+@pytest.mark.parametrize("answer", ['Pod "web" is invalid: x', "error looking up service account x: not found"])
+async def test_what_else_is_said_of_a_pod_in_a_dry_run_refuses_nothing(answer: str) -> None:
+    world = World()
+    world.cluster.admission = refuses_pods(answer)
+    await opened(world)
+    assert (await world.converge(L)).phase is Phase.RUNNING
+
+
 @pytest.mark.parametrize("answer", ['is forbidden: User "x" cannot patch', "does not support dry run", "no idea"])
 async def test_a_dry_run_that_says_nothing_of_the_tenants_objects_refuses_nothing(answer: str) -> None:
     world = World()

@@ -29,16 +29,17 @@ def _two(image: str) -> Group:
     return Group("west", (replace(first[0], resources=replace(first[0].resources, id=2)), *second))
 
 
-async def _forbid(devnet: Any, image: str, folder: Path) -> None:
-    """A policy that denies Deployments with this image; returns when the API server holds to it."""
+async def _forbid(devnet: Any, image: str, folder: Path, *, pods: bool = False) -> None:
+    """A policy that denies Deployments, or pods, with this image; returns when the API server holds to it."""
     name = f"no-{secrets.token_hex(4)}"
     rule = {
-        "apiGroups": ["apps"],
+        "apiGroups": ["" if pods else "apps"],
         "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["deployments"],
+        "resources": ["pods" if pods else "deployments"],
     }
-    said = f'!object.spec.template.spec.containers.exists(c, c.image == "{image}")'
+    said = f'!object.spec.{"" if pods else "template.spec."}containers.exists(c, c.image == "{image}")'
+    kind = ("run", name, "--restart=Never") if pods else ("create", "deployment", name)
     group = "admissionregistration.k8s.io/v1"
     policy = {
         "apiVersion": group,
@@ -61,7 +62,7 @@ async def _forbid(devnet: Any, image: str, folder: Path) -> None:
 
     async def holds() -> bool:
         try:
-            await devnet.kubectl_async("create", "deployment", name, f"--image={image}", "--dry-run=server")
+            await devnet.kubectl_async(*kind, f"--image={image}", "--dry-run=server")
         except pytest.fail.Exception as error:
             return "images are signed here" in str(error)
         return False
@@ -104,6 +105,16 @@ async def test_a_refused_first_version_is_undone_and_a_dry_run_refuses_the_next_
             await world.send(lease, _two("nginx:2"))
             world.loop.check(lease)
             await until(lambda: runs(world, lease), lambda: f"{dict(world.loop.statuses)}")
+
+            made, ups, denied = await _made(devnet_cluster, lease), engine.of(lease), f"pods-{image}"
+            await _forbid(devnet_cluster, denied, tmp_path, pods=True)
+            await world.send(lease, _two(denied))
+            world.loop.check(lease)
+            await until(
+                lambda: world.loop.statuses[lease].phase is Phase.UPDATE_FAILED, lambda: f"{dict(world.loop.statuses)}"
+            )
+            assert "Pod other-dry-run: " in world.loop.statuses[lease].reason
+            assert (await _made(devnet_cluster, lease), engine.of(lease)) == (made, ups), "no pod ended, none was made"
         finally:
             await engine.destroy(namespace_name(lease))
 
