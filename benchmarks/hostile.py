@@ -38,7 +38,8 @@ from akash.provider.v1 import service_pb2, service_pb2_grpc
 from lease.groups import GroupSpec
 from provider.gateway.admission import ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
-from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.grpc.methods import provider_methods
+from provider.gateway.grpc.server import GrpcServer
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.explanation import Explanation

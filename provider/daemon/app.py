@@ -117,8 +117,7 @@ async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
     await serve_grpc(
         screening,
         backends.settings,
-        served=parts.gateway.served,
-        clients=parts.gateway.clients,
+        gateway=parts.gateway,
         cluster=backends.cluster,
         clock=backends.clock,
     )

@@ -68,9 +68,12 @@ class ClientGate(asyncio.Protocol):
         except (ChainError, TimeoutError) as error:
             _log.warning("gateway.certificate_not_checked", problem=str(error) or "no answer in time")
             transport.abort()
+        except Exception as error:
+            _log.error("gateway.connection_failed", error=type(error).__name__)
+            transport.abort()
         else:
+            transport.resume_reading()  # before: the next protocol may pause it again
             self._pass(transport, account=session.account)
-            transport.resume_reading()
 
     async def _account(self, session: TlsSession) -> str:
         return await self._certificates.account(session.client_certificates(), peer=peer_group(self._address))

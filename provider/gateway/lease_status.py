@@ -6,12 +6,36 @@ from collections.abc import Iterable
 from typing import Any
 
 from lease.manifest import Group
+from provider.gateway.errors import RequestError
 from provider.gateway.lease_objects import LeaseObjects
 from provider.lifecycle.health.edges import given_addresses
+from provider.records.manifests import BadRecordError, read_manifest
 
-__all__ = ["lease_status", "service_status"]
+__all__ = ["lease_status", "require_running_group", "service_status", "stored_group"]
 
 _PROTOCOLS = ("TCP", "UDP")
+
+
+def require_running_group(objects: LeaseObjects) -> Group:
+    """The group of the newest manifest. Raises `RequestError` 404 unless the lease has a manifest, a namespace and
+    workloads, 500 for a stored manifest that cannot be read.
+    """
+    if objects.manifest is None:
+        raise RequestError(404, "")
+    why = f": {objects.trouble}" if objects.trouble else ""
+    if not objects.namespace:
+        raise RequestError(404, f"kube: lease not found{why}")
+    if not objects.workloads:
+        raise RequestError(404, f"kube: no deployments for lease{why}")
+    return stored_group(objects.manifest)
+
+
+def stored_group(manifest: dict[str, Any]) -> Group:
+    """The group in a Manifest object. Raises `RequestError` 500 when it cannot be read."""
+    try:
+        return read_manifest(manifest).group
+    except BadRecordError as error:
+        raise RequestError(500, "kube: internal error: the stored manifest cannot be read") from error
 
 
 def lease_status(group: Group, objects: LeaseObjects, *, public_hostname: str, leased_ips: bool) -> dict[str, Any]:

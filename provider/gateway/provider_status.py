@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from provider.inventory.capacity import Card
+
 __all__ = ["Amounts", "NodeAmounts", "ProviderStatus", "status_document"]
 
 
@@ -27,6 +29,8 @@ class NodeAmounts:
     name: str
     allocatable: Amounts
     available: Amounts
+    cards: tuple[Card, ...] = ()
+    storage_classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class ProviderStatus:
     nodes: tuple[NodeAmounts, ...] = ()
     storage_bytes: Mapping[str, int] = field(default_factory=dict)
     braked: int = 0
+    pool_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The size of each storage class; `storage_bytes` is what is free of it."""
+    addresses: int = 0
+    free_addresses: int = 0
+    """Addresses that may be leased, and those that are neither leased nor promised."""
 
 
 def status_document(

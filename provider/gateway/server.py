@@ -75,7 +75,7 @@ class Gateway:
         rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
         metrics: Metrics | None = None,
     ) -> None:
-        self._config = config
+        self.config = config
         self._clock = clock
         refusals = Refusals()
         self.intake = ManifestIntake(
@@ -94,12 +94,13 @@ class Gateway:
         self.admission = Admission(config.connections, refusals)
         self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
-        self._tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
+        self.tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
         self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
-        self._read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
+        self.read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._streams = OpenStreams(config.streams, refusals)
-        self._stream_parts = StreamParts(cluster, pods, clock, self._read_lease)
-        self._routes = self._build_routes(status, kube_version, metrics)
+        self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease)
+        self.status = CachedAnswer(status, clock, seconds=_STATUS_S).get
+        self._routes = self._build_routes(kube_version, metrics)
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
         self._served: ServedCertificates | None = None
@@ -120,7 +121,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Listen. Raises `SettingsError` for a damaged certificate file and for an address that is not available."""
-        config = self._config
+        config = self.config
         account = ensure_certificate(
             config.provider,
             config.data_dir,
@@ -128,7 +129,7 @@ class Gateway:
             hostname=config.public_hostname,
             passwords=config.certificate_passwords,
         )
-        dispatcher = Dispatcher(self._routes, self._tokens, provider=config.provider)
+        dispatcher = Dispatcher(self._routes, self.tokens, provider=config.provider)
         server = self._server = HttpServer(dispatcher, config.limits)
         served = self._served = ServedCertificates(account, hostname=config.public_hostname, files=config.ca_files)
         listener = TlsListener(
@@ -158,17 +159,17 @@ class Gateway:
             await server.shutdown(_DRAIN_S)
             await listener.abort()
 
-    def _build_routes(self, status: ReadStatus, kube_version: KubeVersion, metrics: Metrics | None) -> list[Route]:
-        config = self._config
+    def _build_routes(self, kube_version: KubeVersion, metrics: Metrics | None) -> list[Route]:
+        config = self.config
         return [
             *public_routes(
                 config,
-                CachedAnswer(status, self._clock, seconds=_STATUS_S).get,
+                self.status,
                 CachedAnswer(kube_version, self._clock, seconds=_VERSION_S).get,
                 metrics,
             ),
             *deployment_routes(self.intake, config.limits),
-            *lease_routes(config, self._read_lease, self._read_manifest),
-            *stream_routes(self._stream_parts, self._streams),
+            *lease_routes(config, self.read_lease, self._read_manifest),
+            *stream_routes(self.stream_parts, self._streams),
             *stub_routes(config.limits),
         ]

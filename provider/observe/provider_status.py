@@ -35,11 +35,20 @@ def provider_status(
         active=_totals(found for found in reservations if found.order in running),
         pending=_totals(found for found in reservations if found.order not in running),
         nodes=tuple(
-            NodeAmounts(node.name, allocatable=_amounts(node), available=_amounts(free_nodes[node.name]))
+            NodeAmounts(
+                node.name,
+                allocatable=_amounts(node),
+                available=_amounts(free_nodes[node.name]),
+                cards=node.cards,
+                storage_classes=node.storage_classes,
+            )
             for node in inventory.nodes
         ),
         storage_bytes=free.pools,
         braked=braked,
+        pool_bytes=inventory.pool_bytes,
+        addresses=inventory.address_count,
+        free_addresses=free.free_addresses,
     )
 
 

@@ -17,9 +17,10 @@ from provider.gateway.admission import peer_group
 from provider.gateway.grpc.frames import FrameGuard
 from provider.gateway.refusals import Refusals
 
-__all__ = ["GrpcRelay", "relayed_peer"]
+__all__ = ["GrpcRelay", "relayed_account", "relayed_peer"]
 
 _BUFFER_BYTES = 64 * 1024
+_SEPARATOR, _PARTS = "|", 3
 
 
 class _End(asyncio.Protocol):
@@ -72,10 +73,11 @@ class _End(asyncio.Protocol):
 class _Front(_End):
     """The end towards the peer. It reads nothing before the other end is connected."""
 
-    def __init__(self, relay: GrpcRelay, address: str, *, write_s: float) -> None:
+    def __init__(self, relay: GrpcRelay, address: str, account: str, *, write_s: float) -> None:
         super().__init__(write_s)
         self._relay = relay
-        self._address = address
+        self._peer = peer_group(address)
+        self._account = account
         self._guard = FrameGuard()
         self._connecting: asyncio.Task[None] | None = None
 
@@ -89,12 +91,12 @@ class _Front(_End):
         if self._guard.admits(data):
             super().data_received(data)
         else:
-            self._relay.refusals.count("frames of one gRPC connection", peer=peer_group(self._address))
+            self._relay.refusals.count("frames of one gRPC connection", peer=self._peer)
             self._abort()
 
     async def _connect(self) -> None:
         try:
-            self.other = await self._relay.connect(self._address, self)
+            self.other = await self._relay.connect(self._peer, self._account, front=self)
         except OSError:
             self._abort()
             return
@@ -105,8 +107,9 @@ class _Front(_End):
 
 
 class GrpcRelay:
-    """Connects peers with the server on the socket `path`. Each connection is bound to a name that holds the address of
-    its peer, so that the server's `context.peer()` shows the address (`relayed_peer`).
+    """Connects peers with the server on the socket `path`. Each connection is bound to a name that holds its peer and
+    the account of its client certificate, so that the server's `context.peer()` shows both (`relayed_peer`,
+    `relayed_account`).
     """
 
     def __init__(self, path: Path, *, write_s: float, refusals: Refusals) -> None:
@@ -118,16 +121,18 @@ class GrpcRelay:
 
     def end(self, address: str, account: str) -> asyncio.Protocol:
         """The protocol of a new connection from `address` with the client certificate of `account`."""
-        return _Front(self, address, write_s=self._write_s)
+        return _Front(self, address, account, write_s=self._write_s)
 
-    async def connect(self, address: str, front: _End) -> _End:
-        """A connection to the server for `front`. Raises `OSError`."""
+    async def connect(self, peer: str, account: str, *, front: _End) -> _End:
+        """A connection to the server for `front`. Raises `OSError`, also for a name that is too long: it is never
+        cut.
+        """
         loop = asyncio.get_running_loop()
         self._connections += 1
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.setblocking(False)
         try:
-            connection.bind(os.fsencode(f"\0lessor-{self._name}-{self._connections}/{address[:60]}"))
+            connection.bind(os.fsencode(_SEPARATOR.join((f"\0l{self._name}{self._connections}", account, peer))))
             await loop.sock_connect(connection, str(self._path))
         except BaseException:
             connection.close()
@@ -140,4 +145,10 @@ class GrpcRelay:
 
 def relayed_peer(peer: str) -> str:
     """What limits count by, from the text of `context.peer()` behind a relay."""
-    return peer_group(unquote(peer).rpartition("/")[2])
+    return unquote(peer).rpartition(_SEPARATOR)[2]
+
+
+def relayed_account(peer: str) -> str:
+    """The account of the client certificate, from the same text; empty without one."""
+    parts = unquote(peer).split(_SEPARATOR)
+    return parts[1] if len(parts) == _PARTS else ""

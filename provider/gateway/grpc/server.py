@@ -6,16 +6,13 @@ Leases and bids do not need it, so a listener that cannot start is an error in t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import grpc
 import grpc.aio
 import structlog
-from akash.provider.v1 import service_pb2
 
 from lease.groups import GroupSpec
 from provider.claims.hostnames import hostname_rules
@@ -23,20 +20,25 @@ from provider.errors import SettingsError
 from provider.gateway.admission import Admission, ConnectionLimits
 from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
+from provider.gateway.grpc.callers import Callers
+from provider.gateway.grpc.lease_rpc import LeaseRpc
+from provider.gateway.grpc.methods import Methods, common_methods, lease_methods, provider_methods
+from provider.gateway.grpc.places import StreamPlaces
+from provider.gateway.grpc.provider_rpc import ProviderRpc
 from provider.gateway.grpc.relay import GrpcRelay, relayed_peer
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
 from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.server import Gateway
 from provider.gateway.turns import Turns
 from provider.market.explanation import Explanation
 from provider.market.screening import Screening
 from provider.protocols import Clock, Cluster
 from provider.settings import Settings
 
-__all__ = ["GrpcServer", "grpc_address", "provider_methods", "serve_grpc"]
+__all__ = ["GrpcServer", "gateway_methods", "grpc_address", "serve_grpc"]
 
 _log = structlog.get_logger(__name__)
-_SERVICE = "akash.provider.v1.ProviderRPC"
 _MAX_MESSAGE_BYTES = 64 * 1024
 """Beyond the largest group that is converted (provider/chain/group_size.py) with a hundred hostnames."""
 _STREAMS = 8
@@ -54,21 +56,17 @@ _OPTIONS = (
     ("grpc.max_connection_age_grace_ms", 30_000),
 )
 """A connection keeps at most so many unfinished messages of 64 KiB, and no longer than ten minutes."""
-_MAX_RPCS = 32
+_STREAMS_OF_ALL, _STREAMS_OF_ONE = 32, 4
+"""Streams at one time, of public methods, of gRPC's own and of tenants each; and of one peer or tenant."""
+_MAX_RPCS = 32 + 3 * _STREAMS_OF_ALL
 _WRITE_S = 20.0
 _DRAIN_S = 5.0
 
 
 async def serve_grpc(
-    screening: Screening,
-    settings: Settings,
-    *,
-    served: ServedCertificates,
-    clients: ClientCertificates,
-    cluster: Cluster,
-    clock: Clock,
+    screening: Screening, settings: Settings, *, gateway: Gateway, cluster: Cluster, clock: Clock
 ) -> None:
-    """Listen until cancelled."""
+    """Serve what `gateway` serves on REST, and screenings, until cancelled."""
 
     async def screen(spec: GroupSpec) -> Explanation:
         return (await screening.screen(spec))[1]
@@ -76,9 +74,9 @@ async def serve_grpc(
     host, port = grpc_address(settings)
     rules = hostname_rules(settings)
     names = screened_hostnames(cluster, clock, namespace=settings.manifest_namespace, rules=rules)
-    methods = provider_methods(BidScreening(screen, hostnames=names, peer_of=relayed_peer))
+    methods = gateway_methods(BidScreening(screen, hostnames=names, peer_of=relayed_peer), gateway, clock)
     limits = ConnectionLimits(settings.gateway_grpc_connections, settings.gateway_grpc_connections_of_address)
-    server = GrpcServer(methods, host=host, port=port, served=served, clients=clients, limits=limits)
+    server = GrpcServer(methods, host=host, port=port, served=gateway.served, clients=gateway.clients, limits=limits)
     try:
         await server.start()
     except SettingsError as error:
@@ -102,28 +100,30 @@ def grpc_address(settings: Settings) -> tuple[str, int]:
     return host.strip("[]"), port
 
 
-def provider_methods(screening: BidScreening) -> Mapping[str, grpc.RpcMethodHandler[Any, Any]]:
-    """Methods of `ProviderRPC` by name; every other method is UNIMPLEMENTED."""
-    return {
-        "BidScreening": grpc.unary_unary_rpc_method_handler(
-            screening.answer,
-            request_deserializer=service_pb2.BidScreeningRequest.FromString,
-            response_serializer=_serialized,
-        )
-    }
-
-
-def _serialized(message: Any) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
+def gateway_methods(screening: BidScreening, gateway: Gateway, clock: Clock) -> Methods:
+    """All methods of this provider, over what `gateway` serves on REST."""
+    config, refusals = gateway.config, gateway.admission.refusals
+    public = StreamPlaces(most=_STREAMS_OF_ALL, of_one=_STREAMS_OF_ONE, reason="gRPC streams", refusals=refusals)
+    tenants = StreamPlaces(
+        most=_STREAMS_OF_ALL, of_one=_STREAMS_OF_ONE, reason="gRPC streams of tenants", refusals=refusals
+    )
+    lease = LeaseRpc(
+        Callers(gateway.tokens, provider=config.provider),
+        config,
+        intake=gateway.intake,
+        parts=gateway.stream_parts,
+        places=tenants,
+    )
+    provider = ProviderRpc(gateway.status, config, clock=clock, places=public)
+    return {**provider_methods(screening, provider), **lease_methods(lease)}
 
 
 class GrpcServer:
-    """TLS 1.3 only, as REST."""
+    """Serves `methods`, health and reflection. TLS 1.3 only, as REST."""
 
     def __init__(
         self,
-        methods: Mapping[str, grpc.RpcMethodHandler[Any, Any]],
+        methods: Methods,
         *,
         host: str,
         port: int,
@@ -160,7 +160,11 @@ class GrpcServer:
     async def _serve(self, path: Path, stack: AsyncExitStack) -> None:
         """Start the server behind the relay; `stack` stops it."""
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_MAX_RPCS)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, dict(self._methods)),))
+        places = StreamPlaces(
+            most=_STREAMS_OF_ALL, of_one=_STREAMS_OF_ONE, reason="gRPC streams", refusals=self._refusals
+        )
+        for service, methods in {**self._methods, **common_methods(self._methods, places)}.items():
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(methods)),))
         server.add_insecure_port(f"unix:{path}")
         await server.start()
         stack.push_async_callback(server.stop, _DRAIN_S)

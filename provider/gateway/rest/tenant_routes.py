@@ -18,7 +18,12 @@ from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.errors import RequestError
 from provider.gateway.intake import ManifestIntake
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, ReadManifest
-from provider.gateway.lease_status import lease_status, service_status
+from provider.gateway.lease_status import (
+    lease_status,
+    require_running_group,
+    service_status,
+    stored_group,
+)
 from provider.gateway.rest.answers import empty, json_answer
 from provider.gateway.rest.bodies import read_body
 from provider.gateway.rest.routes import Call, Route
@@ -48,14 +53,14 @@ def lease_routes(config: GatewayConfig, read: ReadLease, stored: ReadManifest) -
         manifest = await stored(call.lease)
         if manifest is None:
             raise RequestError(404, "lease not found")
-        group = _returned(_group(manifest))
+        group = _returned(stored_group(manifest))
         if call.services is not None:
             group = replace(group, services=tuple(each for each in group.services or () if each.name in call.services))
         return json_answer(manifest_value((group,)))
 
     async def get_status(call: Call) -> web.StreamResponse:
         objects = await read(call.lease)
-        group = _running_group(objects)
+        group = require_running_group(objects)
         document = lease_status(group, objects, public_hostname=config.public_hostname, leased_ips=config.leased_ips)
         return json_answer(_of_services(document, call.services))
 
@@ -85,24 +90,6 @@ def _of_services(document: dict[str, Any], services: frozenset[str] | None) -> d
         name: part and {service: part[service] for service in part if service in services}
         for name, part in parts.items()
     }
-
-
-def _running_group(objects: LeaseObjects) -> Group:
-    if objects.manifest is None:
-        raise RequestError(404, "")
-    why = f": {objects.trouble}" if objects.trouble else ""
-    if not objects.namespace:
-        raise RequestError(404, f"kube: lease not found{why}")
-    if not objects.workloads:
-        raise RequestError(404, f"kube: no deployments for lease{why}")
-    return _group(objects.manifest)
-
-
-def _group(manifest: dict[str, Any]) -> Group:
-    try:
-        return read_manifest(manifest).group
-    except BadRecordError as error:
-        raise RequestError(500, "kube: internal error: the stored manifest cannot be read") from error
 
 
 def _returned(group: Group) -> Group:

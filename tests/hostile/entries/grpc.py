@@ -18,7 +18,8 @@ from lease.groups import GroupSpec
 from provider.errors import MarketError
 from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening
-from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.grpc.methods import provider_methods
+from provider.gateway.grpc.server import GrpcServer
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
 from tests.hostile.corpus import EntryPoint

@@ -62,15 +62,18 @@ def certified(
     purpose: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.CLIENT_AUTH,
     key: Any = None,
     signed_by: Any = None,
+    signs: bool = False,
 ) -> Certified:
-    """A self-signed certificate in the profile of tenants (gateway.md §2.1): no digitalSignature."""
+    """A self-signed certificate in the profile of tenants (gateway.md §2.1): no digitalSignature unless it `signs`,
+    without which clients of BoringSSL do not show it.
+    """
     key = key or ec.generate_private_key(ec.SECP256R1())
     start = datetime.fromtimestamp(begins, UTC)
     builder = (
         x509.CertificateBuilder(name(issuer or subject), name(subject), key.public_key(), serial)
         .not_valid_before(start)
         .not_valid_after(start + timedelta(days=days))
-        .add_extension(_usage(), critical=True)
+        .add_extension(_usage(signs=signs), critical=True)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     )
     if purpose is not None:
@@ -82,10 +85,11 @@ def name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common), x509.NameAttribute(_MARK, "v0.0.1")])
 
 
-def _usage() -> x509.KeyUsage:
-    flags = ("digital_signature", "content_commitment", "key_agreement", "key_cert_sign", "crl_sign")
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    flags = ("content_commitment", "key_agreement", "key_cert_sign", "crl_sign")
     return x509.KeyUsage(
         **dict.fromkeys(flags, False),
+        digital_signature=signs,
         key_encipherment=True,
         data_encipherment=True,
         encipher_only=False,

@@ -29,7 +29,8 @@ from provider.claims.hostnames import HostnameRules, host_object
 from provider.errors import ChainError, MarketError, ProviderUnreachable
 from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
-from provider.gateway.grpc.server import GrpcServer, grpc_address, provider_methods
+from provider.gateway.grpc.methods import provider_methods
+from provider.gateway.grpc.server import GrpcServer, grpc_address
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
 from provider.inventory.capacity import Capacity, Card

@@ -20,8 +20,9 @@ from provider.gateway.admission import ConnectionLimits
 from provider.gateway.auth.certificates import ClientCertificates
 from provider.gateway.grpc.bid_screening import BidScreening
 from provider.gateway.grpc.frames import FrameGuard
+from provider.gateway.grpc.methods import provider_methods
 from provider.gateway.grpc.relay import relayed_peer
-from provider.gateway.grpc.server import GrpcServer, provider_methods
+from provider.gateway.grpc.server import GrpcServer
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import AccountCertificate, ensure_certificate
 from tests.provider.gateway.world import PROVIDER
