@@ -45,6 +45,7 @@ from provider.metrics import INVENTORY_REQUESTS
 from provider.observe.operator_status import StatusSources, day_fees
 from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
+from provider.precedence import Precedence
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
@@ -77,8 +78,10 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
-    objects = WatchedObjects()
-    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects)
+    objects, precedence = WatchedObjects(), Precedence(backends.clock)
+    leases = _lease_loop(
+        backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects, precedence=precedence
+    )
     build = trial_build(specs, policies=backends.policies)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
@@ -94,6 +97,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         rented=rented,
         status=public,
         scrape=scrape,
+        precedence=precedence,
     )
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
@@ -139,6 +143,7 @@ def _lease_loop(
     specs: SpecMaker,
     ran_out: RanOut,
     objects: WatchedObjects,
+    precedence: Precedence,
 ) -> LeaseLoop:
     config = _lifecycle_config(backends, chain_id)
     parts = Parts(
@@ -153,7 +158,14 @@ def _lease_loop(
     )
     directives = StoredDirectives(backends.database)
     reconciler = Reconciler(parts, chain=backends.chain, clock=backends.clock, directives=directives, ran_out=ran_out)
-    return LeaseLoop(reconciler, parts, chain=backends.chain, clock=backends.clock, observer=objects)
+    return LeaseLoop(
+        reconciler,
+        parts,
+        chain=backends.chain,
+        clock=backends.clock,
+        observer=objects,
+        may_begin=precedence.wait,
+    )
 
 
 def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
@@ -223,6 +235,7 @@ def _gateway(
     rented: RentedDeployments,
     status: Callable[[], ProviderStatus],
     scrape: Scrape,
+    precedence: Precedence,
 ) -> Gateway:
     async def current_status() -> ProviderStatus:
         return status()
@@ -247,6 +260,7 @@ def _gateway(
         strangers=backends.public_chain,
         is_tenant=is_tenant,
         rented=rented.get,
+        precedence=precedence,
     )
 
 

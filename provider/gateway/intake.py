@@ -28,6 +28,7 @@ from provider.gateway.errors import RequestError
 from provider.gateway.refusals import Refusals
 from provider.gateway.rented_deployments import LIVE, Rented
 from provider.gateway.trial_build import TrialBuild
+from provider.precedence import Precedence
 from provider.protocols import Bus, Chain, Clock, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseAnswer, LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
@@ -47,7 +48,7 @@ _MOST_WAITING = 50
 """Requests that wait for the node's next block at one time; beyond that they are refused at once."""
 _SMALL_BYTES, _SMALL_ITEMS = 16 * 1024, 500
 """A manifest of less is read without a thread, within 20 ms at worst: six services or so."""
-_ANNOUNCED_S = 0.25
+_ANNOUNCED_S = 1.0
 """An accepted manifest is applied after the manifests that are being checked, but no later than this."""
 _T = TypeVar("_T")
 _log = structlog.get_logger("gateway.intake")
@@ -73,7 +74,8 @@ class ManifestIntake:
     """Accepts manifests, one at a time per deployment. A manifest for which `build` returns a problem is refused.
 
     `strangers` answers whether an account that `is_tenant` does not know has a lease, within a budget; by default
-    `chain` does. `rented` is what is known of a deployment without a query.
+    `chain` does. `rented` is what is known of a deployment without a query. What waits for `precedence` waits until no
+    manifest is being checked.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ManifestIntake:
         is_tenant: Callable[[str], bool] = lambda _: False,
         refusals: Refusals | None = None,
         rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
+        precedence: Precedence | None = None,
     ) -> None:
         self._config = config
         self._chain = chain
@@ -97,6 +100,7 @@ class ManifestIntake:
         self._is_tenant = is_tenant
         self._refusals = refusals or Refusals()
         self._rented = rented
+        self._precedence = precedence or Precedence(clock)
         self._budget = Budget(rate=_RATE, burst=_BURST, now=clock.monotonic)
         self._of_owner = PeerBudgets(rate=_OWNER_RATE, burst=_OWNER_BURST, now=clock.monotonic)
         self._clock = clock
@@ -117,10 +121,8 @@ class ManifestIntake:
         """
         self._accepting += 1
         try:
-            async with asyncio.timeout(self._config.limits.manifest_seconds):
-                deployment = DeploymentId(owner, dseq)
-                async with self._locks.hold(deployment):
-                    await self._accept(deployment, body)
+            with self._precedence.request():
+                await self._accept_in_turn(DeploymentId(owner, dseq), body)
         except ManifestRefused as error:
             raise RequestError(422, str(error)) from error
         except TimeoutError as error:
@@ -129,6 +131,10 @@ class ManifestIntake:
             self._accepting -= 1
             if not self._accepting:
                 self._announce()
+
+    async def _accept_in_turn(self, id_: DeploymentId, body: bytes) -> None:
+        async with asyncio.timeout(self._config.limits.manifest_seconds), self._locks.hold(id_):
+            await self._accept(id_, body)
 
     def _announce(self) -> None:
         """Have the accepted manifests applied. A tenant that sends many at once gets its answers before the engine

@@ -30,6 +30,7 @@ from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.turns import Turns
+from provider.precedence import Precedence
 from provider.protocols import Bus, Chain, Clock, Cluster
 from provider.protocols.pods import Pods
 
@@ -53,7 +54,7 @@ class Gateway:
 
     `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
     queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `rented` is
-    what is known of a deployment without a query.
+    what is known of a deployment without a query; `precedence` is held while a manifest is checked.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Gateway:
         is_tenant: Callable[[str], bool] = lambda _: False,
         rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
         metrics: Metrics | None = None,
+        precedence: Precedence | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -90,6 +92,7 @@ class Gateway:
             is_tenant=is_tenant,
             refusals=refusals,
             rented=rented,
+            precedence=precedence,
         )
         self.admission = Admission(config.connections, refusals)
         self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)

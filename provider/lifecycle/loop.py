@@ -6,7 +6,7 @@ A lease has one check at a time; many leases are checked at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -37,20 +37,32 @@ _INCOMPLETE_S = 10.0
 _log = structlog.get_logger(__name__)
 
 
+async def _at_once() -> None:
+    """Return at once."""
+
+
 class LeaseLoop:
     """`await loop.run()` until cancelled. Cancelling removes nothing: what runs keeps running.
 
     Every lease is checked at the start, every `resync_s`, and when the bus dropped events or blocks were missed. A
-    source that cannot be read is asked again after ten seconds.
+    source that cannot be read is asked again after ten seconds. Every check first awaits `may_begin`.
     """
 
     def __init__(
-        self, reconciler: Reconciler, parts: Parts, *, chain: Chain, clock: Clock, observer: Observer | None = None
+        self,
+        reconciler: Reconciler,
+        parts: Parts,
+        *,
+        chain: Chain,
+        clock: Clock,
+        observer: Observer | None = None,
+        may_begin: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
         self._reconciler = reconciler
         self._parts = parts
         self._chain = chain
         self._clock = clock
+        self._may_begin = may_begin
         self._queue = LeaseQueue(clock)
         config = parts.config
         self._watcher = Watcher(
@@ -226,6 +238,7 @@ class LeaseLoop:
             if self._changed_since is not None:
                 self._changed(lease)
             try:
+                await self._may_begin()
                 outcome = await self._reconciler.reconcile(lease)
             finally:
                 self._queue.done(lease)

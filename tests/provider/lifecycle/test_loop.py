@@ -17,6 +17,7 @@ from provider.bus.memory import MemoryBus
 from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED
 from provider.claims.hostnames import host_object
 from provider.errors import ChainError, ClusterError, Conflict
+from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.sources import find_leases
 from provider.lifecycle.state import Phase, tenant_text
@@ -77,6 +78,24 @@ async def test_a_lease_from_manifest_to_nothing_by_events_alone() -> None:
         world.bus.publish(CHAIN_BLOCK, Block(world.chain.height + 1, (event_of(LEASE_CLOSED, L),)))
         await until(world, lambda: phase(world) is None and not world.leftovers(L))
     assert world.pools() == [] and [op for op, _ in world.engine.calls] == [Operation.UP, Operation.DESTROY]
+
+
+async def test_a_check_begins_when_it_may() -> None:
+    world = World(resync_s=NEVER_S)
+    now = asyncio.Event()
+
+    async def may_begin() -> None:
+        await now.wait()
+
+    world.loop = LeaseLoop(world.reconciler, world.parts, chain=world.chain, clock=world.clock, may_begin=may_begin)
+    async with running(world):
+        await world.win(L)
+        await world.send(L, a_group())
+        world.bus.publish(MANIFEST_ACCEPTED, L)
+        await world.elapse(60)
+        assert phase(world) is None
+        now.set()
+        await until(world, lambda: phase(world) is Phase.RUNNING)
 
 
 async def test_a_manifest_is_noticed_by_the_watch_when_its_event_is_lost() -> None:
