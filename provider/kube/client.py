@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import quote
 
 import structlog
@@ -196,7 +196,7 @@ class KubeCluster:
         type_meta = {"apiVersion": kind.api_version, "kind": kind.kind}
         while True:
             page = await self._call(f"{kind.plural}-list", "GET", _path(kind, namespace), params=params)
-            objects += [_slim({**type_meta, **item}) for item in page.get("items") or ()]
+            objects += [_slim({**type_meta, **item}) for item in page.get("items") or () if _is_object(item)]
             meta = page.get("metadata") or {}
             if not meta.get("continue"):
                 return objects, meta.get("resourceVersion", "")
@@ -237,8 +237,9 @@ class KubeCluster:
     def _event(self, line: bytes) -> WatchEvent:
         document = self._decoded(line)
         obj = document.get("object")
-        if not isinstance(obj, dict) or document.get("type") == "ERROR":
-            raise self._error((obj or {}).get("code") or 500, (obj or {}).get("message") or "unreadable watch event")
+        if not _is_object(obj) or document.get("type") == "ERROR":
+            said = obj if isinstance(obj, dict) else {}
+            raise self._error(said.get("code") or 500, said.get("message") or "unreadable watch event")
         return WatchEvent(str(document.get("type")), _slim(obj))
 
     async def _call(
@@ -337,6 +338,11 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 def _selector(labels: Mapping[str, str | None] | None) -> dict[str, str]:
     terms = (f"!{key}" if value is None else f"{key}={value}" for key, value in (labels or {}).items())
     return {"labelSelector": ",".join(terms)} if labels else {}
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether this is an object with metadata: every caller reads its name."""
+    return isinstance(value, dict) and isinstance(value.get("metadata", {}), dict)
 
 
 def _slim(obj: dict[str, Any]) -> dict[str, Any]:

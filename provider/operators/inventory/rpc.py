@@ -11,8 +11,10 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from akash.inventory.v1 import service_pb2  # noqa: F401  reflection answers from the pool of descriptors
 from akash.inventory.v1 import types_pb2 as pb
 from google.protobuf.empty_pb2 import Empty
+from grpc_reflection.v1alpha import reflection
 
 from provider.operators.inventory.documents import cluster_message, node_message
 from provider.operators.inventory.publication import CLUSTER, Publication
@@ -35,6 +37,7 @@ def inventory_rpc(publication: Publication, bus: Bus) -> grpc.aio.Server:
     }
     handlers = (grpc.method_handlers_generic_handler(name, found) for name, found in methods.items())
     server.add_generic_rpc_handlers(tuple(handlers))
+    reflection.enable_server_reflection((*methods, reflection.SERVICE_NAME), server)
     return server
 
 

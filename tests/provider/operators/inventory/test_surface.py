@@ -14,6 +14,7 @@ import grpc.aio
 import pytest
 from akash.inventory.v1 import types_pb2 as pb
 from google.protobuf.empty_pb2 import Empty
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from provider.inventory.capacity import Capacity
 from provider.operators.inventory.answers import hardware
@@ -179,3 +180,15 @@ async def test_a_node_is_queried_and_streamed_by_the_name_in_the_metadata(surfac
     assert (await stream.read()).name == "n2"
     stream.cancel()
     await asyncio.sleep(0)
+
+
+async def test_the_services_are_found_by_reflection(surface: Surface) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(surface.rpc)
+    requests = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="akash.inventory.v1.ClusterRPC"),
+    ]
+    answers = [answer async for answer in stub.ServerReflectionInfo(iter(requests))]
+    names = [one.name for one in answers[0].list_services_response.service]
+    assert {"akash.inventory.v1.ClusterRPC", "akash.inventory.v1.NodeRPC"} <= set(names)
+    assert answers[1].file_descriptor_response.file_descriptor_proto
