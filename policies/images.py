@@ -129,6 +129,7 @@ def _split(image: str) -> tuple[str, str]:
 
 def _registry(name: str) -> tuple[str, str]:
     first, slash, rest = name.partition("/")
+    first = first.removesuffix(":443")  # the default port
     if slash and ("." in first or ":" in first or first == "localhost"):
         registry, path = (_HUB if first in _ALIASES else first), rest
     else:
