@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -90,7 +89,6 @@ def test_whatever_ends_the_demo_leaves_no_process(
     data = tmp_path / "demo"
     process = start(data, toolbox, shell=shell)
     read_until(process, moment)
-    time.sleep(1)
     process.send_signal(number)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (130 if number is signal.SIGINT else -number)

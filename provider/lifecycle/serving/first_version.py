@@ -1,7 +1,9 @@
 """The first version of a lease, when it is refused: what was made of it goes, as an update that fails goes back.
 
 Only a lease on which nothing ran before is treated so. With the record lost, something may run that no record names,
-and it stays.
+and it stays. Volume claims stay too: the volume behind one may be an old one that `lessor lease restore` has given to
+the lease before its manifest came. They count for the lease until it ends, and a next version with the same volumes
+uses them.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pytest
 from provider.errors import ClusterError, Conflict
 from provider.kube.client import KubeCluster
 from provider.protocols.cluster import NAMESPACE, SECRET, SERVICE, WatchEvent
+from tests.world.patience import eventually
 
 if TYPE_CHECKING:
     from tests.conftest import DevnetCluster
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.devnet, pytest.mark.xdist_group("devnet")]
 
 @pytest.fixture
 async def cluster(devnet_cluster: DevnetCluster) -> AsyncIterator[KubeCluster]:
-    client = KubeCluster(devnet_cluster.kubeconfig, watch_seconds=2)
+    client = KubeCluster(devnet_cluster.kubeconfig, watch_seconds=1)
     yield client
     await client.aclose()
 
@@ -101,11 +102,11 @@ async def test_a_watch_tells_what_is_there_then_what_changes_and_outlives_its_re
     cluster: KubeCluster, namespace: str
 ) -> None:
     await cluster.apply(secret(namespace))
-    seen: asyncio.Queue[WatchEvent] = asyncio.Queue()
-    task = asyncio.create_task(_collect(cluster, namespace, seen))
+    seen, requests = asyncio.Queue[WatchEvent](), list[bool]()
+    task = asyncio.create_task(_collect(cluster, namespace, seen, requests))
     try:
         assert await _next(seen) == ("ADDED", "one")
-        await asyncio.sleep(2.5)  # longer than watch_seconds: the request was renewed
+        await eventually(lambda: requests.count(True) > 1)  # the request was renewed
         await cluster.apply(secret(namespace, value="Yg=="))
         assert await _next(seen) == ("MODIFIED", "one")
         await cluster.apply(secret(namespace, "two"))
@@ -129,8 +130,9 @@ async def test_a_namespace_is_terminating_before_it_is_gone_and_takes_nothing_ne
     assert refused.value.status == 403 and "terminated" in str(refused.value)
 
 
-async def _collect(cluster: KubeCluster, namespace: str, seen: asyncio.Queue[WatchEvent]) -> None:
-    async for event in cluster.watch(SECRET, namespace=namespace, labels={"kind-of": "test"}):
+async def _collect(cluster: KubeCluster, namespace: str, seen: asyncio.Queue[WatchEvent], requests: list[bool]) -> None:
+    labels = {"kind-of": "test"}
+    async for event in cluster.watch(SECRET, namespace=namespace, labels=labels, current=requests.append):
         seen.put_nowait(event)
 
 

@@ -328,7 +328,7 @@ def test_a_change_while_objects_are_read_makes_them_due_again() -> None:
 @pytest.mark.parametrize("hand", ["changed", "deleted"])
 async def test_a_pool_of_a_leased_address_is_watched_and_its_lease_repaired(kind: str, hand: str) -> None:
     """It is in MetalLB's namespace, so it is joined to its leases by the address they hold."""
-    world = World()
+    world = World(resync_s=NEVER_S)
     await world.run(L, a_group(ip="front"))
     await world.run(OTHER, a_group())
     key = next(key for key in world.cluster.objects if key[1] == kind)

@@ -12,8 +12,18 @@ from components.lease import namespace_object
 from lease.ids import namespace_name
 from lease.manifest import Group
 from provider.errors import ClusterError
+from provider.kube.labels import MANAGED
 from provider.lifecycle.state import Phase, tenant_text
-from provider.protocols.cluster import DEPLOYMENT, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP, SECRET, SERVICE
+from provider.protocols.cluster import (
+    DEPLOYMENT,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    PROVIDER_HOST,
+    PROVIDER_LEASED_IP,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+)
 from provider.records.applied import applied_name, applied_object
 from provider.records.manifests import ManifestRecord
 from stacks.common.results import Operation
@@ -179,6 +189,19 @@ async def test_a_first_version_that_fails_half_way_is_undone(*, stands: bool) ->
     assert (await world.converge(L)).reason == half.reason and len(world.engine.calls) == calls
     await world.send(L, two_services("good:1"))
     assert (await world.converge(L)).phase is Phase.RUNNING
+
+
+async def test_the_volume_claims_of_a_first_version_that_is_undone_stay() -> None:
+    """The volume of one may be what an operator has restored for this lease."""
+    world = World()
+    world.engine.faults.append(Fault(error="StatefulSet web is invalid: no", objects=6))
+    await world.win(L, a_group(volume_bytes=1 << 30))
+    await world.check(L)
+    meta = {"name": "web-data-web-0", "namespace": namespace_name(L), "labels": MANAGED}
+    claim = world.cluster.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta})
+    assert (await world.converge(L)).phase is Phase.FAILED
+    assert world.cluster.named(STATEFUL_SET, namespace_name(L)) == []
+    assert world.cluster.named(PERSISTENT_VOLUME_CLAIM, namespace_name(L)) == [claim["metadata"]["name"]]
 
 
 async def test_an_undoing_that_fails_is_tried_again_also_after_a_crash() -> None:
