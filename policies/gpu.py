@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lease.gpu_variables import LOADER_VARIABLES, PROVIDER_VARIABLES
-from policies.pods import LONG_RUNNING, all_containers, at, items, named, pod_of
+from policies.pods import LONG_RUNNING, Hidden, all_containers, at, items, named, pod_of
 from policies.quantities import positive, quantity
 from policies.rules import Manifest, ObjectProblem, Objects, RuleScope, fence, of_each
 
@@ -14,7 +14,7 @@ __all__ = ["GPU_RESOURCES", "RULES"]
 
 GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
-_NONE = ("void", "none", "")
+_NONE = (None, "", "void", "none")
 _CLASS = "nvidia"
 
 
@@ -32,12 +32,17 @@ def _variables(manifest: Manifest) -> Iterator[str]:
         for variable in items(container, "env"):
             name = str(variable.get("name"))
             value = variable.get("value")
-            if name in PROVIDER_VARIABLES and (value not in (None, *_NONE) or variable.get("valueFrom")):
+            if name in PROVIDER_VARIABLES and (_set(value, _NONE) or variable.get("valueFrom")):
                 yield f"{named(container)} sets {name}, which chooses devices of the node"
-            if name in LOADER_VARIABLES and _cards(container) and (value or variable.get("valueFrom")):
+            loaded = _set(value, (None, "")) or variable.get("valueFrom")
+            if name in LOADER_VARIABLES and _cards(container) and loaded:
                 yield f"{named(container)} sets {name}, which the GPU's runtime hook would load as root of the node"
         if container.get("envFrom"):
             yield f"{named(container)} takes variables of an object, which may choose devices of the node"
+
+
+def _set(value: object, harmless: Collection[object]) -> bool:
+    return not isinstance(value, Hidden) and value not in harmless
 
 
 def _cards(container: Mapping[str, Any]) -> bool:
@@ -59,7 +64,8 @@ def _runtime(manifest: Manifest) -> Iterator[str]:
         return
     for container in all_containers(manifest, LONG_RUNNING):
         values = {str(variable.get("name")): variable.get("value") for variable in items(container, "env")}
-        if not _cards(container) and values.get("NVIDIA_VISIBLE_DEVICES") not in ("void", "none"):
+        value = values.get("NVIDIA_VISIBLE_DEVICES")
+        if not _cards(container) and _set(value, ("void", "none")):
             yield f"{named(container)} has the runtime class nvidia without a card or NVIDIA_VISIBLE_DEVICES=void"
 
 

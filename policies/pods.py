@@ -7,7 +7,18 @@ from typing import Any
 
 from policies.rules import Manifest
 
-__all__ = ["LONG_RUNNING", "all_containers", "at", "items", "listed", "named", "pod_metadata", "pod_of"]
+__all__ = [
+    "HIDDEN",
+    "LONG_RUNNING",
+    "Hidden",
+    "all_containers",
+    "at",
+    "items",
+    "listed",
+    "named",
+    "pod_metadata",
+    "pod_of",
+]
 
 _TEMPLATE = ("spec", "template", "spec")
 _POD_SPECS = {
@@ -21,6 +32,15 @@ _POD_SPECS = {
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
     "PodTemplate": ("template", "spec"),
 }
+
+
+class Hidden(str):
+    """Stands for a secret value of a recorded state, which no rule can read. A text that says the same is none."""
+
+    __slots__ = ()
+
+
+HIDDEN = Hidden("(hidden)")
 
 LONG_RUNNING = ("containers", "initContainers")
 """The lists of containers that have resources; an ephemeral container has none of its own."""

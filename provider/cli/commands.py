@@ -62,6 +62,10 @@ _POLICY = GroupEntry(
     "List the rules that leases and the cluster stack keep, and test an operator's own.",
     {
         "list": CommandEntry("provider.cli.policy:list_", "List every rule with its level, and every exemption."),
+        "audit": CommandEntry(
+            "provider.cli.policy:audit",
+            "Judge the recorded state of all stacks, and what runs in the namespaces of leases.",
+        ),
         "test": CommandEntry(
             "provider.cli.policy:test", "Check a policy file or a file of own rules, and judge objects with it."
         ),

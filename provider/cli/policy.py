@@ -1,8 +1,12 @@
-"""`lessor policy list` and `test`: the rules as this provider applies them, and an operator's own."""
+"""`lessor policy list`, `test` and `audit`: the rules as this provider applies them, an operator's own, and what breaks
+them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +21,14 @@ from policies.own_rules import own_rules
 from policies.rules import Domain, Level, Manifest, Objects, Rule
 from provider.cli.input_file import read_input
 from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines, warn
-from provider.daemon.backends import policy_book
-from provider.errors import SettingsError
-from provider.settings import load_settings
+from provider.daemon.backends import engine_config, policy_book
+from provider.errors import ProviderError, SettingsError
+from provider.kube.client import KubeCluster
+from provider.observe.policy_audit import Audit, Finding, audit_recorded, audit_running
+from provider.settings import Settings, load_settings
+from stacks.engine import EngineError, recorded_objects, recorded_stacks
 
-__all__ = ["list_", "test"]
+__all__ = ["audit", "list_", "test"]
 
 _LARGEST = 8 << 20
 
@@ -129,3 +136,54 @@ def _objects(name: str) -> Sequence[Manifest]:
         items = document.get("items") if isinstance(document, Mapping) and "items" in document else [document]
         found += [item for item in items or () if isinstance(item, Mapping)]
     return found
+
+
+def audit(
+    *,
+    recorded: Annotated[bool, typer.Option(help="Judge the recorded state of the stacks.")] = True,
+    running: Annotated[bool, typer.Option(help="Judge what runs in the cluster.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge the recorded state of all stacks, and what runs in the namespaces of leases.
+
+    Whatever runs there is judged, whoever made it. Run the command where the provider runs, with its settings. Exit
+    code 1: a mandatory rule is broken; 2: the cluster or a state cannot be read.
+    """
+    try:
+        settings = load_settings()
+        book = policy_book(settings)
+        found = list(_audit_stacks(settings, book)) if recorded else []
+        ran = asyncio.run(_audit_cluster(settings, book)) if running else Audit((), 0)
+    except (ProviderError, EngineError) as error:
+        raise failure(error) from None
+    findings = [*found, *ran.findings]
+    if ran.unread:
+        warn(f"not judged, since the account may not list them: {', '.join(ran.unread)}")
+    print_result([_finding(each) for each in findings], _finding_lines(findings), as_json=as_json)
+    if any(each.violation.mandatory for each in findings):
+        raise typer.Exit(FINDING)
+
+
+def _audit_stacks(settings: Settings, book: RuleBook) -> Iterator[Finding]:
+    config = engine_config(settings)
+    return audit_recorded(book, recorded_stacks(config), lambda stack: recorded_objects(config, stack))
+
+
+async def _audit_cluster(settings: Settings, book: RuleBook) -> Audit:
+    cluster = KubeCluster(settings.kubeconfig)
+    try:
+        return await audit_running(book, cluster, records=settings.manifest_namespace)
+    finally:
+        await cluster.aclose()
+
+
+def _finding(found: Finding) -> dict[str, str]:
+    return {"namespace": found.namespace, "source": found.source, **asdict(found.violation)}
+
+
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    for each in findings:
+        exempted = f" (exempted: {each.violation.exempted})" if each.violation.exempted else ""
+        yield f"{each.violation.level} {each.source} {each.namespace}: {each.violation}{exempted}"
+    broken = sum(each.violation.mandatory for each in findings)
+    yield f"{broken} mandatory and {len(findings) - broken} advisory violations"

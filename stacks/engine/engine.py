@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from lease.spec import LeaseSpec
 from stacks.common.causes import cause_of
-from stacks.common.config import PROJECT, EngineConfig
+from stacks.common.config import EngineConfig
 from stacks.common.errors import EngineError, NeverBegun, WorkerLost
 from stacks.common.files import hold, place_kubeconfig, prepare_home, prepare_key
 from stacks.common.keyed_locks import KeyedLocks
@@ -24,6 +24,7 @@ from stacks.common.results import Operation, StackResult
 from stacks.common.wire import Task
 from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
+from stacks.engine.recorded_objects import recorded_stacks
 from stacks.engine.resident import ResidentEngine
 from stacks.engine.shared_plugin import SharedPlugin
 
@@ -166,8 +167,7 @@ class PulumiEngine:
         if config.backend:
             folders = (file.parent.name for file in sorted(config.stacks.glob("*/Pulumi.*.yaml")))
             return [name for name in folders if config.settings_file(name).exists()]
-        files = sorted(config.stacks.glob(f"*/.pulumi/stacks/{PROJECT}/*.json"))
-        return [file.stem for file in files if config.state_file(file.stem) == file]
+        return recorded_stacks(config)
 
     @property
     def load(self) -> Load:

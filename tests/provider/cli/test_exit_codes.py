@@ -34,6 +34,7 @@ ENDS = {
     "run": {SETTINGS: ""},
     "settings": {FINE: "", SETTINGS: ""},
     "policy list": {FINE: "", SETTINGS: ""},
+    "policy audit": {SETTINGS: ""},
     "policy test": {SETTINGS: "{home}/none", USAGE: ""},
     "keys": {SETTINGS: ""},
     "status": {UNAVAILABLE: "", SETTINGS: ""},
