@@ -9,7 +9,7 @@ from __future__ import annotations
 from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
 from stacks.engine.engine import PulumiEngine
 from stacks.engine.pool import Load
-from stacks.engine.recorded_objects import recorded_objects, recorded_stacks
+from stacks.engine.recorded_state import recorded_objects, recorded_stacks
 from stacks.engine.shared_plugin import require_plugin
 
 __all__ = [

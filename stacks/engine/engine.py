@@ -24,7 +24,7 @@ from stacks.common.results import Operation, StackResult
 from stacks.common.wire import Task
 from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
-from stacks.engine.recorded_objects import recorded_stacks
+from stacks.engine.recorded_state import recorded_stacks
 from stacks.engine.resident import ResidentEngine
 from stacks.engine.shared_plugin import SharedPlugin
 
