@@ -140,7 +140,7 @@ async def _specs(cluster: Cluster, records: str) -> dict[str, LeaseSpec]:
 def _is_leased(shared: Mapping[str, Any], spec: LeaseSpec | None) -> bool:
     """Whether the pool or advertisement holds an address of this lease."""
     names = {pool_name(each.sharing_key) for each in spec.leased_ips} if spec else set()
-    return shared["metadata"]["name"] in names
+    return str(shared["metadata"]["name"]) in names
 
 
 def _judged(book: RuleBook, objects: Sequence[dict[str, Any]], spec: LeaseSpec | None) -> Iterator[Violation]:
