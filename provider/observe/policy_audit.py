@@ -155,7 +155,7 @@ def _judged(book: RuleBook, objects: Sequence[dict[str, Any]], spec: LeaseSpec |
 
 
 def _is_default_account(obj: Mapping[str, Any]) -> bool:
-    return obj["kind"] == "ServiceAccount" and obj["metadata"]["name"] == _DEFAULT_ACCOUNT
+    return str(obj["kind"]) == "ServiceAccount" and str(obj["metadata"]["name"]) == _DEFAULT_ACCOUNT
 
 
 def _form(objects: Iterable[Manifest]) -> int:
