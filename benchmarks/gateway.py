@@ -229,8 +229,7 @@ class _Asker(asyncio.Protocol):
     def __init__(self, request: bytes, end: Callable[[], bool]) -> None:
         self._request = request
         self._end = end
-        self._left = 0
-        self._head = b""
+        self._received = b""
         self.count = 0
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -240,28 +239,27 @@ class _Asker(asyncio.Protocol):
         transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        if not self._left:
-            head, found, rest = (self._head + data).partition(b"\r\n\r\n")
-            if not found:
-                self._head += data
-                return
-            if not head.startswith(b"HTTP/1.1 200"):
-                self.over.set_exception(RuntimeError(head.decode()))
-                self._transport.abort()
-                return
-            self._head = b""
-            self._left = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-            data = rest
-        self._left -= len(data)
-        if self._left:
+        self._received += data
+        head, found, body = self._received.partition(b"\r\n\r\n")
+        if not found or not _whole(head, body):
+            return
+        self._received = b""
+        if not head.startswith(b"HTTP/1.1 200"):
+            self.over.set_exception(RuntimeError(head.decode()))
+            self._transport.abort()
             return
         self.count += 1
-        if self._end():
-            self._transport.close()
-            if not self.over.done():
-                self.over.set_result(None)
-        else:
+        if not self._end():
             self._transport.write(self._request)
+            return
+        self._transport.close()
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+def _whole(head: bytes, body: bytes) -> bool:
+    length = head.partition(b"Content-Length: ")[2].split(b"\r\n", 1)[0]
+    return len(body) == int(length) if length else body.endswith(b"\r\n0\r\n\r\n")
 
 
 async def _requests(site: _Site, path: str, seconds: float) -> tuple[float, float]:
@@ -270,7 +268,8 @@ async def _requests(site: _Site, path: str, seconds: float) -> tuple[float, floa
     askers = []
     for number in range(_CLIENTS):
         token = _tenant(number).token(_claims(_tenant(number)))
-        head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        credentials = f"Authorization: Bearer {token}\r\n" if path.startswith("/lease") else ""
+        head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{credentials}\r\n"
         asker = _Asker(head.encode(), lambda: time.monotonic() >= deadline[0])
         askers.append(asker)
     deadline[0] = time.monotonic() + seconds

@@ -7,9 +7,13 @@ from pathlib import Path
 
 from provider.claims.hostnames import HostnameRules, hostname_rules
 from provider.gateway.admission import ConnectionLimits
+from provider.gateway.tenant_limits import TenantRates
 from provider.settings import Settings
 
 __all__ = ["CaFiles", "GatewayConfig", "Limits", "StreamLimits", "gateway_config"]
+
+_AT_ONCE_S = 4
+"""A tenant may send the requests of so many seconds at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class StreamLimits:
     """Streams at one time; seconds between pings (gateway.md §3.8), and of a shell without input and output."""
 
     streams: int = 1000
-    of_one_tenant: int = 100
+    of_one_tenant: int = 256
     ping_seconds: float = 10.0
     shell_idle_seconds: float = 3600.0
 
@@ -73,6 +77,7 @@ class GatewayConfig:
     limits: Limits = Limits()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     streams: StreamLimits = StreamLimits()
+    tenants: TenantRates = TenantRates()  # noqa: RUF009 (frozen)
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
     ca_files: CaFiles | None = None
 
@@ -94,6 +99,16 @@ def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes,
         reclamation_window_ns=int(settings.reclamation_window) * 10**9,
         token_leeway_s=settings.gateway_token_leeway,
         connections=ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_address),
+        streams=StreamLimits(
+            settings.gateway_streams,
+            settings.gateway_streams_of_tenant,
+            shell_idle_seconds=settings.gateway_shell_idle,
+        ),
+        tenants=TenantRates(
+            settings.gateway_requests_of_tenant * _AT_ONCE_S,
+            settings.gateway_requests_of_tenant,
+            settings.gateway_connections_of_tenant,
+        ),
         certificate_passwords=passwords,
         ca_files=CaFiles(certificate, key or certificate) if certificate is not None else None,
     )

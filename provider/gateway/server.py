@@ -27,6 +27,7 @@ from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.stub_routes import stub_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.tenant_limits import TenantLimits
 from provider.gateway.tls import ensure_certificate
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.turns import Turns
@@ -132,7 +133,8 @@ class Gateway:
             hostname=config.public_hostname,
             passwords=config.certificate_passwords,
         )
-        dispatcher = Dispatcher(self._routes, self.tokens, provider=config.provider)
+        limits = TenantLimits(config.tenants, self.admission.refusals, now=self._clock.monotonic)
+        dispatcher = Dispatcher(self._routes, self.tokens, provider=config.provider, limits=limits)
         server = self._server = HttpServer(dispatcher, config.limits)
         served = self._served = ServedCertificates(account, hostname=config.public_hostname, files=config.ca_files)
         listener = TlsListener(

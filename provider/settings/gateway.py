@@ -40,6 +40,41 @@ class GatewaySettings(BaseModel, defer_build=True):
         description="Most of them from one IPv4 address or one IPv6 network of 64 bits. "
         "Many tenants may share the address of a web console or of a proxy.",
     )
+    gateway_connections_of_tenant: int = Field(
+        384,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_CONNECTIONS_OF_TENANT"),
+        description="Most connections of the REST gateway over which one tenant sends requests.",
+    )
+    gateway_requests_of_tenant: int = Field(
+        50,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_REQUESTS_OF_TENANT"),
+        description="Requests that one tenant may send to the REST gateway a second; four times as many at once. "
+        "Above, the answer is 429 with Retry-After.",
+    )
+    gateway_streams: int = Field(
+        1000,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_STREAMS"),
+        description="Most streams of logs and events and shells that are open at one time.",
+    )
+    gateway_streams_of_tenant: int = Field(
+        256,
+        ge=1,
+        le=100_000,
+        validation_alias=lessor("GATEWAY_STREAMS_OF_TENANT"),
+        description="Most of them of one tenant.",
+    )
+    gateway_shell_idle: Duration = Field(
+        3600.0,
+        ge=10.0,
+        validation_alias=lessor("GATEWAY_SHELL_IDLE"),
+        description="A shell without input and output for so long is ended.",
+    )
     gateway_grpc_connections: int = Field(
         128,
         ge=8,

@@ -42,7 +42,14 @@ class Connection(RequestHandler):
     the idle time between requests.
     """
 
-    __slots__ = ("_header_bytes", "_header_timer", "_limits", "_refused", "_write_timer")
+    __slots__ = (
+        "_header_bytes",
+        "_header_timer",
+        "_limits",
+        "_refused",
+        "_when_lost",
+        "_write_timer",
+    )
 
     def __init__(self, manager: web.Server, limits: Limits, **options: Any) -> None:
         super().__init__(manager, **options)
@@ -61,6 +68,7 @@ class Connection(RequestHandler):
         self._limits = limits
         self._header_bytes = 0
         self._refused = False
+        self._when_lost: list[Callable[[], None]] = []
         self._header_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -74,6 +82,9 @@ class Connection(RequestHandler):
         self._stop_timer()
         self._stop_write_timer()
         super().connection_lost(exc)
+        for call in self._when_lost:
+            call()
+        self._when_lost.clear()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -108,6 +119,10 @@ class Connection(RequestHandler):
             self._refuse_header(_TOO_LARGE)
         elif idle and self._header_timer is None:
             self._start_timer()
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call `call` at the end of the connection."""
+        self._when_lost.append(call)
 
     def hold_reading(self, on: bool) -> None:
         """Read nothing of the peer while `on`."""

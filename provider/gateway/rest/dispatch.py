@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import structlog
 from aiohttp import web
@@ -14,14 +14,16 @@ from aiohttp import web
 from provider.errors import ChainError, ClusterError
 from provider.gateway.admission import peer_group
 from provider.gateway.auth.access import allowed_services, require_access
-from provider.gateway.auth.claims import Claims
+from provider.gateway.auth.claims import ANONYMOUS, Claims
 from provider.gateway.auth.tokens import Tokens, read_credentials
 from provider.gateway.client_gate import client_account
 from provider.gateway.errors import GatewayError, RequestError
 from provider.gateway.rest.answers import empty, refusal, text_error
+from provider.gateway.rest.connection import Connection
 from provider.gateway.rest.go_response import BareRefusal
 from provider.gateway.rest.paths import clean_path, escape_path, request_path
-from provider.gateway.rest.routes import Call, Match, Route, find_route, target_of
+from provider.gateway.rest.routes import Call, Handler, Match, Route, find_route, target_of
+from provider.gateway.tenant_limits import TenantLimits
 
 __all__ = ["Dispatcher"]
 
@@ -32,18 +34,24 @@ _log = structlog.get_logger("gateway")
 class Dispatcher:
     """The request handler of the listener. No request can make it raise."""
 
-    def __init__(self, routes: Sequence[Route], tokens: Tokens, *, provider: str) -> None:
+    def __init__(
+        self, routes: Sequence[Route], tokens: Tokens, *, provider: str, limits: TenantLimits | None = None
+    ) -> None:
         self._routes = routes
+        self._public = {route.pattern: route.handler for route in routes if route.public}
+        self._limits = limits
         self._tokens = tokens
         self._provider = provider
         self._turn = asyncio.Lock()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer the request and log one line, without headers, body and query: they may hold secrets."""
+        if (handler := self._quick(request)) is not None:
+            return await self._guarded(handler(Call(request, ANONYMOUS, None, {})))
         await self._begin()
         started = time.monotonic()
         with structlog.contextvars.bound_contextvars(request=secrets.token_hex(6)):
-            response = await self._guarded(request)
+            response = await self._guarded(self._answer(request))
             elapsed_ms = round((time.monotonic() - started) * 1000, 1)
             path = request.raw_path.partition("?")[0][:200]
             _log.info(
@@ -56,9 +64,17 @@ class Dispatcher:
         async with self._turn:
             await asyncio.sleep(0)
 
-    async def _guarded(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _quick(self, request: web.BaseRequest) -> Handler | None:
+        """The handler of a public route that is asked for without a token. Such answers are made already, nothing is
+        asked for them; they are not logged, since probes ask for them all the time.
+        """
+        if request.method != "GET" or "Authorization" in request.headers or request.version < (1, 0):
+            return None
+        return self._public.get(request.raw_path)
+
+    async def _guarded(self, answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
         try:
-            return await self._answer(request)
+            return await answer
         except GatewayError as error:
             return refusal(error)
         except ClusterError as error:
@@ -86,7 +102,11 @@ class Dispatcher:
         peer = peer_group(request.remote or "")
         account = client_account(request.transport)
         claims = await read_credentials(request.headers.get("Authorization"), self._tokens, peer=peer, account=account)
-        return await found.route.handler(self._call(request, claims, found))
+        call = self._call(request, claims, found)
+        if self._limits is not None and not found.route.public:
+            connection = request.protocol
+            self._limits.take(call.owner, connection if isinstance(connection, Connection) else None)
+        return await found.route.handler(call)
 
     def _call(self, request: web.BaseRequest, claims: Claims, found: Match) -> Call:
         if found.route.public:
