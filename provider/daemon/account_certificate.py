@@ -6,6 +6,7 @@ does not have it (gateway.md §2.3). A home that was lost has a new certificate,
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 import structlog
@@ -24,6 +25,8 @@ _log = structlog.get_logger(__name__)
 _PAUSE = GrowingPause(first=2.0, longest=600.0)
 _EXISTS = "certificate exists"
 _WATCH_S = 3600.0
+_START_S = 2.0
+"""The listeners open after this question."""
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class CertificateOnChain:
 
 async def set_revoked_aside(backends: Backends) -> None:
     """Rename the certificate's file when the chain calls the certificate revoked, so that a new one is made. Raises
-    `SettingsError` for a damaged file; a chain that does not answer changes nothing.
+    `SettingsError` for a damaged file; a chain that does not answer within two seconds changes nothing.
     """
     home, owner = backends.settings.home, backends.address
     account = kept_certificate(owner, home, passwords=backends.certificate_passwords)
@@ -43,9 +46,11 @@ async def set_revoked_aside(backends: Backends) -> None:
         return
     serial = account.certificate.serial_number
     try:
-        state = await backends.chain.certificate_state(owner, serial)
-    except ChainError as error:
-        _log.warning("certificate.state_unknown", problem=str(error))
+        async with asyncio.timeout(_START_S):
+            state = await backends.chain.certificate_state(owner, serial)
+    except (ChainError, TimeoutError) as error:
+        problem = str(error) or f"no answer within {_START_S:g} s"
+        _log.warning("certificate.state_unknown", problem=problem)
         return
     if state is CertificateState.REVOKED:
         aside = account.path.with_name(f"{account.path.name}.revoked-{serial}")

@@ -1,7 +1,7 @@
 """The running provider: backends are opened, parts are made, and every part runs until the provider is cancelled.
 
-Blocks of the chain go onto the bus; the market loop turns orders into bids, the lease loop turns leases into stacks,
-and the gateway accepts manifests.
+The listeners open before the API server and the chain have answered. Blocks of the chain go onto the bus; the market
+loop turns orders into bids, the lease loop turns leases into stacks, and the gateway accepts manifests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -17,10 +18,10 @@ from provider.daemon.account_certificate import set_revoked_aside, watch_certifi
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.fact_changes import follow_facts
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
-from provider.daemon.lease_specs import cluster_facts
+from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
-from provider.daemon.startup import expected_chain, insist
+from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
@@ -35,10 +36,13 @@ from provider.observe.operator_status import serve_status
 from provider.observe.scrape import serve_metrics
 from provider.settings import Settings
 from provider.store.leases import known_leases
+from provider.waits import wait_for_event
 
 __all__ = ["run_provider"]
 
 _log = structlog.get_logger("lessor")
+_FIRST_BIDS_S = 2.0
+_Start: TypeAlias = Callable[..., asyncio.Task[Any]]
 
 
 async def run_provider(settings: Settings) -> None:
@@ -47,51 +51,80 @@ async def run_provider(settings: Settings) -> None:
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
     gc.freeze()  # of what is loaded at the start, every collection would look through all of it again
-    async with open_backends(within_file_limit(settings, raise_file_limit())) as backends:
-        clock, cluster = backends.clock, backends.cluster
-        chain_id = await expected_chain(backends.chain, backends.database, clock=clock)
-        backends.public_chain.expect(chain_id)
-        facts = await insist(lambda: cluster_facts(settings, cluster), clock=clock, event="cluster.unreachable")
-        parts = provider_parts(backends, chain_id, facts)
-        gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
-        await _run(backends, parts, facts)
-
-
-async def _run(backends: Backends, parts: ProviderParts, facts: ClusterFacts) -> None:
-    home, database, bus = backends.settings.home, backends.database, backends.bus
-    async with asyncio.TaskGroup() as group:
+    async with open_backends(within_file_limit(settings, raise_file_limit())) as backends, asyncio.TaskGroup() as group:
         start = group.create_task
-        if listen := backends.settings.metrics_listen:
-            start(serve_metrics(parts.scrape, listen), name="metrics")
-        start(narrate(bus, database, mask=backends.engine.mask), name="narrate")
+        chain_id = await _chain_id(backends, start)
+        backends.public_chain.expect(chain_id)
+        parts = provider_parts(backends, chain_id, set_facts(settings))
+        gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
+        start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
+        facts = start(_facts(backends), name="facts")
+        await _listen(backends, parts, start)
+        parts.first_facts(await facts)
         await parts.inventory.ready()
-        start(run_market(parts.market), name="market")
-        known = await known_leases(database)
-        parts.leases.recall(known)
-        start(parts.leases.run(), name="leases")
-        _resume_quarantine(parts.leases, known)
-        start(parts.funds.run(), name="funds")
-        start(serve_control(parts.leases, control_path(home)), name="control")
-        start(serve_status(parts.status, status_socket(home)), name="status")
-        await set_revoked_aside(backends)
-        await parts.gateway.start()
-        certificate = parts.gateway.served.account
-        owner, clock = backends.address, backends.clock
-        watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
-        start(watch, name="cert")
-        start(_stop_at_end(parts.gateway), name="gateway")
-        start(parts.rented.run(), name="rented deployments")
-        start(serve_questions(Screening(parts.market), market_socket(home)), name="questions")
-        start(_serve_grpc(backends, parts), name="grpc gateway")
+        await _work(backends, parts, start)
+        start(_begin_later(backends, parts, start), name="later")
         following = follow_facts(
-            backends.settings, backends.cluster, facts, clock=backends.clock, changed=parts.new_facts
+            settings, backends.cluster, facts.result(), clock=backends.clock, changed=parts.new_facts
         )
         start(following, name="facts about the cluster")
-        start(pump_blocks(backends.chain, bus, database=database, clock=backends.clock), name="chain")
         host, port = parts.gateway.address
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
         gc.freeze()  # the inventory and the leases too
+
+
+async def _chain_id(backends: Backends, start: _Start) -> str:
+    """The id of the chain. One that is known is compared with the node's while the start goes on: a node that does not
+    answer delays nobody, and one of another chain is not used and ends the provider.
+    """
+    chain, database = backends.chain, backends.database
+    expected = start(expected_chain(chain, database, clock=backends.clock), name="chain id")
+    if known := await known_chain(chain, database):
+        chain.expect(known)
+    return known or await expected
+
+
+async def _facts(backends: Backends) -> ClusterFacts:
+    settings, cluster = backends.settings, backends.cluster
+    return await insist(lambda: cluster_facts(settings, cluster), clock=backends.clock, event="cluster.unreachable")
+
+
+async def _listen(backends: Backends, parts: ProviderParts, start: _Start) -> None:
+    """Open the listeners. Tenants are answered from here on; what needs the cluster or the chain waits for them."""
+    if listen := backends.settings.metrics_listen:
+        start(serve_metrics(parts.scrape, listen), name="metrics")
+    await set_revoked_aside(backends)
+    await parts.gateway.start()
+    start(_stop_at_end(parts.gateway), name="gateway")
+
+
+async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None:
+    """Start the loops. The inventory is complete."""
+    clock, database, home = backends.clock, backends.database, backends.settings.home
+    start(run_market(parts.market), name="market")
+    known = await known_leases(database)
+    parts.leases.recall(known)
+    start(parts.leases.run(), name="leases")
+    _resume_quarantine(parts.leases, known)
+    start(parts.funds.run(), name="funds")
+    start(parts.rented.run(), name="rented deployments")
+    start(serve_control(parts.leases, control_path(home)), name="control")
+    start(serve_status(parts.status, status_socket(home)), name="status")
+    start(pump_blocks(backends.chain, backends.bus, database=database, clock=clock), name="chain")
+
+
+async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) -> None:
+    """Start what the first bids need not share the processor with, when they are sent or after two seconds."""
+    clock, owner = backends.clock, backends.address
+    await wait_for_event(parts.market.passed, clock=clock, seconds=_FIRST_BIDS_S)
+    certificate = parts.gateway.served.account
+    watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
+    start(watch, name="cert")
+    questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
+    start(questions, name="questions")
+    start(_serve_grpc(backends, parts), name="grpc gateway")
+    await backends.start_plugin()
 
 
 def _resume_quarantine(leases: LeaseLoop, known: Iterable[LeaseStatus]) -> None:

@@ -8,9 +8,10 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -43,7 +44,8 @@ _log = structlog.get_logger("lessor")
 @dataclass(frozen=True, slots=True)
 class Backends:
     """Everything that the parts of the provider share. `address`: the provider's account. `public_chain` answers the
-    queries that anybody may cause; bids and leases do not wait for them. `certificate_passwords`: see
+    queries that anybody may cause; bids and leases do not wait for them. `start_plugin` starts the engine's plugin, for
+    which the first operation would wait otherwise. `certificate_passwords`: see
     `SigningKey.certificate_passwords`.
     """
 
@@ -56,6 +58,7 @@ class Backends:
     public_chain: CometChain
     cluster: KubeCluster
     engine: RecordedEngine
+    start_plugin: Callable[[], Awaitable[None]]
     policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
@@ -87,6 +90,7 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
             public,
             cluster,
             recorded,
+            partial(engine.start, await_plugin=False),
             policies,
             key.certificate_passwords,
         )
@@ -128,7 +132,7 @@ async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEn
     stack.push_async_callback(engine.close)
     fence = asyncio.create_task(_warn_of_open_listeners(), name="fence")
     stack.callback(fence.cancel)
-    await engine.start(await_plugin=False)
+    await engine.start(with_plugin=False)
     show_load(lambda: engine.load)
     return engine
 

@@ -17,7 +17,7 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import ENDPOINTS, NODE
 from provider.settings import Settings
 
-__all__ = ["api_server_endpoints", "cluster_facts", "node_addresses", "outside_closed_ranges"]
+__all__ = ["api_server_endpoints", "cluster_facts", "node_addresses", "outside_closed_ranges", "set_facts"]
 
 _LOOPBACK = "127.0.0.0/8"
 """In a pod the pod itself."""
@@ -31,6 +31,12 @@ async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
     endpoints = settings.api_server_endpoints
     if settings.network_policies and not endpoints:
         endpoints = await api_server_endpoints(cluster)
+    own = await _own_addresses(settings, cluster, endpoints) if settings.network_policies else ()
+    return set_facts(settings).model_copy(update={"api_server_endpoints": endpoints, "own_addresses": own})
+
+
+def set_facts(settings: Settings) -> ClusterFacts:
+    """The facts that the settings name."""
     return ClusterFacts(
         ingress_mode=settings.ingress_mode,
         ingress_class=settings.ingress_class,
@@ -39,14 +45,13 @@ async def cluster_facts(settings: Settings, cluster: Cluster) -> ClusterFacts:
         proxy_buffer_size=settings.proxy_buffer_size,
         public_hostname=settings.public_hostname,
         network_policies=settings.network_policies,
-        api_server_endpoints=endpoints,
+        api_server_endpoints=settings.api_server_endpoints,
         metallb_namespace=settings.metallb_namespace,
         pull_secret=settings.pull_secret.strip(),
         edge_namespace=settings.edge_namespace,
         edge_labels=settings.edge_labels,
         node_dns=settings.node_dns,
         closed_ranges=settings.closed_ranges,
-        own_addresses=await _own_addresses(settings, cluster, endpoints) if settings.network_policies else (),
     )
 
 

@@ -13,6 +13,7 @@ from provider.claims.hostnames import hostname_rules
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
+from provider.errors import ClusterError
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
@@ -54,7 +55,9 @@ __all__ = ["ProviderParts", "adopted_placements", "provider_parts"]
 
 @dataclass(frozen=True, slots=True)
 class ProviderParts:
-    """The parts that run. None of them is started. `new_facts` takes other facts about the cluster."""
+    """The parts that run. None of them is started. `first_facts` takes what the API server says of the cluster, before
+    the loops start, and `new_facts` what it says differently later.
+    """
 
     inventory: InventoryWatcher
     market: Market
@@ -65,6 +68,7 @@ class ProviderParts:
     status: StatusSources
     scrape: Scrape
     certificate: CertificateOnChain
+    first_facts: Callable[[ClusterFacts], None]
     new_facts: Callable[[ClusterFacts], None]
 
 
@@ -95,7 +99,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         build=build,
         objects=objects,
         rented=rented,
-        status=public,
+        status=_once_listed(public, inventory, backends.cluster.address),
         scrape=scrape,
         precedence=precedence,
     )
@@ -103,11 +107,16 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
 
-    def new_facts(facts: ClusterFacts) -> None:
+    def first_facts(facts: ClusterFacts) -> None:
         specs.facts = noted.facts = facts
+
+    def new_facts(facts: ClusterFacts) -> None:
+        first_facts(facts)
         leases.check_all()
 
-    return ProviderParts(inventory, market, leases, funds, gateway, rented, status, scrape, certificate, new_facts)
+    return ProviderParts(
+        inventory, market, leases, funds, gateway, rented, status, scrape, certificate, first_facts, new_facts
+    )
 
 
 def _market(backends: Backends, ledger: Ledger, inventory: InventoryWatcher, *, paused: Callable[[], str]) -> Market:
@@ -221,6 +230,19 @@ def _public_status(
         return provider_status(ledger, inventory.inventory, leases.statuses, open_orders=orders, braked=braked)
 
     return status
+
+
+def _once_listed(
+    status: Callable[[], ProviderStatus], inventory: InventoryWatcher, address: str
+) -> Callable[[], ProviderStatus]:
+    """`status`, refused while the provider starts: an inventory of nothing would say that nothing is free."""
+
+    def listed() -> ProviderStatus:
+        if not inventory.complete:
+            raise ClusterError(address, "the inventory is not read yet")
+        return status()
+
+    return listed
 
 
 def _gateway(

@@ -16,7 +16,7 @@ from provider.store import Database
 from provider.store.cursors import last_chain
 from provider.waits import GrowingPause
 
-__all__ = ["expected_chain", "insist"]
+__all__ = ["expected_chain", "insist", "known_chain"]
 
 _log = structlog.get_logger(__name__)
 _PAUSE = GrowingPause(first=0.5, longest=15.0)
@@ -42,6 +42,11 @@ async def insist(ask: Callable[[], Awaitable[_T]], *, clock: Clock, event: str) 
             await clock.sleep(pause)
 
 
+async def known_chain(chain: CometChain, database: Database) -> str:
+    """The id of the chain by the setting or from the last run; empty when neither names one."""
+    return chain.chain_id or await last_chain(database)
+
+
 async def expected_chain(chain: CometChain, database: Database, *, clock: Clock) -> str:
     """The id of the chain that this provider belongs to, which `chain` accepts alone from then on.
 
@@ -49,7 +54,7 @@ async def expected_chain(chain: CometChain, database: Database, *, clock: Clock)
     the start: leases are served, and bidding starts when the node is back (field problem F9). Otherwise the first node
     that answers decides.
     """
-    known = chain.chain_id or await last_chain(database)
+    known = await known_chain(chain, database)
     chain.expect(known)
     if not known:
         return (await insist(lambda: _caught_up(chain), clock=clock, event="chain.unreachable")).chain_id

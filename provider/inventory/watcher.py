@@ -79,6 +79,11 @@ class InventoryWatcher:
             self._newest = self._compose()
         return self._newest
 
+    @property
+    def complete(self) -> bool:
+        """Whether every kind has been listed once."""
+        return all(source.listed.is_set() for source in self._sources())
+
     async def ready(self) -> None:
         """Return when every kind has been listed once; decisions before that would decline orders that fit."""
         for source in self._sources():

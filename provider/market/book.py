@@ -160,6 +160,8 @@ class Market:
     """Set after an event was missed or an operation failed: the next full pass comes soon."""
     adopted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the leases and bids of the last run have their reservations again."""
+    passed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when every order that was open at the start has been handled."""
 
     @cached_property
     def log(self) -> DecisionLog:

@@ -61,6 +61,7 @@ async def _follow(market: Market, blocks: Subscription, *, spawn: _Spawn) -> Non
 
 async def _passes(market: Market) -> None:
     await _until_done(market, consider_open_orders)
+    market.passed.set()
     while True:
         await wait_for_event(market.full_pass_due, clock=market.clock, seconds=market.interval)
         if market.full_pass_due.is_set():

@@ -79,17 +79,18 @@ class PulumiEngine:
         self._hold: int | None = None
         self._plugin_start: asyncio.Task[None] | None = None
 
-    async def start(self, *, await_plugin: bool = True) -> None:
+    async def start(self, *, await_plugin: bool = True, with_plugin: bool = True) -> None:
         """Take the data folder, make the key, end the processes that a killed engine left. A second call does
         nothing. Without `await_plugin` the shared plugin's broker, or the resident engine, starts meanwhile, and the
-        first operation waits for it: a restart is then ready a second earlier.
+        first operation waits for it: a restart is then ready a second earlier. Without `with_plugin` it starts with the
+        next call or the first operation.
         """
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
                 self._pool.open()
-                if (first := self._resident or self._plugin) is not None:
-                    self._plugin_start = asyncio.create_task(first.start(), name="plugin")
+            if with_plugin and self._plugin_start is None and (first := self._resident or self._plugin) is not None:
+                self._plugin_start = asyncio.create_task(first.start(), name="plugin")
         if await_plugin and self._plugin_start is not None:
             await asyncio.shield(self._plugin_start)
 

@@ -1,0 +1,107 @@
+"""The start of the provider: its listeners are open before the API server and the chain have answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+
+import aiohttp
+import pytest
+from structlog.testing import capture_logs
+
+from provider.daemon import startup
+from provider.daemon.app import run_provider
+from provider.errors import WrongChain
+from provider.settings import Settings
+from provider.store import open_database
+from provider.store.cursors import save_cursor
+from tests.provider.chain.test_nodes import good, unused_address
+from tests.provider.chain.world import scripted_node
+from tests.provider.daemon.test_backends import WORDS, a_pulumi, place, with_plugin
+from tests.world.patience import eventually
+
+__all__ = ["place"]
+
+
+@pytest.fixture
+async def known_chain(place: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings of a provider that has run on the chain `local`; neither its API server nor its node is there."""
+    a_pulumi(place / "bin")
+    kubeconfig = place / "kubeconfig"
+    kubeconfig.write_text(json.dumps(_KUBECONFIG))
+    monkeypatch.setattr(startup, "_NODE_S", 3600.0)
+    found = Settings(
+        home=place / "lessor",
+        kubeconfig=kubeconfig,
+        mnemonic=WORDS,
+        pulumi_home=with_plugin(place / "pulumi"),
+        gateway_listen=unused_address().removeprefix("http://"),
+        gateway_grpc_listen="",
+        cpu_scale=Decimal(1),
+        node=unused_address(),
+    )
+    database = await open_database(found.database_url)
+    await save_cursor(database, "local", height=7, now=2.0)
+    await database.close()
+    return found
+
+
+_KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "a",
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "a", "user": {"token": "t"}}],
+}
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(run_provider(settings))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def answer(settings: Settings, path: str) -> int:
+    """The status of the answer; 0 while nothing listens."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"https://{settings.gateway_listen}{path}", ssl=context) as found,
+        ):
+            return found.status
+    except aiohttp.ClientConnectionError:
+        return 0
+
+
+async def test_tenants_are_answered_while_neither_the_api_server_nor_the_node_is_there(known_chain: Settings) -> None:
+    with capture_logs() as logs:
+        async with running(known_chain) as provider:
+            while (found := await answer(known_chain, "/address")) == 0:
+                assert not provider.done(), provider
+                await asyncio.sleep(0.02)
+            assert found == 200
+            assert await answer(known_chain, "/status") == 503, "an inventory of nothing would say that nothing is free"
+            await eventually(lambda: any(log["event"] == "cluster.unreachable" for log in logs))
+    assert "provider.ready" not in {log["event"] for log in logs}
+
+
+async def test_a_node_of_another_chain_ends_a_provider_that_has_started(known_chain: Settings) -> None:
+    async with (
+        scripted_node(good(network="other")) as address,
+        running(known_chain.model_copy(update={"node": address})) as provider,
+    ):
+        with pytest.raises(ExceptionGroup) as ended:
+            await provider
+    assert ended.group_contains(WrongChain)
