@@ -10,7 +10,17 @@ import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["BidId", "DeploymentId", "GroupId", "LeaseId", "OrderId", "auto_hostname", "base32hex", "namespace_name"]
+__all__ = [
+    "BidId",
+    "DeploymentId",
+    "GroupId",
+    "LeaseId",
+    "OrderId",
+    "auto_hostname",
+    "base32hex",
+    "namespace_name",
+    "parse_lease_id",
+]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,6 +102,15 @@ class LeaseId:
 
 
 BidId = LeaseId
+
+
+def parse_lease_id(text: str) -> LeaseId:
+    """The lease of a text form. Raises ValueError."""
+    parts = text.split("/")
+    if len(parts) != 5 or not all(number.isascii() and number.isdigit() for number in parts[1:4]):
+        raise ValueError(f"{text[:200]!r} is no lease id; the form is owner/dseq/gseq/oseq/provider")
+    owner, dseq, gseq, oseq, provider = parts
+    return LeaseId(owner, int(dseq), int(gseq), int(oseq), provider)
 
 
 def base32hex(data: bytes) -> str:

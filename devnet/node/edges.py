@@ -10,6 +10,7 @@ import yaml
 
 from devnet.controlplane.certificates import Certificates
 from devnet.node.manifests import Object, account, manifest, read_rule, service, workload
+from devnet.node.network import NODE_PUBLIC_ADDRESS
 
 __all__ = [
     "EDGE_SERVICE",
@@ -48,7 +49,13 @@ def edge_tools(kind: EdgeKind) -> tuple[str, ...]:
 
 def edge_settings(kind: EdgeKind) -> Mapping[str, str]:
     """The settings of a provider whose tenants this edge serves."""
-    return {"LESSOR_EDGE_NAMESPACE": TRAEFIK_NAMESPACE} if kind is EdgeKind.TRAEFIK else {}
+    if kind is not EdgeKind.TRAEFIK:
+        return {}
+    return {
+        "LESSOR_EDGE_NAMESPACE": TRAEFIK_NAMESPACE,
+        "LESSOR_EDGE": str(kind),
+        "LESSOR_EDGE_ENDPOINT": f"{NODE_PUBLIC_ADDRESS}:80",
+    }
 
 
 def edge_deployment(kind: EdgeKind) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from lease.ids import GroupId, LeaseId, auto_hostname
 from lease.manifest import Group
 from lease.spec import HostnameSpec
 from provider.claims.foreign_routes import NO_ROUTES, ForeignRoutes
+from provider.claims.moves import NO_MOVE, Move, read_move
 from provider.errors import ProviderError
 from provider.kube.labels import lease_of, managed_labels
 from provider.protocols.cluster import PROVIDER_HOST
@@ -43,12 +44,15 @@ class HostnameRefusedError(ProviderError):
 
 @dataclass(frozen=True, slots=True)
 class HostnameClaim:
-    """One ProviderHost: `hostname` lower-cased, its holder, and the service and port its requests go to."""
+    """One ProviderHost: `hostname` lower-cased, its holder, the service and port its requests go to, and its
+    migrations.
+    """
 
     hostname: str
     lease: LeaseId
     service: str
     external_port: int
+    move: Move = NO_MOVE
 
     @property
     def holder(self) -> GroupId:
@@ -99,9 +103,8 @@ def host_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, HostnameClaim
         spec, lease = obj.get("spec") or {}, lease_of(obj)
         hostname = str(spec.get("hostname") or obj["metadata"]["name"]).lower()
         if lease is not None:
-            claims[hostname] = HostnameClaim(
-                hostname, lease, str(spec.get("service_name", "")), int(spec.get("external_port") or 0)
-            )
+            service, port = str(spec.get("service_name", "")), int(spec.get("external_port") or 0)
+            claims[hostname] = HostnameClaim(hostname, lease, service, port, read_move(obj))
     return claims
 
 
@@ -158,14 +161,19 @@ def check_transfer(hostnames: Iterable[str], lease: LeaseId, *, claims: Mapping[
             raise HostnameRefusedError(f'host "{hostname}" in use')
 
 
-def host_object(lease: LeaseId, host: HostnameSpec, *, namespace: str) -> dict[str, Any]:
+def host_object(
+    lease: LeaseId, host: HostnameSpec | HostnameClaim, *, namespace: str, move: Move = NO_MOVE
+) -> dict[str, Any]:
     """The ProviderHost to apply; dseq is an integer here. It has no timestamp, so the same claim again changes
     nothing.
     """
+    meta: dict[str, Any] = {"name": host.hostname.lower(), "namespace": namespace, "labels": managed_labels(lease)}
+    if move.annotations:
+        meta["annotations"] = move.annotations
     return {
         "apiVersion": PROVIDER_HOST.api_version,
         "kind": PROVIDER_HOST.kind,
-        "metadata": {"name": host.hostname.lower(), "namespace": namespace, "labels": managed_labels(lease)},
+        "metadata": meta,
         "spec": {
             "owner": lease.owner,
             "provider": lease.provider,

@@ -14,6 +14,7 @@ from typing import Any
 from lease.addresses import leased_ip_name, sharing_key
 from lease.ids import LeaseId
 from lease.manifest import Group
+from provider.claims.moves import NO_MOVE, Move, read_move
 from provider.kube.labels import managed_labels
 from provider.protocols.cluster import PROVIDER_LEASED_IP
 from provider.records.go_form import decode_lease_id, encode_lease_id
@@ -32,6 +33,7 @@ class AddressClaim:
     proto: str
     key: str
     address: str = ""
+    move: Move = NO_MOVE
 
     @property
     def name(self) -> str:
@@ -92,6 +94,8 @@ def leased_ip_object(claim: AddressClaim, *, namespace: str, status: bool = Fals
         "sharing_key": claim.key,
     }
     meta = {"name": claim.name, "namespace": namespace, "labels": {**managed_labels(claim.lease), **labels}}
+    if claim.move.annotations:
+        meta["annotations"] = claim.move.annotations
     return {**head, "metadata": meta, "spec": spec}
 
 
@@ -106,6 +110,7 @@ def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
             proto=str(spec["protocol"]).upper(),
             key=str(spec["sharing_key"]),
             address=_address((obj.get("status") or {}).get("address")),
+            move=read_move(obj),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
 from lease.addresses import pool_name
+from lease.ids import LeaseId, namespace_name
+from provider.claims.leased_ips import AddressClaim
 from provider.errors import ClusterError, Conflict
 from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
-__all__ = ["is_lease_pool", "list_pools", "remove_unused_pools"]
+__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "remove_unused_pools"]
 
 _ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
 _POOL = "metallb.io/address-pool"
@@ -47,6 +49,22 @@ async def remove_unused_pools(cluster: Cluster, *, claims_namespace: str, metall
             if await _delete(cluster, kind, obj, metallb_namespace)
         ]
     return tuple(removed)
+
+
+async def leaving_ports(cluster: Cluster, claims: Iterable[AddressClaim], lease: LeaseId) -> frozenset[str]:
+    """The names of those claims whose port a Service of another lease still serves on the same address. MetalLB would
+    give a second Service no address. Raises `ClusterError`.
+    """
+    wanted = {(pool_name(claim.key), claim.external_port, claim.proto): claim.name for claim in claims}
+    services = await cluster.list(SERVICE, labels=_ON_ADDRESSES) if wanted else []
+    others = (service for service in services if service["metadata"].get("namespace") != namespace_name(lease))
+    return frozenset(wanted[port] for service in others for port in _ports(service) if port in wanted)
+
+
+def _ports(service: dict[str, Any]) -> Iterable[tuple[str, int, str]]:
+    pool = str((service["metadata"].get("annotations") or {}).get(_POOL))
+    for port in (service.get("spec") or {}).get("ports") or ():
+        yield pool, int(port["port"]), str(port.get("protocol") or "TCP").upper()
 
 
 async def _unused(cluster: Cluster, managed: list[dict[str, Any]], claims_namespace: str) -> list[dict[str, Any]]:

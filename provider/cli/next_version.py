@@ -141,7 +141,13 @@ async def _claimed(
         ip_ranges=settings.ip_ranges,
     )
     claimed = await LeaseClaims(_Unwritten(cluster), config).take(
-        SpecInputs(record, applied.spec, applied.withheld, form=form_of(applied, unchanged=unchanged, found=FORM)),
+        SpecInputs(
+            record,
+            applied.spec,
+            applied.withheld,
+            form=form_of(applied, unchanged=unchanged, found=FORM),
+            moved=applied.moved,
+        ),
         specs,
     )
     return claimed.spec

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
+from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
@@ -47,6 +48,7 @@ from provider.observe.operator_status import StatusSources, day_fees
 from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
+from provider.settings import EdgeKind
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
@@ -160,7 +162,7 @@ def _lease_loop(
         engine=backends.engine,
         bus=backends.bus,
         config=config,
-        claims=LeaseClaims(backends.cluster, config),
+        claims=LeaseClaims(backends.cluster, config, clock=backends.clock, ask=asking(backends.settings.edge_endpoint)),
         specs=specs,
         release=ledger.release,
         note_refusal=backends.engine.note_refusal,
@@ -197,6 +199,7 @@ def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
         brake_window_s=settings.brake_window,
         volume_quarantine_s=settings.volume_quarantine,
         policies=backends.policies,
+        routes_overlap=settings.ingress_mode is IngressMode.GATEWAY_API or settings.edge is EdgeKind.TRAEFIK,
     )
 
 
@@ -278,6 +281,7 @@ def _gateway(
         metrics=scrape.exposition if backends.settings.metrics_on_gateway else None,
         placements=adopted_placements(market, cards),
         build=build,
+        migrations=leases.claims,
         read_lease=_lease_reader(backends, leases, objects),
         strangers=backends.public_chain,
         is_tenant=is_tenant,

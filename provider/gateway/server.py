@@ -20,11 +20,11 @@ from provider.gateway.refusals import Refusals
 from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
+from provider.gateway.rest.migration_routes import Migrations, migration_routes
 from provider.gateway.rest.open_streams import OpenStreams
 from provider.gateway.rest.public_routes import KubeVersion, Metrics, ReadStatus, public_routes
 from provider.gateway.rest.routes import Route
 from provider.gateway.rest.stream_routes import StreamParts, stream_routes
-from provider.gateway.rest.stub_routes import stub_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tenant_limits import TenantLimits
@@ -71,6 +71,7 @@ class Gateway:
         kube_version: KubeVersion,
         placements: Placements,
         build: TrialBuild,
+        migrations: Migrations,
         read_lease: ReadLease | None = None,
         strangers: StrangersChain | None = None,
         is_tenant: Callable[[str], bool] = lambda _: False,
@@ -104,7 +105,7 @@ class Gateway:
         self._streams = OpenStreams(config.streams, refusals)
         self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease)
         self.status = CachedAnswer(status, clock, seconds=_STATUS_S).get
-        self._routes = self._build_routes(kube_version, metrics)
+        self._routes = [*self._build_routes(kube_version, metrics), *migration_routes(config, cluster, migrations)]
         self._server: HttpServer | None = None
         self._listener: TlsListener | None = None
         self._served: ServedCertificates | None = None
@@ -176,5 +177,4 @@ class Gateway:
             *deployment_routes(self.intake, config.limits),
             *lease_routes(config, self.read_lease, self._read_manifest),
             *stream_routes(self.stream_parts, self._streams),
-            *stub_routes(config.limits),
         ]

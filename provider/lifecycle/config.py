@@ -22,7 +22,8 @@ class LifecycleConfig:
     §4.4). `manifest_timeout_s`: how long a lease may wait for its first manifest before it is given up, 0 for no limit.
     `brake_leases` and `brake_percent`: how many that one node alone calls closed may go within `brake_window_s`.
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `policies`:
-    the rules that judge what is new to a lease.
+    the rules that judge what is new to a lease. `routes_overlap`: the edge takes two routes of one hostname, so that a
+    migration leaves no gap.
     """
 
     provider: str
@@ -44,3 +45,4 @@ class LifecycleConfig:
     brake_window_s: float = 3600.0
     volume_quarantine_s: float = 0.0
     policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
+    routes_overlap: bool = False

@@ -1,5 +1,5 @@
-"""The claims of a lease on hostnames and addresses: taken before its stack runs, given back after it
-(docs/architecture.md §5).
+"""The claims of a lease on hostnames and addresses: taken before its stack runs, migrated to another lease of its
+owner, given back after it (docs/architecture.md §5).
 
 Claims are objects in the cluster. One lock guards all decisions about them: two leases never choose the same address,
 and a hostname is never given to two leases.
@@ -8,35 +8,46 @@ and a hostname is never given to two leases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
-from lease.manifest import Group
-from lease.spec import LeasedIpSpec, LeaseSpec
-from provider.claims.addresses import choose_address, pool_addresses
-from provider.claims.foreign_routes import NO_ROUTES, foreign_routes, leaving_hosts
+from lease.spec import LeaseSpec
+from provider.claims.edge import AskEdge, route_accepted, serves
 from provider.claims.hostnames import (
     HostnameClaim,
     HostnameRefusedError,
-    automatic_names,
+    check_transfer,
     host_claims,
     host_object,
-    withheld_from,
 )
-from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object, wanted_addresses
-from provider.claims.pools import list_pools, remove_unused_pools
+from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object
+from provider.claims.moves import NO_MOVE, PendingMove, end_move, next_move, read_move
+from provider.claims.pools import remove_unused_pools
+from provider.errors import ClusterError, ProviderError
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_hosts import WantedHosts, spec_hosts, wanted_hosts
+from provider.lifecycle.lease_ports import spec_addresses, wanted_ports, without_ports
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.metrics import DEPLOYMENTS
-from provider.protocols import Cluster
-from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
-from provider.units import AddressRange
+from provider.protocols import Clock, Cluster
+from provider.protocols.clock import SystemClock
+from provider.protocols.cluster import HTTP_ROUTE, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 
-__all__ = ["ClaimedSpec", "LeaseClaims"]
+__all__ = ["ClaimedSpec", "LeaseClaims", "NotTransferredError", "without_claims"]
+
+_SETTLE_S = 3.0
+"""How long the edge must have answered before the old route goes: Traefik takes up to two seconds to use a new one."""
+
+
+class NotTransferredError(ProviderError):
+    """One claim of a migration could not be written; those before it were."""
+
+    def __init__(self, name: str, error: ClusterError) -> None:
+        super().__init__(f"{name}: {error}")
+        self.name = name
 
 
 @asynccontextmanager
@@ -54,6 +65,8 @@ class ClaimedSpec:
     """A spec of which every hostname and address is claimed for its lease. `withheld`: hostnames that the manifest asks
     for and the spec does not have. `remarks`: a text for each part of the manifest that the spec lacks, for tenant and
     operator. `waits_for`: the names of the claims that hold these parts. `soon`: one of them is being given back.
+    `moved`: the names of claims that were migrated away from the lease, which it does not take back by itself. `moves`:
+    the migrations that go on.
     """
 
     spec: LeaseSpec
@@ -61,15 +74,24 @@ class ClaimedSpec:
     remarks: tuple[str, ...] = ()
     waits_for: frozenset[str] = frozenset()
     soon: bool = False
+    moved: frozenset[str] = frozenset()
+    moves: tuple[PendingMove, ...] = ()
 
 
 class LeaseClaims:
-    """All claims of one provider in one cluster. Raises `ClusterError` throughout."""
+    """All claims of one provider in one cluster. Raises `ClusterError` throughout. `ask` asks the edge for a hostname;
+    without it a new route counts as served when it has been there for a while.
+    """
 
-    def __init__(self, cluster: Cluster, config: LifecycleConfig) -> None:
+    def __init__(
+        self, cluster: Cluster, config: LifecycleConfig, *, clock: Clock | None = None, ask: AskEdge | None = None
+    ) -> None:
         self._cluster = cluster
         self._config = config
+        self._clock = clock or SystemClock()
+        self._ask = ask
         self._one_at_a_time = asyncio.Lock()
+        self._served_since: dict[tuple[str, int], float] = {}
 
     async def take(self, inputs: SpecInputs, specs: SpecMaker) -> ClaimedSpec:
         """Claim what the manifest asks for and make its spec. `withheld` of `inputs`, the hostnames that were withheld
@@ -77,44 +99,47 @@ class LeaseClaims:
 
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
-        lease, group = inputs.record.lease, inputs.record.group
         async with self._one_at_a_time, _counted():
-            claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
-            withheld = await self._withheld(lease, group, claims)
-            free = (inputs.withheld & _wanted_hosts(group)) - withheld.keys()
-            leaving = await leaving_hosts(self._cluster, free, lease)
-            withheld |= dict.fromkeys(leaving, "the lease that had it is still giving it back")
-            wanted = await self._addresses(lease, group)
-            mine = [claim for claim in wanted if claim.lease == lease]
-            addresses = {claim.key: claim.address for claim in wanted}
-            spec = specs.make(replace(inputs, withheld=frozenset(withheld), addresses=addresses))
-            spec = _without_foreign(spec, mine)
-            _never_overwrite(spec, claims)
-            for claim in mine:
+            hosts = await wanted_hosts(self._cluster, inputs, self._config)
+            ports = await wanted_ports(self._cluster, inputs, self._config)
+            withheld = frozenset(hosts.withheld)
+            spec = specs.make(replace(inputs, withheld=withheld, addresses=ports.addresses))
+            served = {claim.name for claim in ports.mine}
+            spec = without_ports(spec, set(spec_addresses(spec)) - served)
+            _never_overwrite(spec, hosts)
+            for claim in ports.mine:
                 await self._write_address(claim)
-            for host in spec.hostnames:
-                await self._cluster.apply(host_object(lease, host, namespace=self._config.records))
-            foreign = _foreign_ports(lease, group, wanted)
-            remarks = [f"hostname {host} is not served: {why}" for host, why in sorted(withheld.items())]
+            await self._write_hosts(spec, hosts)
+            remarks = [f"hostname {host} is not served: {why}" for host, why in sorted(hosts.withheld.items())]
             return ClaimedSpec(
                 spec,
-                frozenset(withheld),
-                (*remarks, *foreign.values()),
-                frozenset(withheld) | foreign.keys(),
-                soon=bool(leaving),
+                withheld,
+                (*remarks, *ports.remarks.values()),
+                withheld | ports.waits_for | hosts.kept,
+                soon=hosts.soon or ports.soon,
+                moved=hosts.moved | ports.moved,
+                moves=(*hosts.moves, *ports.moves),
             )
 
     async def match(self, spec: LeaseSpec) -> bool:
-        """Whether the lease holds exactly the claims of `spec`: no claim was moved, lost or left over."""
-        hosts, addresses = await self._held(spec.lease)
-        return set(hosts) == _hosts(spec) and addresses == _addresses(spec)
+        """Whether the lease holds exactly the claims of `spec`, and no migration to it goes on."""
+        labels, namespace = managed_labels(spec.lease), self._config.records
+        hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
+        addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
+        if any(read_move(obj).source is not None for obj in (*hosts, *addresses)):
+            return False
+        given = {obj["metadata"]["name"]: str((obj.get("status") or {}).get("address") or "") for obj in addresses}
+        return {obj["metadata"]["name"] for obj in hosts} == spec_hosts(spec) and given == spec_addresses(spec)
 
-    async def keep_only(self, spec: LeaseSpec) -> None:
-        """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then."""
+    async def keep_only(self, spec: LeaseSpec, *, moves: Sequence[PendingMove] = ()) -> None:
+        """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then.
+        A claim that is migrating to the lease is kept.
+        """
         hosts, addresses = await self._held(spec.lease)
-        await self._release(PROVIDER_HOST, set(hosts) - _hosts(spec))
-        await self._release(PROVIDER_LEASED_IP, set(addresses) - set(_addresses(spec)))
-        if set(addresses) - set(_addresses(spec)):
+        arriving = {move.name for move in moves if move.arriving}
+        await self._release(PROVIDER_HOST, hosts - spec_hosts(spec) - arriving)
+        await self._release(PROVIDER_LEASED_IP, addresses - set(spec_addresses(spec)) - arriving)
+        if addresses - set(spec_addresses(spec)):
             await self.remove_unused_pools()
 
     async def release_all(self, lease: LeaseId) -> None:
@@ -131,34 +156,92 @@ class LeaseClaims:
                 self._cluster, claims_namespace=config.records, metallb_namespace=config.metallb_namespace
             )
 
-    async def _withheld(self, lease: LeaseId, group: Group, claims: Mapping[str, HostnameClaim]) -> dict[str, str]:
-        """Each withheld hostname and why."""
-        rules, automatic = self._config.hostnames, automatic_names(lease, group, self._config.hostnames)
-        wanted = _wanted_hosts(group) | automatic
-        mine = {host for host, claim in claims.items() if claim.holder == lease.group}
-        routes = await foreign_routes(self._cluster) if wanted - mine else NO_ROUTES
-        taken = withheld_from(lease, wanted, claims=claims, rules=rules, automatic=automatic, routes=routes)
-        return {host: _holder(lease, claims.get(host)) for host in taken}
+    async def migrate_hosts(self, lease: LeaseId, hosts: Sequence[HostnameClaim]) -> None:
+        """Give hostnames to `lease`, which asks for them in its manifest. What it holds already stays as it is.
 
-    async def _addresses(self, lease: LeaseId, group: Group) -> list[AddressClaim]:
-        """The wanted claims with their addresses. An endpoint that another lease holds appears as that lease's
-        claim.
+        Raises `HostnameRefusedError` for a hostname of another owner; then nothing was changed. Raises
+        `NotTransferredError` for the first one that could not be written.
         """
-        wanted = wanted_addresses(lease, group)
-        if not wanted:
-            return []
-        stored = address_claims(await self._cluster.list(PROVIDER_LEASED_IP, namespace=self._config.records))
-        pools = await list_pools(self._cluster, namespace=self._config.metallb_namespace)
-        known = {claim.key: claim.address for claim in stored.values() if claim.address}
-        claims = [stored[claim.name] if _foreign(claim, stored) else claim for claim in wanted]
-        for key in sorted({claim.key for claim in claims} - known.keys()):
-            own = [pool for pool in pools if pool["metadata"]["name"] == pool_name(key)]
-            held = pool_addresses(own)
-            known[key] = held[0].at(0) if held else self._choose(key, known, pool_addresses(pools))
-        return [claim.at(known[claim.key]) for claim in claims]
+        async with self._one_at_a_time:
+            claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
+            check_transfer((host.hostname for host in hosts), lease, claims=claims)
+            for host in hosts:
+                before, move = claims.get(host.hostname), NO_MOVE
+                if before is not None and before.holder == lease.group:
+                    continue
+                if before is not None:
+                    overlap = self._config.routes_overlap
+                    move = next_move(before.move, holder=before.lease, destination=lease, overlap=overlap)
+                obj = host_object(lease, host, namespace=self._config.records, move=move)
+                await self._transfer(host.hostname, obj)
 
-    def _choose(self, key: str, known: Mapping[str, str], pools: Sequence[AddressRange]) -> str:
-        return choose_address(key, ranges=self._config.ip_ranges, taken=known.values(), pools=pools)
+    async def migrate_ports(self, lease: LeaseId, ports: Sequence[AddressClaim]) -> None:
+        """Give ports on leased addresses to `lease`, which asks for them in its manifest. The address stays with the
+        sharing key. A port that nobody has is claimed when the lease is checked. Raises as `migrate_hosts`.
+        """
+        async with self._one_at_a_time:
+            stored = address_claims(await self._cluster.list(PROVIDER_LEASED_IP, namespace=self._config.records))
+            for port in ports:
+                before = stored.get(port.name)
+                if before is not None and before.lease != lease:
+                    move = next_move(before.move, holder=before.lease, destination=lease, overlap=False)
+                    obj = leased_ip_object(replace(port, move=move), namespace=self._config.records)
+                    await self._transfer(port.name, obj)
+
+    async def end_moves(self, newest: ClaimedSpec, *, runs: bool) -> tuple[str, ...]:
+        """End the migrations that have reached the completely applied `newest`; a text for each that goes on. `runs`:
+        whether the workloads of the lease are ready.
+        """
+        going_on = []
+        for move in newest.moves:
+            served = move.name in spec_hosts(newest.spec) or move.name in spec_addresses(newest.spec)
+            if served is not move.arriving:
+                continue  # the next version has it, or does not have it any more
+            if why := await self._unserved(move, newest.spec, runs=runs):
+                going_on.append(f"hostname {move.name} is still served by the lease that had it: {why}")
+                continue
+            async with self._one_at_a_time:
+                await end_move(self._cluster, move, namespace=self._config.records)
+            self._served_since.pop((move.name, move.sequence), None)
+        return tuple(going_on)
+
+    async def _unserved(self, move: PendingMove, spec: LeaseSpec, *, runs: bool) -> str:
+        """Why the lease that had a hostname must go on serving it; empty when it need not, or does not."""
+        if not move.arriving or move.kind is not PROVIDER_HOST or not self._config.routes_overlap:
+            return ""
+        why = "" if runs else "this lease does not run yet"
+        why = why or await self._route_problem(move.name, spec)
+        key, now = (move.name, move.sequence), self._clock.monotonic()
+        if why:
+            self._served_since.pop(key, None)
+            return why
+        waited = now - self._served_since.setdefault(key, now)
+        return "" if waited >= _SETTLE_S else "the edge is about to use the new route"
+
+    async def _route_problem(self, host: str, spec: LeaseSpec) -> str:
+        """Why the edge does not serve the route of this lease, as far as one can see: the old route serves too."""
+        if self._config.gateway_api:
+            route = await self._cluster.get(HTTP_ROUTE, host, namespace=spec.namespace)
+            if route is None or not route_accepted(route):
+                return "the gateway has not accepted the new route yet"
+        answer = await self._ask(host) if self._ask is not None else None
+        if answer is None or serves(answer):
+            return ""
+        return answer.problem or f"the edge answers {answer.status}"
+
+    async def _transfer(self, name: str, obj: dict[str, object]) -> None:
+        try:
+            await self._cluster.apply(obj)
+        except ClusterError as error:
+            raise NotTransferredError(name, error) from error
+
+    async def _write_hosts(self, spec: LeaseSpec, hosts: WantedHosts) -> None:
+        for host in spec.hostnames:
+            name = host.hostname.lower()
+            if name in hosts.kept:
+                continue
+            move = hosts.claims[name].move if name in hosts.claims else NO_MOVE
+            await self._cluster.apply(host_object(spec.lease, host, namespace=self._config.records, move=move))
 
     async def _write_address(self, claim: AddressClaim) -> None:
         """Write the spec, then the status: a claim whose status was lost keeps its key, and its pool keeps its
@@ -168,71 +251,27 @@ class LeaseClaims:
         await self._cluster.apply(leased_ip_object(claim, namespace=namespace))
         await self._cluster.apply(leased_ip_object(claim, namespace=namespace, status=True), status=True)
 
-    async def _held(self, lease: LeaseId) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The names of the lease's ProviderHosts, and the addresses of its ProviderLeasedIPs by name."""
+    async def _held(self, lease: LeaseId) -> tuple[set[str], set[str]]:
+        """The names of the lease's ProviderHosts and ProviderLeasedIPs."""
         labels, namespace = managed_labels(lease), self._config.records
         hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
         addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
-        named = {obj["metadata"]["name"]: str((obj.get("status") or {}).get("address") or "") for obj in addresses}
-        return tuple(obj["metadata"]["name"] for obj in hosts), named
+        return {obj["metadata"]["name"] for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
 
     async def _release(self, kind: Kind, names: Iterable[str]) -> None:
-        for name in names:
+        for name in sorted(names):
             await self._cluster.delete(kind, name, namespace=self._config.records)
 
 
-def _wanted_hosts(group: Group) -> set[str]:
-    exposes = (expose for service in group.services or () for expose in service.expose or () if expose.is_ingress)
-    return {host.lower() for expose in exposes for host in expose.hosts or ()}
+def without_claims(spec: LeaseSpec, names: frozenset[str]) -> LeaseSpec:
+    """The version without these hostnames and these ports of leased addresses."""
+    kept = tuple(host for host in spec.hostnames if host.hostname.lower() not in names)
+    spec = spec if kept == spec.hostnames else spec.model_copy(update={"hostnames": kept})
+    return without_ports(spec, names)
 
 
-def _holder(lease: LeaseId, claim: HostnameClaim | AddressClaim | None) -> str:
-    """Who has what `lease` does not get; the leases of other owners are not named."""
-    if claim is None:
-        return "something else in the cluster serves it"
-    if claim.lease.owner != lease.owner:
-        return "another lease has it"
-    return f"lease {claim.lease.dseq}/{claim.lease.gseq}/{claim.lease.oseq} has it"
-
-
-def _foreign_ports(lease: LeaseId, group: Group, found: Sequence[AddressClaim]) -> dict[str, str]:
-    """Claim → a text, for each port of a leased address that another lease of the owner has. `found`: the claims, in
-    the order of the wanted ones.
-    """
-    pairs = zip(wanted_addresses(lease, group), found, strict=False)
-    return {
-        claim.name: f"port {mine.external_port}/{mine.proto} of service {mine.service} has no address: "
-        f"{_holder(lease, claim)} on the same IP endpoint"
-        for mine, claim in pairs
-        if claim.lease != lease
-    }
-
-
-def _foreign(claim: AddressClaim, stored: Mapping[str, AddressClaim]) -> bool:
-    return claim.name in stored and stored[claim.name].lease != claim.lease
-
-
-def _never_overwrite(spec: LeaseSpec, claims: Mapping[str, HostnameClaim]) -> None:
+def _never_overwrite(spec: LeaseSpec, hosts: WantedHosts) -> None:
     """The last check before claims are written, whatever gave the spec its hostnames. Raises `HostnameRefusedError`."""
-    for hostname in sorted(_hosts(spec)):
-        if hostname in claims and claims[hostname].holder != spec.lease.group:
+    for hostname in sorted(spec_hosts(spec) - hosts.kept):
+        if hostname in hosts.claims and hosts.claims[hostname].holder != spec.lease.group:
             raise HostnameRefusedError(f'hostname not allowed: host "{hostname}" in use')
-
-
-def _without_foreign(spec: LeaseSpec, mine: Iterable[AddressClaim]) -> LeaseSpec:
-    """Drop exposes on an address whose port another lease of the owner already serves."""
-    names = {claim.name for claim in mine}
-    kept = tuple(leased for leased in spec.leased_ips if _name(leased) in names)
-    return spec if kept == spec.leased_ips else spec.model_copy(update={"leased_ips": kept})
-
-
-def _name(leased: LeasedIpSpec) -> str:
-    return leased_ip_name(leased.sharing_key, proto=leased.proto.upper() or "TCP", external_port=leased.external_port)
-
-
-def _hosts(spec: LeaseSpec) -> set[str]:
-    return {host.hostname.lower() for host in spec.hostnames}
-
-
-def _addresses(spec: LeaseSpec) -> dict[str, str]:
-    return {_name(leased): leased.address for leased in spec.leased_ips}

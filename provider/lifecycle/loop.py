@@ -17,6 +17,7 @@ from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED, lease_id
 from provider.errors import ClusterError
 from provider.lifecycle.cluster_lists import list_cluster
 from provider.lifecycle.drift import Drift
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.queue import LeaseQueue
 from provider.lifecycle.reconcile import Reconciler
@@ -82,6 +83,11 @@ class LeaseLoop:
     @property
     def statuses(self) -> Mapping[LeaseId, LeaseStatus]:
         return self._reconciler.statuses
+
+    @property
+    def claims(self) -> LeaseClaims:
+        """The claims of all leases; the gateway has them migrated."""
+        return self._parts.claims
 
     @property
     def unknown_stacks(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from provider.lifecycle.manifest_wait import traces_of_a_manifest
 from provider.lifecycle.openings import offer, withdraw
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.restart_record import RestartRecord
-from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve
+from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve, take_back
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import Lease
@@ -145,6 +145,11 @@ class Reconciler:
         secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
         await forget_refusal(self._parts.cluster, lease, read_applied(secret), records=records)
 
+    async def _take_back(self, lease: LeaseId) -> None:
+        records = self._parts.config.records
+        secret = await self._parts.cluster.get(SECRET, applied_name(lease), namespace=records)
+        await take_back(self._parts.cluster, lease, read_applied(secret), records=records)
+
     async def recreate(self, lease: LeaseId) -> bool:
         """An operator asks for it: see `serving.recreate`. Raises `ClusterError` and `BadRecordError`."""
         records = self._parts.config.records
@@ -193,6 +198,8 @@ class Reconciler:
     async def _serve(self, lease: LeaseId, memory: LeaseMemory) -> Outcome:
         if memory.sent and memory.phase in (Phase.FAILED, Phase.UPDATE_FAILED):
             await self.retry_refused(lease)
+        if memory.sent:
+            await self._take_back(lease)
         memory.sent = False
         outcome = await self.lists.check(self._parts, lease, memory.drift) if self.lists is not None else None
         outcome = outcome or await serve(self._parts, lease, memory.drift)

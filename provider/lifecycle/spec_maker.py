@@ -31,7 +31,8 @@ that is opened when the lease is won cannot know that version.
 class SpecInputs:
     """What one spec is made from. `withheld`: hostnames that another lease of the owner keeps. `addresses`: the leased
     address by sharing key. `previous`: the last version that was applied completely, None for a first deployment.
-    `form`: of the objects; not the newest one while the tenant asks for nothing new.
+    `form`: of the objects; not the newest one while the tenant asks for nothing new. `moved`: the names of claims that
+    were migrated away from the lease.
     """
 
     record: ManifestRecord
@@ -39,6 +40,7 @@ class SpecInputs:
     withheld: frozenset[str] = frozenset()
     addresses: Mapping[str, str] = field(default_factory=dict)
     form: int = FORM
+    moved: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ import structlog
 from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
 from provider.claims.leased_ips import address_claims
+from provider.claims.moves import read_move
 from provider.kube.labels import MANAGED, lease_of
 from provider.lifecycle.drift import ALWAYS_WATCHED, Change, Digests, Drift
 from provider.lifecycle.health.edges import edge_state
@@ -87,6 +88,7 @@ class Watcher:
         self._digests = Digests()
         self._by_namespace: dict[str, LeaseId] = {}
         self._holders: dict[tuple[str, str], LeaseId] = {}
+        self._sources: dict[tuple[str, str], LeaseId] = {}
         self._ready: dict[str, bool] = {}
         self._troubles: dict[str, Trouble] = {}
         self._edges: dict[str, tuple[str, ...]] = {}
@@ -152,7 +154,7 @@ class Watcher:
 
     def _claim(self, kind: Kind, event: WatchEvent) -> None:
         lease, key = lease_of(event.object), (kind.kind, event.object["metadata"]["name"])
-        before = self._holders.pop(key, None)
+        before, source = self._holders.pop(key, None), self._source(key, event)
         if lease is not None and event.type != "DELETED":
             self._holders[key] = lease
         if before not in (None, self._holders.get(key)):
@@ -161,8 +163,15 @@ class Watcher:
         if event.type == "DELETED" and lease not in self._by_namespace.values():
             return  # the last objects of a lease that has ended
         after = _SETTLE_S if kind is MANIFEST and event.type != "DELETED" else 0.0  # the gateway announces its own
-        for concerned in {before, lease} - {None}:
+        for concerned in {before, lease, *source} - {None}:
             self._ask(concerned, after)  # type: ignore[arg-type]
+
+    def _source(self, key: tuple[str, str], event: WatchEvent) -> set[LeaseId]:
+        """The lease that a claim is leaving, before the event and now: it must go on serving, or let go."""
+        before, now = self._sources.pop(key, None), read_move(event.object).source
+        if now is not None and event.type != "DELETED":
+            self._sources[key] = now
+        return {lease for lease in (before, now) if lease is not None}
 
     def _object(self, event: WatchEvent) -> None:
         """Somebody changed what an object says, perhaps this provider's own engine: a comparison finds out."""

@@ -58,8 +58,9 @@ class Attempt:
 class Applied:
     """`spec` None: no version was ever complete. `manifest_hash` and `withheld` belong to `spec`.
 
-    A withheld hostname is given as soon as it is free. `anew`: an operator asked for every pod to be made by this
-    builder. `fresh`: nothing of the lease ran before `attempt`, so that what is refused of it may be removed.
+    A withheld hostname is given as soon as it is free; `moved`, the names of claims that were migrated away, are not.
+    `anew`: an operator asked for every pod to be made by this builder. `fresh`: nothing of the lease ran before
+    `attempt`, so that what is refused of it may be removed.
     """
 
     spec: LeaseSpec | None = None
@@ -68,6 +69,7 @@ class Applied:
     attempt: Attempt | None = None
     anew: bool = False
     fresh: bool = False
+    moved: frozenset[str] = frozenset()
 
 
 def applied_name(lease: LeaseId) -> str:
@@ -81,6 +83,7 @@ def applied_object(lease: LeaseId, applied: Applied, *, namespace: str) -> dict[
         "withheld": sorted(applied.withheld),
         "attempt": asdict(applied.attempt) if applied.attempt else None,
     }
+    facts |= {"moved": sorted(applied.moved)} if applied.moved else {}
     facts |= {name: True for name in ("anew", "fresh") if getattr(applied, name)}
     data = {"facts": json.dumps(facts, sort_keys=True).encode()}
     if applied.spec is not None:
@@ -141,7 +144,8 @@ def read_applied(obj: Mapping[str, Any] | None) -> Applied:
         spec = _spec(data)
         attempt = Attempt(**facts["attempt"]) if facts["attempt"] else None
         anew, fresh = (facts.get(name) is True for name in ("anew", "fresh"))
-        return Applied(spec, str(facts["manifest_hash"]), frozenset(facts["withheld"]), attempt, anew, fresh)
+        withheld, moved = frozenset(facts["withheld"]), frozenset(facts.get("moved", ()))
+        return Applied(spec, str(facts["manifest_hash"]), withheld, attempt, anew, fresh, moved)
     except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, ValidationError) as error:
         name = str((obj.get("metadata") or {}).get("name"))
         raise BadRecordError(f"Secret {name}", type(error).__name__) from error

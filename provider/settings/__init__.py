@@ -25,11 +25,12 @@ from provider.settings.funds import FundsSettings
 from provider.settings.gateway import GatewaySettings
 from provider.settings.home import HomeSettings, LogFormat
 from provider.settings.inventory import InventorySettings
+from provider.settings.kinds import EdgeKind
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
 from provider.units import mask_addresses
 
-__all__ = ["NOT_SETTINGS", "LogFormat", "Settings", "load_settings", "unknown_variables"]
+__all__ = ["NOT_SETTINGS", "EdgeKind", "LogFormat", "Settings", "load_settings", "unknown_variables"]
 
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _PREFIXES = ("AP_", "AKASH_", "LESSOR_")

@@ -12,9 +12,11 @@ from provider.settings.kinds import (
     Addresses,
     BlockedNames,
     ClosedRanges,
+    EdgeKind,
     Endpoints,
     Hostname,
     Labels,
+    MaybeListen,
     MaybeName,
     NginxSize,
     ObjectName,
@@ -83,6 +85,29 @@ class ClusterSettings(BaseModel, defer_build=True):
         "16k",
         validation_alias=ap("PROXY_BUFFER_SIZE"),
         description="Buffer for the headers of a tenant's answer, where the manifest names none.",
+    )
+    edge: EdgeKind = Field(
+        EdgeKind.INGRESS_NGINX,
+        validation_alias=lessor("EDGE"),
+        description="The ingress controller that serves tenants' Ingresses: `ingress-nginx` or `traefik`. Traefik "
+        "takes two Ingresses of one hostname, so that a hostname migrates between leases without a gap.",
+    )
+    edge_endpoint: MaybeListen = Field(
+        "",
+        validation_alias=lessor("EDGE_ENDPOINT"),
+        description="Where the provider asks its own edge for a hostname by HTTP, such as `10.96.0.80:80`. Empty: a "
+        "migration of a hostname does not wait for an answer of the edge.",
+    )
+    edge_tls_endpoint: MaybeListen = Field(
+        "",
+        validation_alias=lessor("EDGE_TLS_ENDPOINT"),
+        description="The same by HTTPS, for the check of certificates. Empty: certificates are not checked.",
+    )
+    edge_addresses: Addresses = Field(
+        (),
+        validation_alias=lessor("EDGE_ADDRESSES"),
+        description="Addresses at which clients reach the edge. A tenant's hostname should resolve to one of them. "
+        "Empty: the DNS entries of hostnames are not checked.",
     )
     edge_namespace: str = Field(
         "",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
@@ -36,6 +37,7 @@ __all__ = [
     "ClosedRanges",
     "CoinText",
     "Duration",
+    "EdgeKind",
     "Endpoints",
     "Form",
     "Hostname",
@@ -54,6 +56,14 @@ __all__ = [
     "ap",
     "lessor",
 ]
+
+
+class EdgeKind(StrEnum):
+    """The ingress controllers that differ in what a provider may do with them."""
+
+    INGRESS_NGINX = "ingress-nginx"
+    TRAEFIK = "traefik"
+
 
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})")

@@ -8,12 +8,17 @@ from lease.go_json import go_json
 from provider.gateway.errors import AuthError, GatewayError
 from provider.gateway.rest.go_response import GoResponse
 
-__all__ = ["empty", "json_answer", "refusal", "text_error"]
+__all__ = ["compact_answer", "empty", "json_answer", "refusal", "text_error"]
 
 
 def json_answer(value: Any) -> GoResponse:
     """Status 200 with a JSON document."""
     return _json(200, go_json(value), "application/json; charset=UTF-8")
+
+
+def compact_answer(value: Any) -> GoResponse:
+    """Status 200 with a JSON document, with the content type of the migration routes."""
+    return _json(200, go_json(value), "application/json")
 
 
 def text_error(status: int, text: str) -> GoResponse:

@@ -29,7 +29,7 @@ from provider.protocols import Cluster
 from provider.records.applied import Applied, applied_object
 from provider.records.manifests import ManifestRecord
 
-__all__ = ["forget_refusal", "form_of", "recreate", "serve"]
+__all__ = ["forget_refusal", "form_of", "recreate", "serve", "take_back"]
 
 _TERMINATING_S = 2.0
 _LEAVING_S = 15.0
@@ -71,9 +71,9 @@ def _with_remarks(outcome: Outcome, newest: ClaimedSpec) -> Outcome:
     """
     if not newest.remarks or outcome.retry:
         return outcome
-    remark = "; ".join(newest.remarks)
+    remark = "; ".join(filter(None, (outcome.remark, *newest.remarks)))
     again_in = min(_LEAVING_S, outcome.again_in or _LEAVING_S) if newest.soon else outcome.again_in
-    reason = "; ".join(filter(None, (outcome.reason, remark)))
+    reason = "; ".join(filter(None, (outcome.reason, *newest.remarks)))
     return replace(outcome, reason=reason, again_in=again_in, remark=remark, waits_for=newest.waits_for)
 
 
@@ -84,6 +84,12 @@ async def forget_refusal(cluster: Cluster, lease: LeaseId, applied: Applied, *, 
     if applied.attempt is not None and applied.attempt.error:
         again = replace(applied, attempt=replace(applied.attempt, error=""))
         await cluster.apply(applied_object(lease, again, namespace=records))
+
+
+async def take_back(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> None:
+    """The tenant asks again for what was migrated away: the lease takes it when it is free. Raises `ClusterError`."""
+    if applied.moved:
+        await cluster.apply(applied_object(lease, replace(applied, moved=frozenset()), namespace=records))
 
 
 async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, records: str) -> bool:
@@ -97,7 +103,7 @@ async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> Cl
     """The newest version with its claims. When nothing changed and nothing was withheld, no claim is written."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
-    complete = unchanged and not applied.withheld
+    complete = unchanged and not applied.withheld and not applied.moved
     if complete and applied.spec is not None and await _still(parts, record, applied, applied.spec):
         return ClaimedSpec(applied.spec)
     form = form_of(applied, unchanged=unchanged, found=seen.form)
@@ -113,7 +119,8 @@ async def _claimed(parts: Parts, seen: StoredLease, record: ManifestRecord, *, f
     """The version of `record` in objects of this form, with its claims and with what an upgrade may not change."""
     applied = seen.applied
     unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
-    claimed = await parts.claims.take(SpecInputs(record, applied.spec, applied.withheld, form=form), parts.specs)
+    inputs = SpecInputs(record, applied.spec, applied.withheld, form=form, moved=applied.moved)
+    claimed = await parts.claims.take(inputs, parts.specs)
     if applied.spec is None and not _unrecorded(seen):
         return claimed
     again = not applied.anew and (unchanged or applied.spec is None)

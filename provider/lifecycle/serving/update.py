@@ -174,10 +174,11 @@ async def _begin(view: LeaseView, spec: LeaseSpec) -> None:
 async def _done(view: LeaseView, spec: LeaseSpec, *, opened: bool) -> Outcome:
     if view.refused:
         attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
-        await view.write(replace(view.applied, attempt=attempt))
+        await view.write(replace(view.applied, spec=view.target, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, view.refused, again_in=_UNREADY_S)
     try:
-        await view.write(Applied(spec, view.record.content_hash(), view.newest.withheld))
+        newest = view.newest
+        await view.write(Applied(spec, view.record.content_hash(), newest.withheld, moved=newest.moved))
     except ClusterError as error:
         if error.status not in _NEVER_TAKEN:
             raise

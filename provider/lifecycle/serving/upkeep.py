@@ -39,6 +39,8 @@ PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
 
 _CREATING_S = 10.0
 """Between two checks of pods that are being created: a warning about one comes as an event, after the pod's state."""
+_MOVING_S = 1.0
+"""Between two checks whether the edge serves a hostname that is migrating to the lease."""
 _log = structlog.get_logger(__name__)
 
 
@@ -48,7 +50,7 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
     if (attempt is not None or view.applied.anew) and not view.refused:
         await view.write(replace(view.applied, attempt=None, anew=False))
     if not view.refused and not await view.parts.claims.match(spec):
-        await view.parts.claims.keep_only(spec)
+        await view.parts.claims.keep_only(spec, moves=view.newest.moves)
     strays = await _strays(view, spec)
     drift = await _drift(view, spec)
     if view.parts.config.repair_drift and view.drift.worth_repairing:
@@ -59,7 +61,19 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
     for pod in health.stuck:
         await view.parts.cluster.delete(POD, pod, namespace=spec.namespace)
     edges = await edge_troubles(view.parts.cluster, spec)
-    return _outcome(view, health, edges, drift=mask("; ".join((*drift, *strays)), spec))
+    return await _end_moves(view, _outcome(view, health, edges, drift=mask("; ".join((*drift, *strays)), spec)))
+
+
+async def _end_moves(view: LeaseView, outcome: Outcome) -> Outcome:
+    """End the migrations that this version has completed. One that goes on is checked again soon."""
+    if view.refused or not view.newest.moves:
+        return outcome
+    runs = outcome.phase is Phase.RUNNING
+    if not (going_on := await view.parts.claims.end_moves(view.newest, runs=runs)):
+        return outcome
+    remark = "; ".join(going_on)
+    reason = "; ".join(filter(None, (outcome.reason, remark)))
+    return replace(outcome, reason=reason, remark=remark, again_in=min(_MOVING_S, outcome.again_in or _MOVING_S))
 
 
 async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.lifecycle.drift import Drift
-from provider.lifecycle.lease_claims import ClaimedSpec
+from provider.lifecycle.lease_claims import ClaimedSpec, without_claims
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.stored_lease import NamespaceState
 from provider.records.applied import Applied, applied_object
@@ -46,8 +46,12 @@ class LeaseView:
 
     @property
     def target(self) -> LeaseSpec | None:
-        """What should run now: the newest version, or the last complete one when the newest was refused."""
-        return self.applied.spec if self.refused else self.newest.spec
+        """What should run now: the newest version, or when it was refused the last complete one, without what was
+        migrated away since.
+        """
+        if not self.refused or self.applied.spec is None:
+            return self.applied.spec if self.refused else self.newest.spec
+        return without_claims(self.applied.spec, self.newest.moved)
 
     @property
     def known(self) -> bool:

@@ -98,7 +98,7 @@ class Daemon:
             engine=self.engine if world.recorded else world.engine,
             bus=self.bus,
             config=config,
-            claims=LeaseClaims(world.cluster, config),
+            claims=LeaseClaims(world.cluster, config, clock=world.clock),
             specs=specs,
             release=self.ledger.release,
         )

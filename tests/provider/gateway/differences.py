@@ -122,7 +122,6 @@ NOT_REPLAYED = {
         "Hostnames of that service only; Go lists every hostname of the lease (marked a defect, gateway.md §3.7). "
         "The recorded leases have one HTTP service each, so no record shows it."
     ),
-    "migrations": "Judged up to credentials, path and scope; then 501 until the gateway issue.",
     "limits": (
         "Manifest 2 MiB (413), header line 64 KiB (431), 128 headers (400), body 30 s (408), idle 75 s; Go: none."
     ),

@@ -20,7 +20,7 @@ from provider.gateway.errors import RequestError
 from provider.gateway.rest.paths import clean_path, go_quote, parse_uint
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent
-from tests.provider.gateway.world import World, bearer, cluster_fails, new_world, parse_answer
+from tests.provider.gateway.world import World, cluster_fails, new_world, parse_answer
 
 
 @pytest.fixture
@@ -202,19 +202,6 @@ async def test_an_unclean_path_is_redirected_to_itself_cleaned_and_nowhere_else(
     answer = await world.get(path)
     assert (answer.status, answer.header("Location"), answer.body) == (301, location, b"")
     assert answer.header("Set-Cookie") is None
-
-
-MIGRATIONS = [
-    *[(b"", 422), (b"7", 422), (b"[" * 50_000, 422), (b'{"hostnames_to_migrate":[1]}', 422)],
-    *[(b"[]", 400), (b"null", 400), (b"{}", 400)],
-    *[(b"x" * 70_000, 413), (b'{"hostnames_to_migrate":["a"]}', 501)],
-]
-
-
-@pytest.mark.parametrize(("data", "status"), MIGRATIONS, ids=lambda value: str(value)[:30])
-async def test_a_migration_is_read_before_it_is_declined(world: World, data: bytes, status: int) -> None:
-    answer = await world.send("POST", "/hostname/migrate", headers=bearer(TENANT.token()), body=data)
-    assert answer.status == status
 
 
 async def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_behind(world: World, tmp_path: Path) -> None:

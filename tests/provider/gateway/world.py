@@ -23,6 +23,8 @@ from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.public_routes import Metrics
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import TrialBuild, trial_build
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.spec_maker import SpecMaker
 from provider.protocols.chain import Deployment, LeaseState
 from provider.protocols.cluster import Kind
@@ -145,6 +147,7 @@ class World:
             kube_version=kube_version,
             placements=placements,
             build=self.build,
+            migrations=LeaseClaims(self.cluster, LifecycleConfig(provider=self.config.provider)),
             read_lease=read_lease,
             strangers=self.strangers,
             is_tenant=self.is_tenant,

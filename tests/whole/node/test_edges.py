@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -94,6 +95,35 @@ class Edge:
 
     def polling(self, host: str) -> AbstractAsyncContextManager[list[str]]:
         return self.site.asking("poll", f"http://{NODE_PUBLIC_ADDRESS}/", str(PAUSE_MS), str(LONGEST_S), host)
+
+    async def migrate(self, host: str, rented: Rented) -> None:
+        """Have the tenant migrate a hostname to this lease."""
+        lease, gateway = rented.lease, await self.site.world.tenant.gateway(self.site.world.provider)
+        body = {"hostnames_to_migrate": [host], "destination_dseq": lease.dseq, "destination_gseq": lease.gseq}
+        answer = await gateway.request("POST", "/hostname/migrate", body=json.dumps(body).encode())
+        assert (answer.status, answer.body) == (200, json.dumps({"transferred": [host]}, separators=(",", ":")))
+
+    async def until_only(self, host: str, rented: Rented, other: Rented) -> None:
+        """Return when the first of the two leases alone publishes the hostname."""
+
+        async def alone() -> bool:
+            return await self._publishes(rented, host) and not await self._publishes(other, host)
+
+        await until(alone, f"the route of {rented.lease} alone", seconds=90)
+
+    async def until_version(self, version: int, host: str) -> None:
+        """Return when the edge answers from this version: it hears of a route a moment after the provider."""
+
+        async def answers() -> bool:
+            return f"version {version}" in (await self.ask(f"http://{host}/")).stdout
+
+        await until(answers, f"version {version} of {host}")
+
+    async def _publishes(self, rented: Rented, host: str) -> bool:
+        kinds = ",".join(await self.publishers(rented))
+        if not kinds:
+            return False
+        return (await self.site.kubectl("-n", namespace_name(rented.lease), "get", kinds, host)).status == 0
 
     async def publishers(self, rented: Rented) -> Sequence[str]:
         """The kinds of the objects that publish a lease's hostnames."""
@@ -203,6 +233,37 @@ async def test_a_change_of_the_ingress_mode_moves_a_running_lease_to_a_route(edg
     await edge.until_answers("http://moved.example.com/")
     await edge.close(rented)
     assert failed * PAUSE_MS < 4000
+
+
+async def test_a_hostname_migrates_by_ingress(edge: Edge) -> None:
+    """Traefik takes two Ingresses of one hostname, so that no request is lost. Ingress-NGINX refuses the second one."""
+    await edge.provider_in_mode()
+    failed = await _migrate_while_polled(edge, "ingress-migration.example.com")
+    assert failed == 0 or edge.kind is EdgeKind.NGINX
+
+
+@only_traefik
+async def test_a_hostname_migrates_by_route_without_a_lost_request(edge: Edge) -> None:
+    await edge.provider_in_mode(**GATEWAY_MODE)
+    assert await _migrate_while_polled(edge, "route-migration.example.com") == 0
+
+
+async def _migrate_while_polled(edge: Edge, host: str) -> int:
+    """Migrate the hostname from one lease to another and back. Returns how many requests failed meanwhile."""
+    first, second = await edge.deploy(_document(host, version=1)), await edge.deploy(_document(host, version=2))
+    await edge.until_answers(f"http://{host}/")
+    async with edge.polling(host) as printed:
+        for version, rented in ((2, second), (1, first)):
+            await asyncio.sleep(1)
+            await edge.migrate(host, rented)
+            await edge.until_only(host, rented, first if rented is second else second)
+            await edge.until_version(version, host)
+    asked, failed = _counted(printed)
+    print(f"{edge.kind}, {host}: of {asked} requests, one each {PAUSE_MS} ms, {failed} failed in two migrations")
+    await edge.close(first)
+    await edge.close(second)
+    assert asked > 100
+    return failed
 
 
 async def _effects(edge: Edge, host: str) -> Mapping[str, object]:

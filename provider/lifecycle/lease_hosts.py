@@ -1,0 +1,111 @@
+"""The decision which hostnames of its manifest a lease serves, with the migrations of hostnames that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lease.ids import LeaseId
+from lease.manifest import Group
+from lease.spec import LeaseSpec
+from provider.claims.foreign_routes import NO_ROUTES, foreign_routes, leaving_hosts
+from provider.claims.hostnames import HostnameClaim, automatic_names, host_claims, withheld_from
+from provider.claims.leased_ips import AddressClaim
+from provider.claims.moves import PendingMove
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.spec_maker import SpecInputs
+from provider.protocols import Cluster
+from provider.protocols.cluster import PROVIDER_HOST
+
+__all__ = ["MIGRATED", "STILL_SERVED", "WantedHosts", "holder_text", "spec_hosts", "wanted_hosts"]
+
+MIGRATED = "it was migrated to another lease; it returns when it is migrated back or the manifest is sent again"
+STILL_SERVED = "the lease that had it is still giving it back"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedHosts:
+    """`claims`: of every lease, by hostname. `withheld`: each hostname that the spec goes without, and why. `soon`: one
+    of them is being given back. `moved`: those of them that were migrated away. `kept`: hostnames that the lease serves
+    although they are migrating away: the edge takes two routes. `moves`: the migrations from and to this lease.
+    """
+
+    claims: Mapping[str, HostnameClaim]
+    withheld: Mapping[str, str]
+    soon: bool = False
+    moved: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    moves: tuple[PendingMove, ...] = field(default=())
+
+
+async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig) -> WantedHosts:
+    """The decision for one lease. Raises `HostnameRefusedError` for a hostname that the lease may never have, and
+    `ClusterError`.
+    """
+    lease, group = inputs.record.lease, inputs.record.group
+    claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=config.records))
+    served = spec_hosts(inputs.previous)
+    arriving = {host for host, claim in claims.items() if claim.holder == lease.group and claim.move.arrives_at(lease)}
+    going = {host for host, claim in claims.items() if claim.holder != lease.group and claim.move.is_from(lease)}
+    kept = frozenset(going & served) if config.routes_overlap else frozenset()
+    withheld = await _withheld(cluster, inputs, config, claims=claims)
+    withheld = {host: why for host, why in withheld.items() if host not in kept}
+    free = (inputs.withheld & _listed(group) | arriving) - withheld.keys()
+    leaving = await leaving_hosts(cluster, free - arriving if config.routes_overlap else free, lease)
+    withheld |= dict.fromkeys(leaving, STILL_SERVED)
+    taken = {host for host in served & withheld.keys() if host in claims and claims[host].move.sequence > 1}
+    return WantedHosts(
+        claims,
+        withheld,
+        soon=bool(leaving),
+        moved=frozenset(taken | inputs.moved & withheld.keys()),
+        kept=kept,
+        moves=(*_moves(arriving, claims, arriving=True), *_moves(going - kept, claims, arriving=False)),
+    )
+
+
+def _moves(hosts: Collection[str], claims: Mapping[str, HostnameClaim], *, arriving: bool) -> list[PendingMove]:
+    return [PendingMove(PROVIDER_HOST, host, claims[host].move.sequence, arriving) for host in sorted(hosts)]
+
+
+async def _withheld(
+    cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig, *, claims: Mapping[str, HostnameClaim]
+) -> dict[str, str]:
+    """Each hostname that something else has, or that was migrated away, and why. A hostname that the lease went without
+    before may go to another owner meanwhile: that is no trouble of the lease.
+    """
+    lease, group = inputs.record.lease, inputs.record.group
+    automatic = automatic_names(lease, group, config.hostnames)
+    wanted = _listed(group) | automatic
+    lost = {host for host in wanted & (inputs.withheld | inputs.moved) if _of_another_owner(lease, claims.get(host))}
+    away = {host for host in wanted & inputs.moved if host not in claims}
+    wanted -= lost | away
+    mine = {host for host, claim in claims.items() if claim.holder == lease.group}
+    routes = await foreign_routes(cluster) if wanted - mine else NO_ROUTES
+    taken = withheld_from(
+        lease, wanted, claims=claims, rules=config.hostnames, automatic=automatic & wanted, routes=routes
+    )
+    return {host: holder_text(lease, claims.get(host)) for host in taken | lost} | dict.fromkeys(away, MIGRATED)
+
+
+def _of_another_owner(lease: LeaseId, claim: HostnameClaim | None) -> bool:
+    return claim is not None and claim.lease.owner != lease.owner
+
+
+def holder_text(lease: LeaseId, claim: HostnameClaim | AddressClaim | None) -> str:
+    """Who has what `lease` does not get; the leases of other owners are not named."""
+    if claim is None:
+        return "something else in the cluster serves it"
+    if claim.lease.owner != lease.owner:
+        return "another lease has it"
+    return f"lease {claim.lease.dseq}/{claim.lease.gseq}/{claim.lease.oseq} has it"
+
+
+def spec_hosts(spec: LeaseSpec | None) -> set[str]:
+    """The hostnames that a version serves."""
+    return {host.hostname.lower() for host in spec.hostnames} if spec is not None else set()
+
+
+def _listed(group: Group) -> set[str]:
+    exposes = (expose for service in group.services or () for expose in service.expose or () if expose.is_ingress)
+    return {host.lower() for expose in exposes for host in expose.hosts or ()}

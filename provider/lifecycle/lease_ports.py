@@ -1,0 +1,121 @@
+"""The decision which ports of leased addresses a lease serves and on which address, with the migrations of ports that
+go on.
+
+MetalLB gives a port of an address to one Service: the lease that a port leaves gives it up before its new holder
+serves it. The address stays with the sharing key meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lease.addresses import leased_ip_name, pool_name
+from lease.ids import LeaseId
+from lease.spec import LeasedIpSpec, LeaseSpec
+from provider.claims.addresses import choose_address, pool_addresses
+from provider.claims.leased_ips import AddressClaim, address_claims, wanted_addresses
+from provider.claims.moves import PendingMove
+from provider.claims.pools import leaving_ports, list_pools
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_hosts import MIGRATED, STILL_SERVED, holder_text
+from provider.lifecycle.spec_maker import SpecInputs
+from provider.protocols import Cluster
+from provider.protocols.cluster import PROVIDER_LEASED_IP
+
+__all__ = ["WantedPorts", "spec_addresses", "wanted_ports", "without_ports"]
+
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPorts:
+    """`mine`: the claims of this lease, with their addresses. `addresses`: by sharing key. `remarks`: claim → why the
+    lease goes without this port. `waits_for`: the claims of other leases among them. `soon`, `moved` and `moves`: as in
+    `WantedHosts`.
+    """
+
+    mine: Sequence[AddressClaim] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    waits_for: frozenset[str] = frozenset()
+    soon: bool = False
+    moved: frozenset[str] = frozenset()
+    moves: tuple[PendingMove, ...] = ()
+
+
+async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig) -> WantedPorts:
+    """The decision for one lease. Raises `AddressesExhaustedError` and `ClusterError`."""
+    lease = inputs.record.lease
+    wanted = {claim.name: claim for claim in wanted_addresses(lease, inputs.record.group)}
+    if not wanted:
+        return WantedPorts()
+    stored = address_claims(await cluster.list(PROVIDER_LEASED_IP, namespace=config.records))
+    foreign = {name: stored[name] for name in wanted if name in stored and stored[name].lease != lease}
+    away = {name for name in wanted if name in inputs.moved and name not in stored}
+    own = [replace(claim, move=stored[name].move) if name in stored else claim for name, claim in wanted.items()]
+    own = [claim for claim in own if claim.name not in foreign and claim.name not in away]
+    arriving = [claim for claim in own if claim.move.arrives_at(lease)]
+    leaving = await leaving_ports(cluster, arriving, lease)
+    kept = [claim for claim in own if claim.name not in leaving]
+    known = await _addresses(cluster, config, [*own, *foreign.values()], stored=stored)
+    reasons = {name: f"{holder_text(lease, claim)} on the same IP endpoint" for name, claim in foreign.items()}
+    reasons |= dict.fromkeys(sorted(away), MIGRATED) | dict.fromkeys(sorted(leaving), STILL_SERVED)
+    return WantedPorts(
+        mine=[claim.at(known[claim.key]) for claim in kept],
+        addresses=dict.fromkeys((claim.key for claim in wanted.values()), _NO_ADDRESS) | known,
+        remarks={name: _remark(claim, reasons[name]) for name, claim in wanted.items() if name in reasons},
+        waits_for=frozenset(foreign),
+        soon=bool(leaving),
+        moved=_moved(inputs, foreign=foreign, away=away),
+        moves=(*_moves(arriving, arriving=True), *_moves(_going(foreign.values(), lease), arriving=False)),
+    )
+
+
+def spec_addresses(spec: LeaseSpec | None) -> dict[str, str]:
+    """Claim → address, of each port that a version serves."""
+    return {_name(leased): leased.address for leased in spec.leased_ips} if spec is not None else {}
+
+
+def without_ports(spec: LeaseSpec, names: Iterable[str]) -> LeaseSpec:
+    """The version without the ports of these claims."""
+    dropped = frozenset(names)
+    kept = tuple(leased for leased in spec.leased_ips if _name(leased) not in dropped)
+    return spec if kept == spec.leased_ips else spec.model_copy(update={"leased_ips": kept})
+
+
+def _name(leased: LeasedIpSpec) -> str:
+    return leased_ip_name(leased.sharing_key, proto=leased.proto.upper() or "TCP", external_port=leased.external_port)
+
+
+async def _addresses(
+    cluster: Cluster, config: LifecycleConfig, claims: Sequence[AddressClaim], *, stored: Mapping[str, AddressClaim]
+) -> dict[str, str]:
+    """The address of each sharing key that has one, and of the keys of `claims`. The pool of a key keeps the address of
+    a claim whose status was lost.
+    """
+    pools = await list_pools(cluster, namespace=config.metallb_namespace)
+    known = {claim.key: claim.address for claim in stored.values() if claim.address}
+    for key in sorted({claim.key for claim in claims} - known.keys()):
+        held = pool_addresses([pool for pool in pools if pool["metadata"]["name"] == pool_name(key)])
+        taken, others = known.values(), pool_addresses(pools)
+        known[key] = held[0].at(0) if held else choose_address(key, ranges=config.ip_ranges, taken=taken, pools=others)
+    return known
+
+
+def _moved(inputs: SpecInputs, *, foreign: Mapping[str, AddressClaim], away: set[str]) -> frozenset[str]:
+    served = spec_addresses(inputs.previous)
+    taken = {name for name, claim in foreign.items() if name in served and claim.move.sequence > 1}
+    return frozenset(taken | away | inputs.moved & foreign.keys())
+
+
+def _going(foreign: Iterable[AddressClaim], lease: LeaseId) -> list[AddressClaim]:
+    return [claim for claim in foreign if claim.move.is_from(lease)]
+
+
+def _moves(claims: Iterable[AddressClaim], *, arriving: bool) -> list[PendingMove]:
+    return [PendingMove(PROVIDER_LEASED_IP, claim.name, claim.move.sequence, arriving) for claim in claims]
+
+
+def _remark(claim: AddressClaim, why: str) -> str:
+    return f"port {claim.external_port}/{claim.proto} of service {claim.service} has no address: {why}"
