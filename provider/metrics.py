@@ -37,6 +37,7 @@ __all__ = [
     "WALLET",
     "WITHDRAWALS",
     "exposition",
+    "sample",
 ]
 
 REGISTRY = CollectorRegistry()
@@ -176,6 +177,11 @@ WITHDRAWALS = Counter(
     ["why", "result"],
     registry=REGISTRY,
 )
+
+
+def sample(name: str, **labels: str) -> float:
+    """The present value of a metric; 0 before the first."""
+    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 def exposition() -> bytes:

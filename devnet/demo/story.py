@@ -280,6 +280,7 @@ async def _close(scene: _Scene, rental: _Rental) -> None:
 
 async def _keep(world: World, output: DemoOutput) -> None:
     output.line("\n   KEEP: everything runs until Ctrl-C. Try for example:", style="bold")
+    output.line(f"the dashboard: {(world.data / 'provider' / 'dashboard.link').read_text().strip()}")
     output.line(f"export KUBECONFIG={world.plane.kubeconfig}")
     output.line(f"curl -k https://127.0.0.1:{world.gateway_port}/status")
     output.line(f"curl {world.chain.rpc_address}/status")

@@ -142,6 +142,7 @@ class World:
             "AP_FROM": self.provider,
             "AP_BID_DEPOSIT": "500000uact",
             "AP_GATEWAY_LISTEN_ADDRESS": f"127.0.0.1:{self.gateway_port}",
+            "LESSOR_DASHBOARD_LISTEN": "127.0.0.1:0",
             "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
             "AP_DEPLOYMENT_INGRESS_STATIC_HOSTS": "true",
             "AP_DEPLOYMENT_INGRESS_DOMAIN": "ingress.example.com",

@@ -138,6 +138,7 @@ COMMANDS: Table = {
     "keys": CommandEntry(
         "provider.cli.keys:keys", "Show the provider's address, where its key comes from, and its balance."
     ),
+    "dashboard": CommandEntry("provider.cli.dashboard:dashboard", "Print the link of the provider's dashboard."),
     "status": CommandEntry(
         "provider.cli.status:status",
         "Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.",

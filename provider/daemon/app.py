@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import structlog
@@ -124,6 +125,8 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
     start(questions, name="questions")
     start(_serve_grpc(backends, parts), name="grpc gateway")
+    if listen := backends.settings.dashboard_listen:
+        start(_serve_dashboard(parts, listen, backends.settings.home), name="dashboard")
     await backends.start_plugin()
 
 
@@ -154,6 +157,18 @@ async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
         cluster=backends.cluster,
         clock=backends.clock,
     )
+
+
+async def _serve_dashboard(parts: ProviderParts, listen: str, home: Path) -> None:
+    """Serve the dashboard. Its library of templates is loaded beside the loop, since leases do not wait for it."""
+    serve_dashboard = await asyncio.to_thread(_dashboard_server)
+    await serve_dashboard(parts.dashboard, listen=listen, home=home)
+
+
+def _dashboard_server() -> Callable[..., Awaitable[None]]:
+    from provider.dashboard.server import serve_dashboard  # noqa: PLC0415  a tenth of a second
+
+    return serve_dashboard
 
 
 def _grpc_server() -> Callable[..., Awaitable[None]]:

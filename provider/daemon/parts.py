@@ -14,6 +14,7 @@ from provider.claims.hostnames import hostname_rules
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
+from provider.dashboard.views import Sources
 from provider.errors import ClusterError
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
@@ -44,7 +45,7 @@ from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
 from provider.market.rules import rules_from
 from provider.metrics import INVENTORY_REQUESTS
-from provider.observe.operator_status import StatusSources, day_fees
+from provider.observe.operator_status import StatusSources, day_fees, operator_status
 from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
@@ -69,6 +70,7 @@ class ProviderParts:
     rented: RentedDeployments
     status: StatusSources
     scrape: Scrape
+    dashboard: Sources
     certificate: CertificateOnChain
     first_facts: Callable[[ClusterFacts], None]
     new_facts: Callable[[ClusterFacts], None]
@@ -116,8 +118,38 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         first_facts(facts)
         leases.check_all()
 
+    dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
     return ProviderParts(
-        inventory, market, leases, funds, gateway, rented, status, scrape, certificate, first_facts, new_facts
+        inventory,
+        market,
+        leases,
+        funds,
+        gateway,
+        rented,
+        status,
+        scrape,
+        dashboard,
+        certificate,
+        first_facts,
+        new_facts,
+    )
+
+
+def _dashboard_sources(
+    backends: Backends, market: Market, status: StatusSources, *, stale: Callable[[], str]
+) -> Sources:
+    return Sources(
+        status=lambda: operator_status(status),
+        inventory=market.inventory,
+        free=lambda: market.ledger.free(market.inventory()),
+        stale=stale,
+        policies=backends.policies,
+        database=backends.database,
+        ring=backends.engine.ring,
+        cluster=backends.cluster,
+        records=backends.settings.manifest_namespace,
+        bus=backends.bus,
+        clock=backends.clock,
     )
 
 

@@ -25,7 +25,7 @@ from provider.lifecycle.state import LeaseStatus, Phase
 from provider.local_socket import serve_socket
 from provider.market.book import Market
 from provider.market.record.summary import summary_since
-from provider.metrics import REGISTRY
+from provider.metrics import sample
 from provider.observe.findings import with_findings
 
 __all__ = ["CertificateEnd", "Paid", "StatusSources", "day_fees", "operator_status", "serve_status"]
@@ -106,8 +106,8 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "provider": market.provider,
         "chain": {
             "id": sources.chain_id,
-            "height": int(_metric("lessor_chain_height")),
-            "seconds_ago": _since(_metric("lessor_chain_height_timestamp_seconds"), market.clock.now()),
+            "height": int(sample("lessor_chain_height")),
+            "seconds_ago": _since(sample("lessor_chain_height_timestamp_seconds"), market.clock.now()),
             "nodes": [asdict(node) for node in sources.nodes()],
         },
         "cluster": (cluster := dict(sources.cluster())) and cluster | {"nodes": len(market.inventory().nodes)},
@@ -232,10 +232,6 @@ async def _fees(sources: StatusSources) -> dict[str, Any]:
         left = {name: allowance(paid, budget=sources.budget, rank=rank, now=now) for name, rank in _RANKS.items()}
         found["left"] = {name: each.left for name, each in left.items()}
     return found
-
-
-def _metric(name: str) -> float:
-    return REGISTRY.get_sample_value(name) or 0.0
 
 
 def _since(then: float, now: float) -> float | None:

@@ -80,6 +80,11 @@ class RecordedEngine:
         self._seen: dict[str, _Seen] = {}
         self._writing: set[asyncio.Task[None]] = set()
 
+    @property
+    def ring(self) -> KeyRing:
+        """The keys of the history's details."""
+        return self._history.ring
+
     async def start(self) -> None:
         """Prepare the store before any run: mark runs interrupted that an ended daemon left as running, and delete old
         history.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
-from provider.settings.kinds import Duration, ap, lessor
+from provider.settings.kinds import Duration, MaybeListen, ap, lessor
 
 __all__ = ["HomeSettings", "LogFormat"]
 
@@ -49,6 +49,12 @@ class HomeSettings(BaseModel, defer_build=True):
         30 * 86400.0,
         validation_alias=lessor("HISTORY_ENDED"),
         description="Time for which the history of a closed lease is kept.",
+    )
+    dashboard_listen: MaybeListen = Field(
+        "127.0.0.1:8480",
+        validation_alias=lessor("DASHBOARD_LISTEN"),
+        description="Address and port of the dashboard, plain HTTP; `lessor dashboard` prints its link. Another free "
+        "port is taken where this one is in use. `off`: no dashboard.",
     )
     log_format: LogFormat = Field(
         LogFormat.CONSOLE,

@@ -172,7 +172,7 @@ CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin), Form("coin: `500000
 Scale = Annotated[Decimal, BeforeValidator(_scale), Form("decimal: `0.004`, `4e-3`")]
 Listen = Annotated[str, BeforeValidator(_listen), Form("address: `host:port`")]
 MaybeListen = Annotated[
-    str, BeforeValidator(lambda value: _listen(value) if value else value), Form("address: `host:port`")
+    str, BeforeValidator(lambda value: _listen(value) if value not in ("", "off") else ""), Form("address: `host:port`")
 ]
 NodeAddresses = Annotated[str, BeforeValidator(_nodes), Form("URLs: `https://host,http://host:26657`")]
 StorageScales = Annotated[

@@ -1,0 +1,34 @@
+"""`lessor dashboard`: the link of the running provider's dashboard, with the token that opens it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from provider.cli.output import JsonOption, failure, print_result
+from provider.errors import ProviderUnreachable, SettingsError
+from provider.settings import load_settings
+
+__all__ = ["dashboard"]
+
+
+def dashboard(*, as_json: JsonOption = False) -> None:
+    """Print the link of the running provider's dashboard. Whoever has the link can read everything on it.
+
+    The dashboard listens on this machine only. From another one, forward its port, for example with `ssh -L`.
+    """
+    try:
+        link = _link(load_settings().home)
+    except (SettingsError, ProviderUnreachable) as error:
+        raise failure(error) from None
+    print_result({"link": link}, [link], as_json=as_json)
+
+
+def _link(home: Path) -> str:
+    path = home / "dashboard.link"
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProviderUnreachable(
+            f"no dashboard is served ({path}: {getattr(error, 'strerror', None) or error}): start `lessor run` with "
+            "this AP_HOME, and without LESSOR_DASHBOARD_LISTEN=off"
+        ) from error
