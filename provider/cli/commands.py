@@ -26,6 +26,13 @@ _LEASE = GroupEntry(
             "provider.cli.lease:show", "Show one lease: its state, what runs, and the outcomes of its runs."
         ),
         "history": CommandEntry("provider.cli.lease:history", "List the runs of one lease, the newest first."),
+        "logs": CommandEntry(
+            "provider.cli.lease_streams:logs",
+            "Print the logs of a lease's pods, each line after the name of its pod.",
+        ),
+        "shell": CommandEntry(
+            "provider.cli.lease_streams:shell", "Run a command in a pod of a lease; on a terminal with a terminal."
+        ),
         "recreate": CommandEntry(
             "provider.cli.lease_directives:recreate",
             "Replace the pods of a lease whose objects an older version of Lessor made.",

@@ -24,7 +24,7 @@ from provider.protocols.cluster import NAMESPACE, POD
 from provider.protocols.pods import LogRequest, Pods
 from provider.waits import GrowingPause
 
-__all__ = ["LogSource", "NoPodsError", "Send", "follow_logs", "pods_of", "read_logs"]
+__all__ = ["LogSource", "NoPodsError", "Send", "follow_logs", "pods_of", "read_logs", "service_of"]
 
 Send: TypeAlias = Callable[[str, Iterable[bytes]], Awaitable[None]]
 """Called with the name of a pod and messages of its log; returns when the reader can take more."""

@@ -7,17 +7,30 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
 from lease.go_json import go_json
 from provider.errors import ClusterError
 from provider.protocols.pods import Channel, Command, Execution, Pods
 
-__all__ = ["ExecProblem", "Inbox", "Output", "UnknownFailure", "chosen_pod", "result_json", "run_command"]
+__all__ = [
+    "RESIZE",
+    "STDERR",
+    "STDIN",
+    "STDOUT",
+    "ExecProblem",
+    "Inbox",
+    "Output",
+    "UnknownFailure",
+    "chosen_pod",
+    "result_json",
+    "run_command",
+]
 
 _PREFIX = "remote command execute error: "
-_STDOUT, _STDERR = 100, 101
-_STDIN, _RESIZE = 104, 105
+STDOUT, STDERR = 100, 101
+STDIN, RESIZE = 104, 105
 _INBOX_BYTES = 64 * 1024
 _MISSING = ("executable file not found", "no such file or directory")
 _FAILED = ("error executing command in container", "failed to exec in container")
@@ -43,6 +56,12 @@ class _Size:
     height: int
 
 
+class _End(Enum):
+    """The end of stdin."""
+
+    STDIN = "end"
+
+
 class Inbox:
     """What a client sends to its command, in the order of its frames. `hold` is called with True when it holds 64 KiB,
     and with False when they were taken.
@@ -50,7 +69,7 @@ class Inbox:
 
     def __init__(self, hold: Callable[[bool], None]) -> None:
         self._hold = hold
-        self._waiting: deque[bytes | _Size] = deque()
+        self._waiting: deque[bytes | _Size | _End] = deque()
         self._bytes = 0
         self._code = 0
         self._size = b""
@@ -65,13 +84,18 @@ class Inbox:
             return
         if not self._code:
             self._code, piece = piece[0], piece[1:]
-            self._closed = self._code not in (_STDIN, _RESIZE)
-        if self._code == _STDIN and piece:
+            self._closed = self._code not in (STDIN, RESIZE)
+        if self._code == STDIN and piece:
             self._add(piece)
-        elif self._code == _RESIZE:
+        elif self._code == RESIZE:
             self._size = (self._size + piece)[:4]
             if last and len(self._size) == 4:
                 self._add(_Size(int.from_bytes(self._size[:2], "big"), int.from_bytes(self._size[2:], "big")))
+
+    def end(self) -> None:
+        """Nothing follows. Clients of the gateway cannot say so; an operator's pipe can."""
+        self._closed = True
+        self._add(_End.STDIN)
 
     async def forward(self, execution: Execution, active: Callable[[], None]) -> None:
         """Give everything to the command, for ever; `active` is called for each piece."""
@@ -84,12 +108,15 @@ class Inbox:
             if isinstance(piece, _Size):
                 await execution.resize(piece.width, piece.height)
                 continue
+            if isinstance(piece, _End):
+                await execution.end_input()
+                continue
             self._bytes -= len(piece)
             await execution.write(piece)
             if self._bytes < _INBOX_BYTES:
                 self._hold(False)
 
-    def _add(self, piece: bytes | _Size) -> None:
+    def _add(self, piece: bytes | _Size | _End) -> None:
         if isinstance(piece, _Size) and self._waiting and isinstance(self._waiting[-1], _Size):
             self._waiting.pop()  # only the newest size counts, and a client may send many
         self._waiting.append(piece)
@@ -144,7 +171,7 @@ async def _conversation(
             if channel is Channel.RESULT:
                 return _status(data)
             active()
-            await output(_STDOUT if channel is Channel.STDOUT else _STDERR, data)
+            await output(STDOUT if channel is Channel.STDOUT else STDERR, data)
         return {}
     finally:
         if feeding is not None:

@@ -41,6 +41,8 @@ ENDS = {
     "lease list": {TROUBLE: "", UNAVAILABLE: "--suspect", SETTINGS: ""},
     "lease show": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
     "lease history": {TROUBLE: "77", SETTINGS: "77", USAGE: "77 --limit 0"},
+    "lease logs": {TROUBLE: "77", SETTINGS: "77", USAGE: "77 --tail -1"},
+    "lease shell": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
     "lease recreate": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
     "lease retry": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
     "lease close": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
