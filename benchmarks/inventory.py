@@ -31,11 +31,13 @@ from devnet.tools import CONTROL_PLANE, ensure_tools
 from provider.bus import MemoryBus
 from provider.kube.client import KubeCluster
 from provider.kube.server import ApiServer, Request
+from provider.observe.logs import configure_logging
 from provider.operators.inventory.discovery_pod import DiscoveryOptions
 from provider.operators.inventory.operator import InventoryOperator, OperatorOptions
 from provider.operators.inventory.process import Listeners, serving
 from provider.operators.inventory.registry_source import RegistryError
 from provider.protocols.clock import SystemClock
+from provider.settings import LogFormat
 from tests.provider.operators.inventory.world import cards
 
 __all__ = ["inventory_figures"]
@@ -236,6 +238,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=number)
     given = parser.parse_args()
     if given.operator:
+        configure_logging(form=LogFormat.CONSOLE, level="warning")
         asyncio.run(_run_operator(Path(given.operator[0]), given.operator[1]))
         return
     figures = inventory_figures(given.nodes, given.pods, given.rounds)

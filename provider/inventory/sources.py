@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -13,7 +14,7 @@ import structlog
 
 from provider.errors import ClusterError
 from provider.protocols import Clock, Cluster
-from provider.protocols.cluster import Kind
+from provider.protocols.cluster import Kind, WatchEvent
 from provider.repeats import Repeats
 
 __all__ = ["Key", "Source", "SourceReader", "key_of"]
@@ -37,6 +38,10 @@ class Source:
     listed: asyncio.Event = field(default_factory=asyncio.Event)
     absent: bool = False
     """The API server does not know the kind."""
+    built_in: bool = False
+    """Every API server knows the kind. Its watch begins with a list of its own, so that no other list is read, and the
+    objects are never in memory together.
+    """
 
 
 class Readings(Protocol):
@@ -63,6 +68,8 @@ class SourceReader:
         """For ever. An API server that does not answer is logged and asked again; the data stays as it was."""
         while True:
             try:
+                if source.built_in:
+                    await self._follow(source)
                 listed = iter(await self._list(source))  # an iterator read to its end keeps no object in memory
                 async with asyncio.timeout(_RELIST_S):
                     await self._watch(source, listed)
@@ -70,6 +77,39 @@ class SourceReader:
                 continue
             except ClusterError as error:
                 await self._failed(source, error)
+
+    async def _follow(self, source: Source) -> None:
+        """For ever: a watch that is begun anew every few minutes. What a new list does not have is gone."""
+        while True:
+            listed: set[Key] = set()
+            whole = False
+
+            def current(connected: bool, listed: set[Key] = listed) -> None:
+                nonlocal whole
+                if not connected:
+                    self._readings.failed(source.kind.plural, "the connection to the API server was lost")
+                elif not whole:
+                    whole = True
+                    self._complete(source, listed)
+                else:
+                    self._readings.read(source.kind.plural)
+
+            events = self._cluster.watch(source.kind, namespace=source.namespace, labels=source.labels, current=current)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RELIST_S):
+                    async for event in events:
+                        if not whole:
+                            listed.add(key_of(event.object))
+                        self._take(source, event)
+
+    def _complete(self, source: Source, listed: set[Key]) -> None:
+        """The list that a watch begins with was read to its end."""
+        gone = source.known.keys() - listed
+        for key in gone:
+            del source.known[key]
+        self._readings.read(source.kind.plural)
+        source.listed.set()
+        self._changed(source, gone)
 
     async def _failed(self, source: Source, error: ClusterError) -> None:
         """A kind that the server does not know (its CRD is missing) counts as listed, without objects."""
@@ -101,13 +141,16 @@ class SourceReader:
         """
         events = self._cluster.watch(source.kind, namespace=source.namespace, labels=source.labels, known=listed)
         async for event in events:
-            trimmed = None if event.type == "DELETED" else _trimmed(source, event.object)
-            key = key_of(event.object)
-            if source.known.get(key) != trimmed:
-                source.known.pop(key, None)
-                if trimmed is not None:
-                    source.known[key] = trimmed
-                self._changed(source, (key,))
+            self._take(source, event)
+
+    def _take(self, source: Source, event: WatchEvent) -> None:
+        trimmed = None if event.type == "DELETED" else _trimmed(source, event.object)
+        key = key_of(event.object)
+        if source.known.get(key) != trimmed:
+            source.known.pop(key, None)
+            if trimmed is not None:
+                source.known[key] = trimmed
+            self._changed(source, (key,))
 
 
 def _trimmed(source: Source, obj: Mapping[str, Any]) -> object | None:

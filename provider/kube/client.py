@@ -114,8 +114,7 @@ class KubeCluster:
         self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> list[dict[str, Any]]:
         """Every object, in pages of 500; `labels` must all be equal, one of None must be absent."""
-        objects, _ = await self._list(kind, namespace, labels)
-        return objects
+        return [obj async for page, _ in self._pages(kind, namespace, labels) for obj in page]
 
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         """Server-side apply, taking over fields; `metadata.resourceVersion` is a precondition (`Conflict`)."""
@@ -167,10 +166,8 @@ class KubeCluster:
         while True:
             try:
                 if not seen.version:
-                    objects, version = await self._list(kind, namespace, labels)
-                    for event in seen.relisted(objects):
+                    async for event in self._relist(kind, namespace, labels, seen):
                         yield event
-                    seen.version = version
                 began, events = now(), 0
                 async for event in self._stream(kind, namespace, labels, seen, current=current):
                     failures, events = 0, events + 1
@@ -188,18 +185,38 @@ class KubeCluster:
                 _log.warning("kube.watch_interrupted", kind=kind.plural, problem=str(error), next_try_s=pause)
                 await asyncio.sleep(pause)
 
-    async def _list(
-        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None
-    ) -> tuple[_Objects, str]:
+    async def _relist(
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None, seen: _Seen
+    ) -> AsyncIterator[WatchEvent]:
+        """The events of a new list, whose version is then the one seen. Without objects that may be gone each page is
+        reported as it arrives, so that the objects of a large cluster are never in memory together.
+        """
+        known, latest = bool(seen.objects), ""
         objects: _Objects = []
+        async for page, version in self._pages(kind, namespace, labels):
+            latest = version
+            if known:
+                objects += page
+                continue
+            for obj in page:
+                yield seen.note(WatchEvent("ADDED", obj))
+        for event in seen.relisted(objects) if known else ():
+            yield event
+        seen.version = latest
+
+    async def _pages(
+        self, kind: Kind, namespace: str | None, labels: Mapping[str, str | None] | None
+    ) -> AsyncIterator[tuple[_Objects, str]]:
+        """The objects in pages, each with the version of the list."""
         params = {"limit": str(_PAGE), **_selector(labels)}
         type_meta = {"apiVersion": kind.api_version, "kind": kind.kind}
         while True:
             page = await self._call(f"{kind.plural}-list", "GET", _path(kind, namespace), params=params)
-            objects += [_slim({**type_meta, **item}) for item in page.get("items") or () if _is_object(item)]
             meta = page.get("metadata") or {}
+            objects = [_slim({**type_meta, **item}) for item in page.get("items") or () if _is_object(item)]
+            yield objects, meta.get("resourceVersion", "")
             if not meta.get("continue"):
-                return objects, meta.get("resourceVersion", "")
+                return
             params["continue"] = meta["continue"]
 
     async def _stream(

@@ -126,7 +126,11 @@ class ApiServerInMemory:
         if request.query.get("watch"):
             return await self._watch(request, kind, namespace, labels)
         items = await self.cluster.list(kind, namespace=namespace, labels=labels)
-        return web.json_response({"metadata": {"resourceVersion": str(self.cluster.version)}, "items": items})
+        first, size = int(request.query.get("continue") or 0), int(request.query.get("limit") or len(items) or 1)
+        meta = {"resourceVersion": str(self.cluster.version)}
+        if first + size < len(items):
+            meta["continue"] = str(first + size)
+        return web.json_response({"metadata": meta, "items": items[first : first + size]})
 
     def _serves(self, kind: Kind) -> bool:
         """Whether the kind is built in, or there is an object of it."""

@@ -215,11 +215,11 @@ class InventoryOperator:
 def _sources(namespace: str) -> dict[str, Source]:
     """`namespace`: of the discovery pods."""
     return {
-        "nodes": Source(NODE, node_facts),
-        "pods": Source(POD, pod_facts),
-        "discovery": Source(POD, pod_state, namespace=namespace, labels=LABELS),
-        "classes": Source(STORAGE_CLASS, storage_class),
-        "volumes": Source(PERSISTENT_VOLUME, volume),
+        "nodes": Source(NODE, node_facts, built_in=True),
+        "pods": Source(POD, pod_facts, built_in=True),
+        "discovery": Source(POD, pod_state, namespace=namespace, labels=LABELS, built_in=True),
+        "classes": Source(STORAGE_CLASS, storage_class, built_in=True),
+        "volumes": Source(PERSISTENT_VOLUME, volume, built_in=True),
         "ceph": Source(_CEPH_CLUSTER, ceph_cluster),
         "longhorn_nodes": Source(_LONGHORN_NODE, disks),
         "longhorn_settings": Source(_LONGHORN_SETTING, setting),
