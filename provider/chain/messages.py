@@ -29,6 +29,7 @@ __all__ = [
     "create_bid",
     "create_certificate",
     "create_provider",
+    "revoke_certificate",
     "start_reclaim",
     "update_provider",
     "withdraw_lease",
@@ -89,6 +90,12 @@ def start_reclaim(lease: LeaseId, *, reason: CloseReason = CloseReason.UNSPECIFI
 def create_certificate(owner: str, *, certificate: str, public_key: str) -> Message:
     """Publish an account certificate; both texts are PEM, as chain.md §4.4 demands them."""
     message: Message = cert_msg.MsgCreateCertificate(owner=owner, cert=certificate.encode(), pubkey=public_key.encode())
+    return message
+
+
+def revoke_certificate(owner: str, serial: int) -> Message:
+    """Revoke an account certificate; the chain never takes it back."""
+    message: Message = cert_msg.MsgRevokeCertificate(id={"owner": owner, "serial": str(serial)})
     return message
 
 

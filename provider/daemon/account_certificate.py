@@ -1,4 +1,6 @@
-"""The account certificate on the chain: published at the start, and replaced when the chain calls it revoked.
+"""The account certificate on the chain: published at the start, renewed three weeks before its end, and replaced when
+the chain calls it revoked. The next certificate is published first and served then, without a restart; the one before
+it is revoked three days later.
 
 Stock clients look a provider's certificate up by owner and serial, and end with an error of their own when the chain
 does not have it (gateway.md §2.3). A home that was lost has a new certificate, which is published beside the old one.
@@ -11,10 +13,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from provider.chain.messages import create_certificate
+from provider.chain.messages import create_certificate, revoke_certificate
 from provider.daemon.backends import Backends
 from provider.errors import ChainError, TxRefused
-from provider.gateway.tls import AccountCertificate, kept_certificate
+from provider.gateway.config import GatewayConfig
+from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.tls import AccountCertificate, kept_certificate, next_certificate, old_certificates, take_next
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import CertificateState
 from provider.waits import GrowingPause, jittered
@@ -27,6 +31,8 @@ _EXISTS = "certificate exists"
 _WATCH_S = 3600.0
 _START_S = 2.0
 """The listeners open after this question."""
+_GRACE_S = 3 * 86400.0
+"""Clients look a certificate up when they connect; none is known to keep the answer for a day."""
 
 
 @dataclass(slots=True)
@@ -73,15 +79,50 @@ async def publish_certificate(chain: Chain, account: AccountCertificate, *, owne
 
 
 async def watch_certificate(
-    chain: Chain, account: AccountCertificate, *, owner: str, clock: Clock, seen: CertificateOnChain
+    chain: Chain, served: ServedCertificates, config: GatewayConfig, *, clock: Clock, seen: CertificateOnChain
 ) -> None:
-    """Publish the certificate, then ask every hour whether the chain still has it, and publish it again when it has
-    not. Runs for ever.
+    """Publish the certificate that is served, then every hour: publish it again when the chain has lost it, renew it
+    when it is due or revoked, and revoke those that were replaced. Runs for ever.
     """
     while True:
-        await publish_certificate(chain, account, owner=owner, clock=clock)
-        await _note_state(chain, account, owner=owner, seen=seen)
+        owner = config.provider
+        await publish_certificate(chain, served.account, owner=owner, clock=clock)
+        await _note_state(chain, served.account, owner=owner, seen=seen)
+        if seen.revoked or served.account.is_due(clock.now()):
+            await _renew(chain, served, config, clock=clock)
+            seen.revoked = False
+        await _revoke_replaced(chain, served.account, owner=owner, now=clock.now())
         await clock.sleep(_WATCH_S)
+
+
+async def _renew(chain: Chain, served: ServedCertificates, config: GatewayConfig, *, clock: Clock) -> None:
+    following = next_certificate(
+        config.provider,
+        config.data_dir,
+        now=clock.now(),
+        hostname=config.public_hostname,
+        passwords=config.certificate_passwords,
+    )
+    await publish_certificate(chain, following, owner=config.provider, clock=clock)
+    served.replace(take_next(served.account, following))
+    certificate = served.account.certificate
+    ends = certificate.not_valid_after_utc.isoformat()
+    _log.info("certificate.renewed", serial=str(certificate.serial_number), ends=ends)
+
+
+async def _revoke_replaced(chain: Chain, account: AccountCertificate, *, owner: str, now: float) -> None:
+    """Revoke the certificates that were replaced three days ago. What the chain does not take now is tried again."""
+    if now < account.certificate.not_valid_before_utc.timestamp() + _GRACE_S:
+        return
+    for serial, path in old_certificates(account):
+        try:
+            if await chain.certificate_state(owner, serial) is CertificateState.VALID:
+                await chain.broadcast([revoke_certificate(owner, serial)])
+                _log.info("certificate.old_revoked", serial=str(serial))
+        except ChainError as error:
+            _log.warning("certificate.old_not_revoked", serial=str(serial), problem=str(error))
+        else:
+            path.unlink(missing_ok=True)
 
 
 async def _note_state(chain: Chain, account: AccountCertificate, *, owner: str, seen: CertificateOnChain) -> None:
@@ -92,7 +133,7 @@ async def _note_state(chain: Chain, account: AccountCertificate, *, owner: str, 
         _log.warning("certificate.state_unknown", problem=str(error))
         return
     if revoked and not seen.revoked:
-        _log.error("certificate.revoked", serial=str(serial), remedy="restart the provider, which makes another one")
+        _log.error("certificate.revoked", serial=str(serial), remedy="none: the provider makes another one")
     seen.revoked = revoked
 
 

@@ -117,10 +117,9 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
 
 async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) -> None:
     """Start what the first bids need not share the processor with, when they are sent or after two seconds."""
-    clock, owner = backends.clock, backends.address
+    clock, gateway = backends.clock, parts.gateway
     await wait_for_event(parts.market.passed, clock=clock, seconds=_FIRST_BIDS_S)
-    certificate = parts.gateway.served.account
-    watch = watch_certificate(backends.chain, certificate, owner=owner, clock=clock, seen=parts.certificate)
+    watch = watch_certificate(backends.chain, gateway.served, gateway.config, clock=clock, seen=parts.certificate)
     start(watch, name="cert")
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
     start(questions, name="questions")

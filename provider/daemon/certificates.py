@@ -12,7 +12,7 @@ from provider.observe.operator_status import CertificateEnd
 
 __all__ = ["certificate_ends"]
 
-_RESTART = "restart the provider, which makes and publishes another one"
+_RENEWING = "the provider renews it when the chain takes the new one; see certificate.not_published in the log"
 _RENEW = "renew it; it is read again without a restart"
 
 
@@ -29,7 +29,9 @@ def _ends(backends: Backends, *, revoked: bool) -> Iterator[CertificateEnd]:
         yield CertificateEnd(f"the client certificate in the kubeconfig {settings.kubeconfig}", left, _RENEW)
     if (ends := _end_of(settings.home / f"{backends.address}.pem")) is not None:
         problem = "the chain calls it revoked" if revoked else ""
-        yield CertificateEnd("the account certificate, which tenants pin", ends - now, _RESTART, problem)
+        yield CertificateEnd("the account certificate, which tenants pin", ends - now, _RENEWING, problem)
+    if (file := settings.gateway_tls_cert) is not None and (ends := _end_of(file)) is not None:
+        yield CertificateEnd(f"the certificate AP_GATEWAY_TLS_CERT={file}", ends - now, _RENEW)
     if (file := settings.node_cert_file) is not None and (ends := _end_of(file)) is not None:
         yield CertificateEnd(f"the client certificate LESSOR_NODE_CERT_FILE={file}", ends - now, _RENEW)
 

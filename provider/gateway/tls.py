@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
@@ -32,13 +32,21 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from provider.errors import SettingsError
 
-__all__ = ["AccountCertificate", "ensure_certificate", "kept_certificate"]
+__all__ = [
+    "AccountCertificate",
+    "ensure_certificate",
+    "kept_certificate",
+    "next_certificate",
+    "old_certificates",
+    "take_next",
+]
 
 _MARK = x509.ObjectIdentifier("2.23.133.2.6")
 _END = b"-----END CERTIFICATE-----"
 _LIFETIME = timedelta(days=365)
-_RENEWED = timedelta(days=14)
-"""A start within this time of the end makes a new certificate: an operator is warned of the end so long before."""
+_OLD = ".old-"
+_RENEWED = timedelta(days=21)
+"""A certificate is renewed this time before its end: a week before an operator would be warned of the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,10 @@ class AccountCertificate:
         """The certificate that a tenant pins, without the key."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to renew the certificate, at `now` (Unix seconds)."""
+        return self.certificate.not_valid_after_utc <= datetime.fromtimestamp(now, UTC) + _RENEWED
+
     @property
     def public_key_pem(self) -> str:
         """The public key as the chain wants it: PKIX bytes under the label EC PUBLIC KEY (chain.md §4.4)."""
@@ -67,17 +79,45 @@ class AccountCertificate:
 def ensure_certificate(
     provider: str, data_dir: Path, *, now: float, hostname: str = "", passwords: Sequence[bytes] = ()
 ) -> AccountCertificate:
-    """The certificate in `data_dir`; a new one when there is none or it has ended, or ends within 14 days, at `now`
-    (Unix seconds).
+    """The certificate in `data_dir`; a new one when there is none or it has ended at `now` (Unix seconds).
 
     `passwords`: the key is written with the first and read with any of them; a file whose key is not encrypted is
     written anew, with the same certificate. Raises `SettingsError` for a file that holds anything else: it is never
     overwritten.
     """
-    path, password = data_dir / f"{provider}.pem", passwords[0] if passwords else b""
-    moment = datetime.fromtimestamp(now, UTC)
+    path = data_dir / f"{provider}.pem"
+    return _ensure(path, provider, now=now, hostname=hostname, passwords=passwords)
+
+
+def next_certificate(
+    provider: str, data_dir: Path, *, now: float, hostname: str = "", passwords: Sequence[bytes] = ()
+) -> AccountCertificate:
+    """The certificate that will replace the one in `data_dir`, in a file beside it; made when there is none."""
+    path = data_dir / f"{provider}.pem.next"
+    return _ensure(path, provider, now=now, hostname=hostname, passwords=passwords)
+
+
+def take_next(current: AccountCertificate, following: AccountCertificate) -> AccountCertificate:
+    """`following` in the place of `current`, whose certificate stays in a file until it is revoked
+    (`old_certificates`). A crash at any line leaves one of the two in the place.
+    """
+    serial = current.certificate.serial_number
+    current.path.with_name(f"{current.path.name}{_OLD}{serial}").write_text(current.pem)
+    following.path.replace(current.path)
+    return replace(following, path=current.path)
+
+
+def old_certificates(current: AccountCertificate) -> list[tuple[int, Path]]:
+    """Serial number and file of each certificate that was replaced and is not revoked yet."""
+    prefix = f"{current.path.name}{_OLD}"
+    found = ((path.name.removeprefix(prefix), path) for path in current.path.parent.glob(f"{prefix}*"))
+    return sorted((int(serial), path) for serial, path in found if serial.isdecimal())
+
+
+def _ensure(path: Path, provider: str, *, now: float, hostname: str, passwords: Sequence[bytes]) -> AccountCertificate:
+    password, moment = passwords[0] if passwords else b"", datetime.fromtimestamp(now, UTC)
     kept = _load(path, provider, passwords)
-    if kept is not None and kept[0].not_valid_after_utc > moment + _RENEWED:
+    if kept is not None and kept[0].not_valid_after_utc > moment:
         certificate, key, used = kept
         if used != password:
             _write(path, certificate, key, password)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 
 from devnet.chain import SimulatedChain
 from provider.chain.comet import CometChain
-from provider.chain.messages import create_certificate
+from provider.chain.messages import create_certificate, revoke_certificate
 from provider.daemon.account_certificate import (
     CertificateOnChain,
     publish_certificate,
@@ -22,6 +23,8 @@ from provider.daemon.account_certificate import (
     watch_certificate,
 )
 from provider.errors import ChainError
+from provider.gateway.config import GatewayConfig
+from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import AccountCertificate, ensure_certificate
 from provider.protocols.chain import CertificateState, Message, TxResult
 from provider.protocols.clock import SystemClock
@@ -129,21 +132,76 @@ def test_the_message_has_the_labels_that_the_chain_demands(tmp_path: Path) -> No
 
 @pytest.mark.virtual_time
 async def test_a_certificate_that_is_revoked_or_lost_while_the_provider_runs_is_noticed(tmp_path: Path) -> None:
-    fake, account, seen, clock = FakeChain(), made(tmp_path), CertificateOnChain(), VirtualClock()
-    key = (US.address, account.certificate.serial_number)
-    fake.certificates[key] = CertificateState.VALID
-    watch = watch_certificate(cast(Any, fake), account, owner=US.address, clock=clock, seen=seen)
+    async with watched(tmp_path) as (fake, served, clock):
+        old = served.account
+        fake.certificates[US.address, old.certificate.serial_number] = CertificateState.REVOKED
+        with capture_logs() as logs:
+            await clock.advance(3600)
+        assert [log["event"] for log in logs] == ["certificate.revoked", "certificate.published", "certificate.renewed"]
+        assert served.account.pem != old.pem and fake.sent_kinds() == ["MsgCreateCertificate"]
+        fake.certificates[US.address, served.account.certificate.serial_number] = CertificateState.VALID
+        await clock.advance(3600)
+        del fake.certificates[US.address, served.account.certificate.serial_number]
+        await clock.advance(3600)
+        assert fake.sent_kinds() == ["MsgCreateCertificate"] * 2, "one that the chain has lost is published again"
+
+
+@pytest.mark.virtual_time
+async def test_the_next_certificate_is_published_before_it_is_served_and_the_old_one_is_revoked_after_three_days(
+    tmp_path: Path,
+) -> None:
+    async with watched(tmp_path) as (fake, served, clock):
+        old, day = served.account, 86400.0
+        serial = old.certificate.serial_number
+        await clock.advance((365 - 22) * day)
+        assert served.account.pem == old.pem and fake.sent_kinds() == []
+
+        def away(name: str) -> None:
+            if name == "broadcast":
+                raise ChainError("node", "no answer")
+
+        fake.before = away
+        await clock.advance(2 * day)
+        assert served.account.pem == old.pem, "what the chain does not have is not served"
+        fake.before = lambda name: None
+        await clock.advance(3600)
+        new = served.account
+        assert new.pem != old.pem and fake.sent_kinds() == ["MsgCreateCertificate"]
+        fake.certificates[US.address, new.certificate.serial_number] = CertificateState.VALID
+        await clock.advance(day)
+        assert fake.sent_kinds() == ["MsgCreateCertificate"]
+        await clock.advance(2 * day + 3600)
+        assert fake.sent_kinds() == ["MsgCreateCertificate", "MsgRevokeCertificate"]
+        assert cast(Any, fake.sent[-1]).id.serial == str(serial)
+        assert [path.name for path in tmp_path.iterdir()] == [new.path.name]
+        fake.certificates[US.address, serial] = CertificateState.REVOKED
+        await clock.advance(30 * day)
+        assert len(fake.sent) == 2
+
+
+@asynccontextmanager
+async def watched(home: Path) -> AsyncIterator[tuple[FakeChain, ServedCertificates, VirtualClock]]:
+    """A provider whose certificate is on the chain, and its watch; messages change nothing there."""
+    fake, clock = FakeChain(), VirtualClock(time.time())
+    fake.executes = False
+    served = ServedCertificates(made(home))
+    fake.certificates[US.address, served.account.certificate.serial_number] = CertificateState.VALID
+    config = GatewayConfig(US.address, home, certificate_passwords=US.certificate_passwords)
+    watch = watch_certificate(cast(Any, fake), served, config, clock=clock, seen=CertificateOnChain())
     task = asyncio.create_task(watch)
     await clock.advance(10)
-    assert not seen.revoked
-    fake.certificates[key] = CertificateState.REVOKED
-    with capture_logs() as logs:
-        await clock.advance(3 * 3600)
-    assert seen.revoked
-    assert [log["event"] for log in logs] == ["certificate.revoked"]
-    del fake.certificates[key]
-    fake.executes = False
-    await clock.advance(3600)
-    assert fake.sent_kinds() == ["MsgCreateCertificate"] and not seen.revoked
+    yield fake, served, clock
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_a_simulated_chain_takes_the_revocation_of_a_replaced_certificate(
+    chain: CometChain, tmp_path: Path
+) -> None:
+    account = made(tmp_path)
+    await publish(chain, account)
+    await chain.broadcast([revoke_certificate(US.address, account.certificate.serial_number)])
+    assert await state(chain, account) is CertificateState.REVOKED
+    found = await chain.certificate(US.address, account.certificate.serial_number)
+    assert found is not None and found.certificate.decode() == account.pem
+    assert found.public_key.decode() == account.public_key_pem

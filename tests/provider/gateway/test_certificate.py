@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from provider.chain.signatures import verify_signature
 from provider.errors import SettingsError
 from provider.gateway.served_certificates import ServedCertificates
-from provider.gateway.tls import ensure_certificate
+from provider.gateway.tls import ensure_certificate, next_certificate, old_certificates, take_next
 from tests.provider.chain.world import signing_key
 from tests.provider.gateway.world import PROVIDER, new_world
 
@@ -167,8 +167,20 @@ def test_a_file_of_another_account_is_kept_and_named(tmp_path: Path) -> None:
     assert made.path.read_bytes() == before
 
 
-def test_a_certificate_that_ends_within_two_weeks_is_replaced_at_a_start(tmp_path: Path) -> None:
+def test_a_certificate_is_due_three_weeks_before_its_end_and_served_until_another_is_published(tmp_path: Path) -> None:
     first = ensure_certificate(PROVIDER, tmp_path, now=NOW)
-    kept = ensure_certificate(PROVIDER, tmp_path, now=NOW + (365 - 15) * 86400)
-    renewed = ensure_certificate(PROVIDER, tmp_path, now=NOW + (365 - 13) * 86400)
-    assert kept.certificate == first.certificate != renewed.certificate
+    assert not first.is_due(NOW + (365 - 22) * 86400)
+    late = NOW + (365 - 20) * 86400
+    assert first.is_due(late) and ensure_certificate(PROVIDER, tmp_path, now=late).pem == first.pem
+
+
+def test_the_next_certificate_takes_the_place_and_the_old_one_is_remembered_without_its_key(tmp_path: Path) -> None:
+    first = ensure_certificate(OURS, tmp_path, now=NOW, passwords=PASSWORDS)
+    following = next_certificate(OURS, tmp_path, now=NOW + 1, passwords=PASSWORDS)
+    again = next_certificate(OURS, tmp_path, now=NOW + 2, passwords=PASSWORDS)
+    assert again.pem == following.pem != first.pem, "a restart goes on with the one that was published"
+    taken = take_next(first, following)
+    assert ensure_certificate(OURS, tmp_path, now=NOW + 3, passwords=PASSWORDS).pem == taken.pem == following.pem
+    ((serial, path),) = old_certificates(taken)
+    assert serial == first.certificate.serial_number and path.read_text() == first.pem
+    assert len(list(tmp_path.iterdir())) == 2
