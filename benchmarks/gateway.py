@@ -7,7 +7,8 @@ another. `status_per_s` and `lease_status_per_s` are requests over 16 connection
 tenant; lease statuses come from the watches. `log_mb_per_s` is the log of one pod with lines of 1 KiB, and
 `log_lines_per_s` of one with lines of 100 bytes, a frame each; `first_line_ms` is the median time from the request of
 a stream to its first line. The figures that end in `_of_cpu` are per second of the gateway's processor time, which
-other programs on the machine hardly change. The last line is one JSON object.
+other programs on the machine hardly change. The figures of `benchmarks.gateway_load` follow. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from benchmarks.gateway_load import load_figures
 from lease.ids import LeaseId, namespace_name
 from lease.manifest_decode import manifest_from_json
 from provider.gateway.config import GatewayConfig
@@ -364,7 +366,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--megabytes", type=int, default=120)
     given = parser.parse_args()
-    figures = gateway_figures(seconds=given.seconds, megabytes=given.megabytes)
+    figures = gateway_figures(seconds=given.seconds, megabytes=given.megabytes) | load_figures()
     print(json.dumps(figures | {"load": os.getloadavg()[0]}))
 
 

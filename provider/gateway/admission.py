@@ -19,7 +19,7 @@ _IPV6_HOST_BITS = 64
 class ConnectionLimits:
     """Connections at one time, and the seconds that a TLS handshake may take."""
 
-    connections: int = 512
+    connections: int = 4096
     of_one_address: int = 128
     handshake_s: float = 5.0
 

@@ -25,7 +25,7 @@ class GatewaySettings(BaseModel, defer_build=True):
         description="Address and port of the gRPC gateway. Empty: the REST gateway's address, one port higher.",
     )
     gateway_connections: int = Field(
-        512,
+        4096,
         ge=8,
         le=100_000,
         validation_alias=lessor("GATEWAY_CONNECTIONS"),

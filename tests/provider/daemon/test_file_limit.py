@@ -13,7 +13,7 @@ from provider.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("limit", "rest", "grpc"), [(65_536, 512, 128), (1_408, 512, 128), (1_024, 292, 73), (256, 8, 8)]
+    ("limit", "rest", "grpc"), [(65_536, 4096, 128), (4_992, 4096, 128), (1_024, 468, 14), (256, 8, 8)]
 )
 def test_connections_leave_a_reserve_of_descriptors_to_the_provider(limit: int, rest: int, grpc: int) -> None:
     found = within_file_limit(Settings(), limit)
