@@ -16,13 +16,16 @@ _T = TypeVar("_T")
 
 class CachedAnswer(Generic[_T]):
     """The answer of `ask`, asked again when it is older than `seconds`. Simultaneous calls share one question. A
-    failure is kept too, for two seconds.
+    failure is kept too, for `failed_seconds`.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[_T]], clock: Clock, *, seconds: float) -> None:
+    def __init__(
+        self, ask: Callable[[], Awaitable[_T]], clock: Clock, *, seconds: float, failed_seconds: float = _FAILED_S
+    ) -> None:
         self._ask = ask
         self._clock = clock
         self._seconds = seconds
+        self._failed_seconds = failed_seconds
         self._task: asyncio.Future[_T] | None = None
         self._until = 0.0
 
@@ -35,4 +38,4 @@ class CachedAnswer(Generic[_T]):
 
     def _finished(self, task: asyncio.Future[_T]) -> None:
         failed = task.cancelled() or task.exception() is not None
-        self._until = self._clock.monotonic() + (_FAILED_S if failed else self._seconds)
+        self._until = self._clock.monotonic() + (self._failed_seconds if failed else self._seconds)

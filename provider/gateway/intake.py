@@ -21,8 +21,9 @@ from lease.spec import GpuPlacement
 from lease.validation import check_for_provider, check_version, cross_validate, group_hostnames, validate_manifest
 from provider.budgets import Budget, PeerBudgets
 from provider.bus import MANIFEST_ACCEPTED
-from provider.claims.foreign_routes import foreign_routes
-from provider.claims.hostnames import HostnameRefusedError, automatic_names, check_hostnames, host_claims
+from provider.claims.foreign_routes import ForeignRoutes, foreign_routes
+from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, automatic_names, check_hostnames, host_claims
+from provider.gateway.answer_cache import CachedAnswer
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.refusals import Refusals
@@ -109,6 +110,7 @@ class ManifestIntake:
         self._bus = bus
         self._placements = placements
         self._build = build
+        self._hostnames = CachedAnswer(self._read_hostnames, clock, seconds=0.0, failed_seconds=0.0)
         self._locks = KeyedLocks[DeploymentId]()
         self._accepting = 0
         self._accepted: list[LeaseId] = []
@@ -256,6 +258,14 @@ class ManifestIntake:
             placements = _stored_placements(await self._cluster.get(MANIFEST, name, namespace=namespace))
         return {resource: gpu for resource, gpu in placements.items() if gpu is not None}
 
+    async def _read_hostnames(self) -> tuple[Mapping[str, HostnameClaim], ForeignRoutes]:
+        """The hostnames of all leases, and those that the edge serves for others. Manifests that are checked at one
+        time share the eight lists.
+        """
+        claims = self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace)
+        listed, routes = await asyncio.gather(claims, foreign_routes(self._cluster))
+        return host_claims(listed), routes
+
     async def _check_leased(self, leased: Sequence[tuple[LeaseId, Group]]) -> None:
         """Checks for the groups that are leased here only: this provider's settings, and hostnames that the owner may
         use.
@@ -264,8 +274,7 @@ class ManifestIntake:
             check_for_provider(group, require_hosts=not self._config.static_hosts)
         if not any(group_hostnames(group) for _, group in leased):
             return
-        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.manifest_namespace))
-        routes, rules = await foreign_routes(self._cluster), self._config.hostnames
+        (claims, routes), rules = await self._hostnames.get(), self._config.hostnames
         try:
             for lease, group in leased:
                 automatic = automatic_names(lease, group, rules)

@@ -136,6 +136,18 @@ async def test_the_same_manifest_twice_changes_no_object_and_is_announced_again(
     assert world.cluster.applied[0] == world.cluster.applied[1]
 
 
+async def test_manifests_that_are_checked_at_one_time_share_the_lists_of_hostnames(world: World) -> None:
+    data, listed = body(hosts=["www.example.org"]), []
+    for dseq in range(1, 21):
+        rented(world.chain, deployment(data, dseq=dseq), lease(dseq=dseq))
+    world.cluster.before = lambda operation, kind, name: listed.append(kind) if operation == "list" else None
+    sent = (world.gateway.intake.accept_manifest(TENANT.address, dseq, data) for dseq in range(1, 21))
+    await asyncio.gather(*sent)
+    assert [listed.count(kind) for kind in ("ProviderHost", "Ingress", "HTTPRoute")] == [1, 1, 1]
+    await world.gateway.intake.accept_manifest(TENANT.address, 1, data)
+    assert listed.count("ProviderHost") == 2, "nothing is kept"
+
+
 async def test_every_leased_group_gets_its_own_object_and_the_others_none(world: World) -> None:
     data = body("east", "north", "west")
     rent(world, data, lease(gseq=1), lease(gseq=3, oseq=2))
