@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from pydantic_settings import NoDecode
@@ -159,9 +160,18 @@ def _nodes(value: object) -> object:
     """One or several between commas. CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
     parts = [part.strip() for part in str(value).split(",") if part.strip()]
     addresses = [part.rstrip("/").replace("tcp://", "http://", 1) for part in parts]
-    if not addresses or not all(_ADDRESS.fullmatch(address) for address in addresses):
+    if not addresses or not all(map(_is_address, addresses)):
         raise ValueError("must be http://host:port, https://host or tcp://host:port, without user and password")
     return ",".join(addresses)
+
+
+def _is_address(text: str) -> bool:
+    """Whether `text` is a URL with a host and, if it names one, a port that can be connected to."""
+    try:
+        parts = urlsplit(text)
+        return bool(_ADDRESS.fullmatch(text) and parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items), Form("list: `a,b`")]

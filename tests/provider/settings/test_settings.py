@@ -78,6 +78,10 @@ def test_the_ap_name_wins_over_the_akash_name_and_code_over_both(monkeypatch) ->
     [
         ("AP_NODE", "localhost:26657", ("http://host:port",)),
         ("AP_NODE", "http://user:pw@host", ("without user and password",)),
+        ("AP_NODE", "http://[", ("http://host:port",)),
+        ("AP_NODE", "https://node.example,http://node.example:99999", ("http://host:port",)),
+        ("AP_NODE", "http://node.example:port", ("http://host:port",)),
+        ("AP_NODE", "http://:26657", ("http://host:port",)),
         ("AP_BID_DEPOSIT", "5", ("500000uakt",)),
         ("AP_BID_DEPOSIT", "0.5uakt", ("whole",)),
         ("AP_BID_PRICE_CPU_SCALE", "-1", ("0 or more",)),
