@@ -8,6 +8,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from lease.kubernetes_names import is_hostname, is_label_name, is_subdomain
 
@@ -100,14 +101,20 @@ def parse_coin(text: str) -> Coin:
 
 def parse_quantity(text: str | int) -> Decimal:
     """A Kubernetes quantity ("100m", "1Gi", "2e3", "1.5") as an exact decimal."""
-    match = _QUANTITY.fullmatch(str(text).strip())
+    return _quantity(str(text))
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Decimal:
+    """The pods of a large cluster have few different requests."""
+    match = _QUANTITY.fullmatch(text.strip())
     if match is None or (match[3] is not None and match[3] not in _SUFFIX):
-        raise ValueError(f"{str(text)[:40]!r} is not a Kubernetes quantity; examples: 500m, 10Gi")
+        raise ValueError(f"{text[:40]!r} is not a Kubernetes quantity; examples: 500m, 10Gi")
     try:
         number = Decimal(match[1])
         return number.scaleb(int(match[2])) if match[2] else number * _SUFFIX[match[3] or ""]
     except InvalidOperation as error:
-        raise ValueError(f"{str(text)[:40]!r} is not a Kubernetes quantity") from error
+        raise ValueError(f"{text[:40]!r} is not a Kubernetes quantity") from error
 
 
 def parse_address_range(text: str) -> AddressRange:

@@ -18,12 +18,14 @@ from provider.protocols import Clock
 from provider.protocols.cluster import SERVICE, Kind
 from provider.repeats import Repeats
 from provider.units import parse_quantity
+from provider.waits import GrowingPause
 
 __all__ = ["OFF", "PublishedStorage", "ReadStorage", "storage_reader"]
 
 _log = structlog.get_logger(__name__)
 _AGAIN_S = 2.0
 _ABSENT_S = 30.0
+_PAUSE = GrowingPause(first=2.0, longest=30.0)
 _TIMEOUT_S = 10.0
 _NAME, _NAMESPACE, _PORT = "operator-inventory", "akash-services", "rest"
 _PATHS = ("v1/storage", "v1/inventory")
@@ -48,6 +50,7 @@ class PublishedStorage:
         self._read = read
         self._clock = clock
         self._repeats = Repeats(clock.monotonic)
+        self._failures = 0
         self.changed = changed
         self.pools: Mapping[str, int] = {}
         self.tried = asyncio.Event()
@@ -56,18 +59,20 @@ class PublishedStorage:
         """For ever."""
         while True:
             pause = await self._ask()
+            self._failures = self._failures + 1 if pause is None else 0
+            pause = _PAUSE.after(self._failures) if pause is None else pause
             self.tried.set()
             await self._clock.sleep(pause)
 
-    async def _ask(self) -> float:
-        """Seconds until the next question."""
+    async def _ask(self) -> float | None:
+        """Seconds until the next question; None after a failure."""
         try:
             document = await self._read()
             pools = {} if document is None else _pools(document)
         except (ClusterError, ValueError) as error:
             if self._repeats.is_news("storage", str(error)):
                 _log.warning("inventory.storage_unreadable", problem=str(error), used="the sizes known so far")
-            return _AGAIN_S
+            return None
         if self._repeats.ended("storage"):
             _log.info("inventory.storage_readable")
         if pools != self.pools:

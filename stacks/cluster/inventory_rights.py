@@ -15,6 +15,8 @@ __all__ = [
     "INVENTORY_CONTAINER",
     "INVENTORY_PORTS",
     "INVENTORY_PROBES",
+    "MARKET_RESOURCE_NAMES",
+    "MARKET_RULES",
     "NAMESPACE_RULES",
     "ROOK_RULES",
     "Rule",
@@ -42,6 +44,11 @@ ROOK_RULES: tuple[Rule, ...] = (
     ("", ("pods/exec",), ("get", "create")),
 )
 """A Role in the namespace of Rook-Ceph, where there is one: `ceph df` in the toolbox pod."""
+MARKET_RULES: tuple[Rule, ...] = (("", ("services/proxy",), ("get",)),)
+MARKET_RESOURCE_NAMES = ("operator-inventory:rest",)
+"""A Role of the provider's own account in the operator's namespace, for these names only: the market reads the sizes of
+storage classes through the API server's proxy, wherever the provider runs.
+"""
 DISCOVERY_ACCOUNT = "operator-inventory-hardware-discovery"
 """The account of the discovery pods. It needs no right, and its token is not mounted."""
 DISCOVERY_LABELS: Mapping[str, str] = {

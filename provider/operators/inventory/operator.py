@@ -156,7 +156,10 @@ class InventoryOperator:
     def _take_nodes(self, keys: Iterable[Key]) -> None:
         known = self._sources["nodes"].known
         for key in keys:
-            self._model.node(key[1], _as(known.get(key), NodeFacts))
+            facts = _as(known.get(key), NodeFacts)
+            self._model.node(key[1], facts)
+            if facts is not None:  # pods are made while the other kinds are still read
+                self._discovery.want(key[1], wanted=facts.ready)
 
     def _take_pods(self, keys: Iterable[Key]) -> None:
         known = self._sources["pods"].known

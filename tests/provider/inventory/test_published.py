@@ -84,7 +84,7 @@ async def test_an_operator_that_does_not_answer_leaves_the_sizes_and_is_logged_o
                 await VirtualClock().advance(60)
                 assert watcher.inventory.pool_bytes == {"beta2": 1 << 30}
             answers[0] = document()
-            await VirtualClock().advance(3)
+            await VirtualClock().advance(31)
             assert watcher.inventory.pool_bytes == {}
     events = [one["event"] for one in logs if one["event"].startswith("inventory.storage")]
     assert events[0] == "inventory.storage_unreadable" and events[-1] == "inventory.storage_readable"
