@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lease.errors import ManifestErrorKind, ManifestRefused
+from lease.go_quote import go_quote
 from lease.groups import GroupSpec, ResourceUnit
 from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import EndpointKind, Resources
@@ -88,7 +89,7 @@ def _open_unit(unit: ResourceUnit) -> _Unit:
 
 def _check_leftovers(name: str, units: Sequence[_Unit]) -> None:
     for unit in units:
-        where = f'group "{name}": resource ID {unit.resources.id}: '
+        where = f"group {go_quote(name)}: resource ID {unit.resources.id}: "
         for kind, slot in _SLOTS.items():
             if left := unit.endpoints[kind]:
                 raise _cross(f"{where}under-utilized ({left}) {slot} endpoints")
@@ -99,7 +100,7 @@ def _check_leftovers(name: str, units: Sequence[_Unit]) -> None:
 def _check_group(group: Group, spec: GroupSpec) -> None:
     units = {unit.resources.id: _open_unit(unit) for unit in spec.units}
     for service in group.services or ():
-        _use(service, units, f'group "{group.name}": service "{service.name}": ')
+        _use(service, units, f"group {go_quote(group.name)}: service {go_quote(service.name)}: ")
     _check_leftovers(group.name, list(units.values()))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from lease.errors import ManifestErrorKind, ManifestRefused
+from lease.go_quote import go_quote
 from lease.kubernetes_names import is_manifest_service_name, is_subdomain, is_variable_name
 from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import Resources
@@ -23,7 +24,7 @@ def _invalid(problem: str, *, service: str = "", field: str = "", value: str = "
 
 
 def _in_service(service: Service, problem: str, field: str, value: str = "") -> ManifestRefused:
-    return _invalid(f'service "{service.name}"{problem}', service=service.name, field=field, value=value)
+    return _invalid(f"service {go_quote(service.name)}{problem}", service=service.name, field=field, value=value)
 
 
 def _absent_resources(resources: Resources) -> str:
@@ -52,19 +53,19 @@ def _env_problems(service: Service) -> Iterator[ManifestRefused]:
     for entry in service.env or ():
         name = entry.partition("=")[0]
         if not is_variable_name(name):
-            yield _in_service(service, f' defines an env. var. with an invalid name "{name}"', "env", entry)
+            yield _in_service(service, f" defines an env. var. with an invalid name {go_quote(name)}", "env", entry)
 
 
 def _expose_problems(service: Service, expose: Expose, hosts: set[str]) -> Iterator[ManifestRefused]:
     if not 0 < expose.port <= 65535:
         yield _in_service(service, ": port value must be 0 < value <= 65535 ", "port", str(expose.port))
     if expose.proto not in ("TCP", "UDP"):
-        yield _in_service(service, f': protocol "{expose.proto}" unknown', "proto", expose.proto)
+        yield _in_service(service, f": protocol {go_quote(expose.proto)} unknown", "proto", expose.proto)
     for host in expose.hosts or ():
         if not is_subdomain(host):
-            yield _in_service(service, f': has invalid hostname "{host}"', "hosts", host)
+            yield _in_service(service, f": has invalid hostname {go_quote(host)}", "hosts", host)
         if host in hosts:
-            yield _in_service(service, f': hostname "{host}" is duplicated, this is not allowed', "hosts", host)
+            yield _in_service(service, f": hostname {go_quote(host)} is duplicated, this is not allowed", "hosts", host)
         hosts.add(host)
 
 
@@ -86,10 +87,10 @@ def _service_problems(service: Service, hosts: set[str]) -> Iterator[ManifestRef
 def _group_problems(group: Group, hosts: set[str]) -> Iterator[ManifestRefused]:
     services = group.services or ()
     if not services:
-        yield _invalid(f'group "{group.name}" contains no services')
+        yield _invalid(f"group {go_quote(group.name)} contains no services")
     names = [service.name.encode() for service in services]
     if names != sorted(names):
-        yield _invalid(f'group "{group.name}" services is not sorted')
+        yield _invalid(f"group {go_quote(group.name)} services is not sorted")
     for service in services:
         yield from _service_problems(service, hosts)
 
@@ -104,7 +105,7 @@ def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
     for group in manifest:
         yield from _group_problems(group, hosts)
         if group.name in names:
-            yield _invalid(f'duplicate group "{group.name}"')
+            yield _invalid(f"duplicate group {go_quote(group.name)}")
         names.add(group.name)
     exposes = (expose for group in manifest for service in group.services or () for expose in service.expose or ())
     if not any(expose.global_ for expose in exposes):

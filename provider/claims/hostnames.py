@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lease.go_quote import go_quote
 from lease.ids import GroupId, LeaseId, auto_hostname
 from lease.manifest import Group
 from lease.spec import HostnameSpec
@@ -127,7 +128,7 @@ def check_hostnames(
         if not problem and claim is None:
             problem = _reserved(hostname, rules, automatic) or _served(hostname, routes, automatic)
         if not problem and claim is not None and claim.lease.owner != owner:
-            problem = f'host "{hostname}" in use'
+            problem = f"host {go_quote(hostname)} in use"
         if problem:
             raise HostnameRefusedError(f"hostname not allowed: {problem}")
 
@@ -158,7 +159,7 @@ def check_transfer(hostnames: Iterable[str], lease: LeaseId, *, claims: Mapping[
     """
     for hostname in map(str.lower, hostnames):
         if (claim := claims.get(hostname)) is not None and claim.lease.owner != lease.owner:
-            raise HostnameRefusedError(f'host "{hostname}" in use')
+            raise HostnameRefusedError(f"host {go_quote(hostname)} in use")
 
 
 def host_object(
@@ -191,14 +192,14 @@ def _reserved(hostname: str, rules: HostnameRules, automatic: Collection[str]) -
     if hostname in automatic:
         return ""
     if "." not in hostname:
-        return f'"{hostname}" has one label only, which no public DNS serves'
+        return f"{go_quote(hostname)} has one label only, which no public DNS serves"
     return _blocked(hostname, rules.reserved)
 
 
 def _served(hostname: str, routes: ForeignRoutes, automatic: Collection[str]) -> str:
     """A wildcard of the operator's often covers the ingress domain, so it takes no automatic name."""
     found = routes.serve(hostname) if hostname in automatic else routes.cover(hostname)
-    return f'host "{hostname}" in use' if found else ""
+    return f"host {go_quote(hostname)} in use" if found else ""
 
 
 def _blocked(hostname: str, blocked: Sequence[str]) -> str:
@@ -207,7 +208,7 @@ def _blocked(hostname: str, blocked: Sequence[str]) -> str:
     """
     for entry in map(str.lower, blocked):
         if entry.startswith(".") and (hostname == entry[1:] or hostname.endswith(entry)):
-            return f'domain "{hostname}" is blocked by this provider'
+            return f"domain {go_quote(hostname)} is blocked by this provider"
         if hostname == entry:
-            return f'"{hostname}" is blocked by this provider'
+            return f"{go_quote(hostname)} is blocked by this provider"
     return ""

@@ -58,6 +58,10 @@ class Gateway:
     what is known of a deployment without a query; `precedence` is held while a manifest is checked.
     """
 
+    _server: HttpServer | None = None
+    _listener: TlsListener | None = None
+    _served: ServedCertificates | None = None
+
     def __init__(
         self,
         config: GatewayConfig,
@@ -106,9 +110,6 @@ class Gateway:
         self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease)
         self.status = CachedAnswer(status, clock, seconds=_STATUS_S).get
         self._routes = [*self._build_routes(kube_version, metrics), *migration_routes(config, cluster, migrations)]
-        self._server: HttpServer | None = None
-        self._listener: TlsListener | None = None
-        self._served: ServedCertificates | None = None
 
     @property
     def address(self) -> tuple[str, int]:

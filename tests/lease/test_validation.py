@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lease.errors import GroupsInvalid, ManifestErrorKind, ManifestRefused
+from lease.go_quote import go_quote
 from lease.groups import GroupSpec, Requirements, ResourceUnit
 from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import Attribute, Price, Volume
@@ -47,7 +48,7 @@ def test_a_plain_manifest_is_fine() -> None:
         (manifest(SERVICE, replace(SERVICE, name="db")), 'invalid manifest: group "dc" services is not sorted'),
         (manifest(replace(SERVICE, name="")), "invalid manifest: service name is empty"),
         *(
-            (manifest(replace(SERVICE, name=name)), f'invalid manifest: service "{name}" name is invalid')
+            (manifest(replace(SERVICE, name=name)), f"invalid manifest: service {go_quote(name)} name is invalid")
             for name in ("a_bad_service_name", "a-name-", "9aaa-bar", "Web", "web\n")
         ),
         (manifest(replace(SERVICE, image="")), 'invalid manifest: service "web" has empty image name'),
@@ -64,7 +65,10 @@ def test_a_plain_manifest_is_fine() -> None:
         ),
         (manifest(with_expose(proto="ICMP")), 'invalid manifest: service "web": protocol "ICMP" unknown'),
         *(
-            (manifest(with_expose(hosts=(host,))), f'invalid manifest: service "web": has invalid hostname "{host}"')
+            (
+                manifest(with_expose(hosts=(host,))),
+                f'invalid manifest: service "web": has invalid hostname {go_quote(host)}',
+            )
             for host in ("-bob", "a" * 259, "A.com", "a_b", "*.a.com", "a.com:80", "", "é.com", "a..b", "a.com\n")
         ),
         (

@@ -25,7 +25,7 @@ from provider.gateway.rest.paths import clean_path, escape_path, request_path
 from provider.gateway.rest.routes import Call, Handler, Match, Route, find_route, target_of
 from provider.gateway.tenant_limits import TenantLimits
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "cluster_refusal"]
 
 _NOT_FOUND = "404 page not found"
 _log = structlog.get_logger("gateway")
@@ -79,7 +79,7 @@ class Dispatcher:
             return refusal(error)
         except ClusterError as error:
             _log.warning("gateway.cluster_failed", problem=str(error))
-            return refusal(_cluster_refusal(error))
+            return refusal(cluster_refusal(error))
         except ChainError as error:
             _log.warning("gateway.chain_failed", problem=str(error))
             return text_error(500, "the chain cannot be read at the moment; try again later")
@@ -127,12 +127,12 @@ def _frames(error: Exception) -> list[str]:
     return [f"{frame.name}:{frame.lineno}" for frame in frames[-6:]]
 
 
-def _cluster_refusal(error: ClusterError) -> RequestError:
+def cluster_refusal(error: ClusterError) -> RequestError:
     """The refusal with the status of gateway.md §3.1. Its text differs from the error's, which names internal
     addresses.
     """
     match error.status:
-        case 0:
+        case 0 | 503:
             return RequestError(503, "kube: the API server is not reachable; try again later")
         case 404:
             return RequestError(404, "kube: not found")

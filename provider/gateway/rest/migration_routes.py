@@ -14,6 +14,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lease.addresses import sharing_key
+from lease.go_quote import go_quote
 from lease.ids import LeaseId
 from lease.manifest import Group
 from provider.claims.hostnames import HostnameClaim, HostnameRefusedError
@@ -79,7 +80,7 @@ def migration_routes(config: GatewayConfig, cluster: Cluster, migrations: Migrat
             raise RequestError(400, f"hostname not allowed: {error}") from error
         except NotTransferredError as error:
             text = "the cluster does not take the claim at the moment; send the request again"
-            raise RequestError(500, f'failed transferring "{error.name}": {text}') from error
+            raise RequestError(500, f"failed transferring {go_quote(error.name)}: {text}") from error
         except ClusterError as error:
             raise RequestError(500, "") from error
         return compact_answer({"transferred": list(request.names)})
@@ -136,7 +137,7 @@ def _host_claim(record: ManifestRecord, name: str) -> HostnameClaim:
         for expose in service.expose or ():
             if expose.is_ingress and name in (expose.hosts or ()):
                 return HostnameClaim(name.lower(), record.lease, service.name, expose.effective_port)
-    raise RequestError(400, f'the hostname "{name}" is not used by this deployment')
+    raise RequestError(400, f"the hostname {go_quote(name)} is not used by this deployment")
 
 
 def _port_claims(record: ManifestRecord, name: str) -> list[AddressClaim]:
@@ -144,7 +145,7 @@ def _port_claims(record: ManifestRecord, name: str) -> list[AddressClaim]:
     exposes of every endpoint again, which would take them from other leases (gateway.md §3.10).
     """
     if name not in _endpoints(record.group):
-        raise RequestError(400, f'the endpoint "{name}" does not exist in the destination deployment')
+        raise RequestError(400, f"the endpoint {go_quote(name)} does not exist in the destination deployment")
     key = sharing_key(record.lease.owner, name)
     return [claim for claim in wanted_addresses(record.lease, record.group) if claim.key == key]
 

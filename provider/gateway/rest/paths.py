@@ -5,23 +5,13 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote_to_bytes
 
+from lease.go_quote import go_quote
 from provider.gateway.errors import RequestError
 
-__all__ = ["clean_path", "escape_path", "go_quote", "parse_uint", "request_path"]
+__all__ = ["clean_path", "escape_path", "parse_uint", "request_path"]
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SCHEME = re.compile(r"https?://[^/]*", re.IGNORECASE)
-_NAMED = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    '"': '\\"',
-    "\\": "\\\\",
-}
 
 
 def request_path(target: str) -> tuple[str, str]:
@@ -57,21 +47,3 @@ def parse_uint(text: str, bits: int) -> int:
     if len(significant) > 20 or int(significant or "0") >= 1 << bits:
         raise RequestError(400, f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return int(significant or "0")
-
-
-def go_quote(text: str) -> str:
-    """The text in double quotes as by Go's %q: printable characters unchanged, others escaped."""
-    return '"' + "".join(_escaped(character) for character in text) + '"'
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    if character in _NAMED:
-        return _NAMED[character]
-    if character.isprintable():
-        return character
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

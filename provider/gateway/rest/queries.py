@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from lease.go_quote import go_quote
 from provider.gateway.errors import RequestError
-from provider.gateway.rest.paths import go_quote
 
 __all__ = ["ShellQuery", "StreamQuery", "first_values", "shell_query", "stream_query"]
 

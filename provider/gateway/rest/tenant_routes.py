@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from lease.go_quote import go_quote
 from lease.manifest import Group, Service
 from lease.manifest_json import manifest_value
 from provider.gateway.auth.claims import Scope
@@ -71,7 +72,7 @@ def lease_routes(config: GatewayConfig, read: ReadLease, stored: ReadManifest) -
         _require_service(objects, name)
         document = service_status(name, objects)
         if document is None:
-            raise RequestError(404, f'kube: internal error: workload "{name}" not found')
+            raise RequestError(404, f"kube: internal error: workload {go_quote(name)} not found")
         return json_answer(document)
 
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 
@@ -14,10 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from lease.errors import ManifestRefused
+from lease.go_quote import go_quote
+from lease.manifest import Group
+from lease.validation import validate_manifest
 from provider.errors import SettingsError
 from provider.gateway.config import Limits
 from provider.gateway.errors import RequestError
-from provider.gateway.rest.paths import clean_path, go_quote, parse_uint
+from provider.gateway.rest.paths import clean_path, parse_uint
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent
 from tests.provider.gateway.world import World, cluster_fails, new_world, parse_answer
@@ -263,3 +268,9 @@ def test_cleaning_a_path_twice_is_cleaning_it_once(path: str) -> None:
 )
 def test_a_value_in_an_error_text_is_quoted_as_go_quotes_it(text: str, quoted: str) -> None:
     assert go_quote(text) == quoted
+
+
+def test_a_name_in_the_refusal_of_a_manifest_is_quoted_as_go_quotes_it() -> None:
+    group = Group('a "quoted"\n\x01 é name', ())
+    with pytest.raises(ManifestRefused, match=re.escape('group "a \\"quoted\\"\\n\\x01 é name" contains no services')):
+        validate_manifest((group,))
