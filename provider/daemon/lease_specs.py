@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from provider.settings import Settings
 
 __all__ = ["api_server_endpoints", "cluster_facts", "node_addresses", "outside_closed_ranges", "set_facts"]
 
+_MOST_OF_NODE = 8
 _LOOPBACK = "127.0.0.0/8"
 """In a pod the pod itself."""
 _log = structlog.get_logger(__name__)
@@ -67,9 +69,20 @@ async def _own_addresses(settings: Settings, cluster: Cluster, endpoints: Iterab
 
 
 def node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """The addresses at which a node is reached."""
+    """The first IPv4 addresses at which a node is reached. The node's kubelet writes them, and a network or a long list
+    of a node that was broken into must not spoil the policies of every lease.
+    """
     addresses = (node.get("status") or {}).get("addresses") or ()
-    return tuple(str(item.get("address")) for item in addresses if item.get("type") in ("InternalIP", "ExternalIP"))
+    found = (str(item.get("address")) for item in addresses if item.get("type") in ("InternalIP", "ExternalIP"))
+    return tuple(itertools.islice(filter(_is_address, found), _MOST_OF_NODE))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def _resolved(host: str) -> list[str]:

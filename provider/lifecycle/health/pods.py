@@ -115,13 +115,13 @@ def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
     return PodTrouble(name, kind, shortened(text), revision, uid=uid, node=node)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, *, longest: int = _LONGEST, beginning: int = _BEGINNING) -> str:
     """The text, without its middle when it is too long: kubelet and runtime put the cause last, behind all who pass
     it on.
     """
-    if len(text) <= _LONGEST:
+    if len(text) <= longest:
         return text
-    return f"{text[:_BEGINNING]} ... {text[_BEGINNING + 5 - _LONGEST :]}"
+    return f"{text[:beginning]} ... {text[beginning + 5 - longest :]}"
 
 
 def _of_pod(

@@ -13,13 +13,13 @@ from dataclasses import replace
 from lease.spec import LeaseSpec
 from provider.kube.labels import MANAGED
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.serving.update import error_text
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.stored_lease import NamespaceState, StoredLease
 from provider.protocols import Cluster
 from provider.protocols.cluster import DEPLOYMENT, STATEFUL_SET
 from provider.records.applied import Applied, Attempt, applied_object
 from provider.records.manifests import ManifestRecord
-from stacks.common import mask
 
 __all__ = ["refused_first", "undo_first", "with_freshness"]
 
@@ -61,7 +61,7 @@ async def undo_first(parts: Parts, applied: Applied, record: ManifestRecord, ref
         if bare.namespace in await parts.engine.stacks():
             result = parts.report(lease, await parts.engine.up(bare))
             if not result.ok:
-                problem = f"{refused.error}; what was made of it cannot be removed: {mask(result.error, bare)}"
+                problem = f"{refused.error}; what was made of it cannot be removed: {error_text(result.error, bare)}"
                 return Outcome(Phase.FAILED, problem, retry=True, remark=refused.error)
         await parts.claims.release_all(lease)
         await parts.claims.remove_unused_pools()

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
+from provider.lifecycle.health.pods import shortened
 from provider.lifecycle.serving.admission import admission_problem
 from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
@@ -21,9 +22,13 @@ from provider.lifecycle.stored_lease import NamespaceState
 from provider.records.applied import Applied, Attempt
 from stacks.common import FailureCause, Priority, StackResult, cause_of, mask
 
-__all__ = ["provider_fault", "update"]
+__all__ = ["error_text", "provider_fault", "update"]
 
 _UNREADY_S = 15.0
+_LONGEST, _BEGINNING = 4096, 3072
+"""Characters of an error that are kept: a refusal may quote the tenant's whole object, and the record of the attempt
+holds it in a Secret.
+"""
 _NEVER_TAKEN = (400, 413, 422)
 """Answers of an API server that will take no write of this object: it is too large, or not valid."""
 
@@ -55,7 +60,7 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
     if repair or (begun and view.namespace is NamespaceState.ABSENT):
         refreshed = await _refresh(view, spec)
         if refreshed is not None and not refreshed.ok:
-            return Outcome(Phase.APPLYING, mask(refreshed.error, spec), retry=True)
+            return Outcome(Phase.APPLYING, error_text(refreshed.error, spec), retry=True)
     elif view.parts.config.preview_updates and view.applied.spec is not None:
         view.parts.report(view.lease, await view.parts.engine.preview(spec))
     result = view.parts.report(view.lease, await view.parts.engine.up(spec, priority=_priority(view, repair)))
@@ -72,7 +77,12 @@ async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
     if not reason and view.applied.manifest_hash != view.record.content_hash():
         runs = view.applied.spec is not None
         reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace, runs=runs)
-    return mask(reason, spec)
+    return error_text(reason, spec)
+
+
+def error_text(error: str, spec: LeaseSpec) -> str:
+    """The error without the tenant's secrets, and without its middle when it is long."""
+    return shortened(mask(error, spec), longest=_LONGEST, beginning=_BEGINNING)
 
 
 def _priority(view: LeaseView, repair: str) -> Priority:
@@ -90,7 +100,7 @@ def _doing(view: LeaseView, repair: str) -> str:
 
 
 async def _failed(view: LeaseView, spec: LeaseSpec, result: StackResult) -> Outcome:
-    error = mask(result.error, spec) or "the engine gave no reason"
+    error = error_text(result.error, spec) or "the engine gave no reason"
     if provider_fault(result):
         return Outcome(Phase.APPLYING, error, retry=True)
     if view.applied.spec is not None and same(spec, view.applied.spec):
@@ -153,7 +163,7 @@ async def _adopt_before(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
     before = await as_found(view.parts.cluster, before) if outdated(before) else before
     result = view.parts.report(view.lease, await view.parts.engine.up(before))
     if not result.ok and provider_fault(result):
-        return Outcome(Phase.APPLYING, mask(result.error, before), retry=True)
+        return Outcome(Phase.APPLYING, error_text(result.error, before), retry=True)
     return None
 
 

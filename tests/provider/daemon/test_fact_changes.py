@@ -121,6 +121,22 @@ async def test_a_node_that_joins_is_closed_within_a_minute_and_one_that_goes_sta
     assert both.own_addresses == ("198.51.100.1/32", "198.51.100.77/32", "198.51.100.99/32", "203.0.113.1/32")
 
 
+async def test_a_node_that_names_a_network_or_very_many_addresses_spoils_no_policy() -> None:
+    """A kubelet writes what it likes into the addresses of its node."""
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("bad", "0.0.0.0/0", "198.51.0.0/16", "bad", "", *(f"198.51.100.{n}" for n in range(200))))
+    found = (await cluster_facts(Settings(), cluster)).own_addresses
+    assert found == ("198.51.100.0/29", "203.0.113.1/32")
+    cluster.remove(("v1", "Node", "", "bad"))
+
+    async def steps() -> None:
+        cluster.put(a_node("bad", "0.0.0.0/0", *(f"198.51.100.{n}" for n in range(200))))
+        await asyncio.sleep(60)
+
+    (joined,) = await follow(cluster, Settings(), steps)
+    assert joined.own_addresses == found
+
+
 async def test_nodes_that_join_while_the_api_server_is_away_are_closed_when_it_answers() -> None:
     cluster = a_cluster("203.0.113.1")
 

@@ -103,6 +103,20 @@ async def test_an_update_that_the_api_server_would_refuse_rolls_nothing() -> Non
     assert world.engine.calls == calls
 
 
+async def test_a_refusal_that_quotes_a_whole_object_is_recorded_without_its_middle() -> None:
+    """The record of the attempt is in a Secret, which holds a megabyte."""
+    world = World()
+    await world.run(L, two_services("good:1"))
+    denied = denies_image("bad:1")
+    long = f"{DENIED} {'x' * 2**21} says the policy"
+    world.cluster.admission = lambda obj: denied(obj) and long
+    await world.send(L, two_services("bad:1"))
+    outcome = await world.converge(L)
+    attempt = world.applied(L).attempt
+    assert attempt is not None and attempt.error == outcome.reason and len(outcome.reason) == 4096
+    assert outcome.reason.startswith("Deployment other: admission webhook") and "says the policy" in outcome.reason
+
+
 def refuses_pods(why: str) -> Any:
     return lambda obj: why if obj["kind"] == "Pod" else ""
 
