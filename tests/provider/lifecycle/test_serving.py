@@ -380,3 +380,15 @@ async def test_other_backends_of_the_api_server_touch_only_leases_whose_policies
     policy = world.cluster.find(NETWORK_POLICY, "akash-apiserver-web", namespace_name(L))
     assert (policy is not None) is permitted and ("203.0.113.2" in str(policy)) is permitted
     assert (await world.converge(L)).phase is Phase.RUNNING and len(world.engine.calls) - calls == int(permitted)
+
+
+async def test_the_claims_of_a_refused_version_are_not_given_back_and_taken_again_at_every_check() -> None:
+    world = World()
+    await world.run(L, a_group())
+    world.engine.refused["nginx:2"] = "is invalid: no"
+    await world.send(L, a_group("nginx:2", hosts=["b.example.com"]))
+    assert (await world.converge(L)).phase is Phase.UPDATE_FAILED
+    writes = world.cluster.writes
+    for _ in range(3):
+        await world.check(L)
+    assert world.cluster.writes == writes
