@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from devnet.node.configuration import NODE_NAME
+from devnet.node.images import Image, add_image
 from devnet.node.members import kill_member
 from devnet.node.network import NODE_PUBLIC_ADDRESS
 from devnet.node.node import RealNode
@@ -168,10 +170,46 @@ async def test_a_full_disk_keeps_new_containers_waiting_until_there_is_space_and
     assert await is_running(site, rented.lease)
 
 
+@pytest.mark.long
+async def test_a_disk_that_fills_up_while_an_image_is_written_is_told_and_the_image_comes_when_there_is_space(
+    site: Site, rented: Rented
+) -> None:
+    node, mark = site.world.node, len(site.provider.events)
+    assert node is not None
+    before = await pods(site, rented.lease)
+    disk, padding = node.folder / "containerd", node.folder / "padding"
+    await asyncio.to_thread(move_to_small_disk, disk, node)
+    padding.write_bytes(os.urandom(64 * 2**20))
+    programs = {"bin/standin": site.world.plane.toolbox.program("standin"), "padding": padding}
+    large = Image(["docker.io/example/large:1"], ["/bin/standin", "serve", "80"], programs, {})
+    await asyncio.to_thread(add_image, node.folder / "images", large)
+    late = await rent(site.world, small(large={}))
+    (disk / "full-room").write_bytes(bytes(16 * 2**20))
+    await asyncio.to_thread(fill, disk)
+    (disk / "full-room").unlink()
+    answer = await site.world.tenant.send_manifest(late.lease, late.sdl)
+    assert answer.status == 200, answer
+
+    async def is_told() -> bool:
+        read = [await operator_reads(site, late.lease), await tenant_reads(site, late.lease)]
+        return all("image cannot be pulled" in text and "no space left on device" in text for text in read)
+
+    await until(is_told, "the lease says that its image cannot be written", seconds=120)
+    assert await answers(site), "what runs goes on"
+    for path in disk.glob("full-*"):
+        path.unlink()
+    await site.provider.wait_for("lease.state", lease=str(late.lease), phase="running", after=mark, seconds=240)
+    assert await pods(site, rented.lease) == before
+    await close(site.world, site.provider, late)
+    assert await is_running(site, rented.lease)
+
+
 def move_to_small_disk(folder: Path, node: RealNode) -> None:
-    """Put containerd's folder on a file system of 1 GiB, where it stays until the enclosure ends."""
-    kill_member("containerd")
+    """Put containerd's folder on a file system of 1 GiB, where it stays until the enclosure ends; once."""
     image, aside = folder.with_suffix(".ext4"), folder.with_name("aside")
+    if image.exists():
+        return
+    kill_member("containerd")
     aside.mkdir()
     with image.open("wb") as file:
         file.truncate(2**30)
