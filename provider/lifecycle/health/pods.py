@@ -53,6 +53,7 @@ _OF_A_COMMAND = (
     *("no such user", "unable to find user", "unable to find group", "no users found", "runasnonroot", "non-root"),
 )
 """What a runtime says when the command, the user or the working directory of the image is wrong."""
+_CLAIMS = "unbound immediate persistentvolumeclaims"
 _BACK_OFF = 'back-off pulling image "'
 
 
@@ -92,11 +93,16 @@ class PodTrouble:
 
     @property
     def unexplained(self) -> bool:
-        """Whether an event may say more: a pod that is being created, and, with a kubelet before 1.33, the pause
-        between two pulls of an image.
+        """Whether an event may say more: a pod that is being created or waits for its volume, and, with a kubelet
+        before 1.33, the pause between two pulls of an image.
         """
         text = self.text.lower()
-        return self.kind is Trouble.CREATING or (_BACK_OFF in text and text.endswith('"'))
+        return self.waits or (_BACK_OFF in text and text.endswith('"'))
+
+    @property
+    def waits(self) -> bool:
+        """Whether only an event, which no watch follows, says what the pod waits for."""
+        return self.kind is Trouble.CREATING or (self.kind is Trouble.UNSCHEDULABLE and _CLAIMS in self.text.lower())
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:

@@ -14,12 +14,13 @@ from lease.spec import LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
 from provider.lifecycle.health.pods import PodTrouble, Trouble, first, pod_trouble, shortened
 from provider.protocols import Cluster
-from provider.protocols.cluster import DEPLOYMENT, NODE, POD, STATEFUL_SET, Kind
+from provider.protocols.cluster import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET, Kind
 
 __all__ = ["EVENT", "Health", "check_health"]
 
 EVENT = Kind("v1", "Event", "events")
 _UNSCHEDULED = "FailedScheduling"
+_CLAIM = "volume claim "
 _NO_CAUSE = ("Error: ErrImagePull", "Error: ImagePullBackOff")
 """Warnings that follow the one with the cause."""
 
@@ -64,7 +65,7 @@ class _Pods:
 
     @property
     def creating(self) -> bool:
-        return self.unmade > 0 or any(trouble.kind is Trouble.CREATING for trouble in self.troubles)
+        return self.unmade > 0 or any(trouble.waits for trouble in self.troubles)
 
     @property
     def unexplained(self) -> bool:
@@ -218,7 +219,8 @@ def _explain(pods: _Pods, short: _Short, warnings: Mapping[str, str]) -> None:
 
 def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The last warning about each pod and each StatefulSet, by its uid: a StatefulSet's pods have the names of their
-    predecessors. A StatefulSet says in events alone that its pods cannot be made.
+    predecessors. A StatefulSet says in events alone that its pods cannot be made. The last warning about each volume
+    claim, by the claim's name: the storage says there why it makes no volume.
 
     Warnings of the scheduler are left out. A pod that waits for a node says so in its conditions, and the warning stays
     when the pod has got its node.
@@ -227,10 +229,17 @@ def _warnings(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     warnings = (event for event in warnings if event.get("message") not in _NO_CAUSE)
     about = ((event.get("involvedObject") or {}, event) for event in sorted(warnings, key=_seen_at))
     return {
-        str(obj["uid"]): f"{event.get('reason', '')}: {event.get('message', '')}"
-        for obj, event in about
-        if obj.get("kind") in (POD.kind, STATEFUL_SET.kind) and obj.get("uid")
+        _subject(obj): f"{event.get('reason', '')}: {event.get('message', '')}" for obj, event in about if _subject(obj)
     }
+
+
+def _subject(obj: Mapping[str, Any]) -> str:
+    match obj.get("kind"):
+        case POD.kind | STATEFUL_SET.kind:
+            return str(obj.get("uid") or "")
+        case PERSISTENT_VOLUME_CLAIM.kind:
+            return f"{_CLAIM}{obj.get('name') or ''}"
+    return ""
 
 
 def _seen_at(event: Mapping[str, Any]) -> str:
@@ -241,7 +250,8 @@ def _seen_at(event: Mapping[str, Any]) -> str:
 
 
 def _explained(trouble: PodTrouble, warnings: Mapping[str, str]) -> PodTrouble:
-    if not trouble.unexplained or trouble.uid not in warnings:
+    claims = [key for key in sorted(warnings) if key.startswith(_CLAIM) and key.endswith(f"-{trouble.pod}")]
+    said = warnings.get(trouble.uid) or "; ".join(f"{key}: {warnings[key]}" for key in claims)
+    if not trouble.unexplained or not said:
         return trouble
-    text = shortened(" ".join(f"{trouble.text}: {warnings[trouble.uid]}".split()))
-    return replace(trouble, text=text)
+    return replace(trouble, text=shortened(" ".join(f"{trouble.text}: {said}".split())))

@@ -276,6 +276,21 @@ async def test_the_cause_of_a_pause_between_two_pulls_is_read_from_the_event_tha
     assert outcome.again_in is None, "another state of the pod is told by its watch"
 
 
+async def test_a_pod_that_waits_for_its_volume_says_what_the_storage_says() -> None:
+    """The scheduler knows that the claim is not bound; why not is in the events of the claim alone."""
+    pod = a_pod(unscheduled("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."), name="web-0")
+    world = await running_with(pod, workload={"observedGeneration": 1})
+    before = await world.check(L)
+    assert before.again_in == 10.0, "no watch tells of events"
+    for number, claim in enumerate(("data-web-0", "data-other-0")):
+        event = a_warning(f"e{number}", f"pool {claim} is full", reason="ProvisioningFailed")
+        event["involvedObject"] = {"kind": "PersistentVolumeClaim", "name": claim, "uid": claim}
+        world.cluster.put(event)
+    outcome = await world.check(L)
+    assert "volume claim data-web-0: ProvisioningFailed: pool data-web-0 is full" in outcome.reason
+    assert "data-other-0" not in outcome.reason and not outcome.of_the_tenant
+
+
 async def test_a_pod_on_a_healthy_node_is_the_applications_trouble() -> None:
     world = await running_with(a_pod(CRASHING) | {"spec": {"nodeName": "n1"}}, workload={"observedGeneration": 1})
     world.cluster.put(a_node("n1", "True"))
