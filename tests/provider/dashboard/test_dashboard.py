@@ -35,12 +35,14 @@ from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Phase
 from provider.market.bidding import consider
 from provider.observe.operator_status import operator_status
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
+from provider.runs.versions import save_version
 from provider.store import Database, open_database
 from provider.store.leases import save_status
 from provider.store.money import Earned, LeaseMoney, save_money
 from provider.store.sealing import KeyRing
 from stacks.common import Operation, StackResult
 from stacks.common.results import PropertyChange, ResourceChange
+from tests.components.specs import everything
 from tests.provider.market.world import US, World, make_order
 from tests.provider.observe.test_operator_status import make_daemon
 from tests.world.cluster import FakeCluster
@@ -192,6 +194,15 @@ async def test_pages_show_state_decision_and_money(dashboard: Dashboard) -> None
     assert "2.5 ACT" in money and "0.5 ACT" in money and "<svg" in money
     now = await dashboard.text("/")
     assert "501" in now and "connection refused" in now
+
+
+async def test_the_objects_of_the_newest_version_are_shown_by_service(dashboard: Dashboard) -> None:
+    assert dashboard.sources.ring is not None
+    spec = everything().model_copy(update={"lease": LEASE})
+    await save_version(dashboard.database, dashboard.sources.ring, spec, manifest_hash="m", now=0.0)
+    text = await dashboard.text(f"/leases/{namespace_name(LEASE)}")
+    for item in ("the lease itself", "Namespace", "service web", "Deployment web", "Service web"):
+        assert item in text
 
 
 async def test_addresses_come_from_the_cluster_and_its_silence_is_shown(dashboard: Dashboard) -> None:
