@@ -85,7 +85,7 @@ class Gateway:
     ) -> None:
         self.config = config
         self._clock = clock
-        refusals = Refusals()
+        self.admission = Admission(config.connections, refusals := Refusals())
         self.intake = ManifestIntake(
             config,
             chain=chain,
@@ -100,7 +100,6 @@ class Gateway:
             rented=rented,
             precedence=precedence,
         )
-        self.admission = Admission(config.connections, refusals)
         self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         self.tokens = Tokens(keys, clock, leeway=config.token_leeway_s)

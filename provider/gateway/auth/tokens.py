@@ -110,6 +110,8 @@ class Tokens:
         """The claims of a token with a valid signature and valid claims. Raises `AuthError` as in gateway.md §2.5, and
         429 when `peer`, or all together, named too many accounts that are not known.
         """
+        if not token.isascii():
+            raise invalid_token()
         digest = hashlib.sha256(token.encode()).digest()
         claims = self._verified.get(digest)
         if claims is None:

@@ -163,6 +163,8 @@ GARBAGE = {
     "issuer is a number": TENANT.token(TENANT.claims(iss=5)),
     "issuer in capitals": TENANT.token(TENANT.claims(iss=TENANT.address.upper())),
     "issuer with a wrong checksum": TENANT.token(TENANT.claims(iss=TENANT.address[:-1] + "q")),
+    "a byte that is no character": TENANT.token().replace(".", "\udcff.", 1),
+    "a character that is not ASCII": TENANT.token().replace(".", "é.", 1),
     "issuer of another chain": TENANT.token(TENANT.claims(iss="cosmos1vtad8680vhdfqvxx0f2yaxa6agdylelmqtyjfr")),
 }
 
