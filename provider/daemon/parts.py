@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
@@ -55,6 +56,8 @@ from provider.store.transactions import StoredJournal
 
 __all__ = ["ProviderParts", "adopted_placements", "provider_parts"]
 
+_TakeFacts: TypeAlias = Callable[[ClusterFacts], None]
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderParts:
@@ -78,8 +81,7 @@ class ProviderParts:
 
 def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
     settings = backends.settings
-    storage = storage_reader(backends.cluster, settings.inventory_endpoint)
-    inventory = InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock, storage=storage)
+    inventory = _inventory(backends)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
     market = _market(backends, ledger, inventory, paused=lambda: funds.paused() or inventory.freshness.problem)
@@ -110,14 +112,7 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
-
-    def first_facts(facts: ClusterFacts) -> None:
-        specs.facts = noted.facts = facts
-
-    def new_facts(facts: ClusterFacts) -> None:
-        first_facts(facts)
-        leases.check_all()
-
+    first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
     return ProviderParts(
         inventory,
@@ -133,6 +128,25 @@ def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> Pr
         first_facts,
         new_facts,
     )
+
+
+def _inventory(backends: Backends) -> InventoryWatcher:
+    settings = backends.settings
+    storage = storage_reader(backends.cluster, settings.inventory_endpoint)
+    return InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock, storage=storage)
+
+
+def _facts_takers(specs: SpecMaker, noted: SpecMaker, leases: LeaseLoop) -> tuple[_TakeFacts, _TakeFacts]:
+    """What takes the facts about the cluster that are read first, and what takes others later."""
+
+    def first_facts(facts: ClusterFacts) -> None:
+        specs.facts = noted.facts = facts
+
+    def new_facts(facts: ClusterFacts) -> None:
+        first_facts(facts)
+        leases.check_all()
+
+    return first_facts, new_facts
 
 
 def _dashboard_sources(
