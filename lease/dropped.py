@@ -1,12 +1,14 @@
-"""Exposes of an accepted manifest that no object serves, because another one has their port (kubernetes-objects.md
-§2.7, §2.8).
+"""Parts of an accepted manifest that have no effect: exposes of which another one has the port (kubernetes-objects.md
+§2.7, §2.8), and HTTP options that the edge does not read.
 """
 
 from __future__ import annotations
 
-from lease.manifest import Expose, Group, Service
+from dataclasses import fields
 
-__all__ = ["dropped_exposes"]
+from lease.manifest import Expose, Group, HttpOptions, Service
+
+__all__ = ["dropped_exposes", "ignored_options"]
 
 
 def dropped_exposes(group: Group) -> tuple[str, ...]:
@@ -22,6 +24,25 @@ def dropped_exposes(group: Group) -> tuple[str, ...]:
             if holders[-1] != target:
                 texts[_text(service, expose)] = None
     return tuple(texts)
+
+
+def ignored_options(group: Group) -> tuple[str, ...]:
+    """A text for each HTTP expose with options of its own, for an edge that reads none."""
+    return tuple(
+        f"service {service.name}: port {expose.port}: this provider's edge does not apply its HTTP options "
+        f"({', '.join(named)})"
+        for service in group.services or ()
+        for expose in service.expose or ()
+        if expose.is_ingress and (named := _options(expose.http_options))
+    )
+
+
+def _options(options: HttpOptions) -> list[str]:
+    """Names of the options that the tenant has chosen; without a body size none was (kubernetes-objects.md §2.9)."""
+    if not options.max_body_size:
+        return []
+    default = HttpOptions()
+    return [one.name for one in fields(options) if getattr(options, one.name) != getattr(default, one.name)]
 
 
 def _places(service: Service, expose: Expose) -> list[tuple[object, ...]]:

@@ -28,8 +28,10 @@ __all__ = [
     "parse_nginx_size",
     "parse_object_name",
     "parse_quantity",
+    "usable_ranges",
 ]
 
+_IPV4 = 4
 _USER = re.compile(r"//\S*@")
 _NAMED_KEY = re.compile(r"(password|token|key)=[^&\s]*")
 _KEY = re.compile(r"(?<=[^/]/|[^=]=)(?=[^/?&,\s]*\d)[^/?&,\s]{20,}")
@@ -182,6 +184,19 @@ def parse_blocked(text: str) -> str:
     except ValueError:
         raise ValueError(f"{text[:60]!r} blocks nothing; write a.example for a name or .example for a domain") from None
     return text
+
+
+def usable_ranges(one: AddressRange) -> tuple[AddressRange, ...]:
+    """The parts of a range without IPv4 addresses that end in 0 or 255: some clients and routers drop what comes from
+    them (MetalLB's `avoidBuggyIPs`, operators.md §3.7).
+    """
+    if one.first.version != _IPV4:
+        return (one,)
+    first, last = int(one.first), int(one.last)
+    blocks = range(first & ~0xFF, last + 1, 0x100)
+    parts = ((max(first, block + 1), min(last, block + 254)) for block in blocks)
+    address = ipaddress.IPv4Address
+    return tuple(AddressRange(address(low), address(high)) for low, high in parts if low <= high)
 
 
 def parse_closed_range(text: str) -> str:

@@ -20,6 +20,7 @@ from lease.manifest import Group
 from lease.spec import HostnameSpec
 from provider.claims.foreign_routes import NO_ROUTES, ForeignRoutes
 from provider.claims.moves import NO_MOVE, Move, read_move
+from provider.claims.released import NOTHING_RELEASED, Release, cooling_text
 from provider.errors import ProviderError
 from provider.kube.labels import lease_of, managed_labels
 from provider.protocols.cluster import PROVIDER_HOST
@@ -64,13 +65,15 @@ class HostnameClaim:
 class HostnameRules:
     """Hostnames that no tenant may claim. `blocked`: the operator's entries, for new claims and old ones. `public` and
     `domain`: the provider's public hostname and ingress domain, which are refused to new claims only: an upgrade takes
-    no hostname from a lease that has it. `static`: services get automatic names.
+    no hostname from a lease that has it. `static`: services get automatic names. `cooldown_s`: how long after a release
+    no other owner may take a hostname.
     """
 
     blocked: Sequence[str] = ()
     public: str = ""
     domain: str = ""
     static: bool = False
+    cooldown_s: float = 0.0
 
     @property
     def reserved(self) -> tuple[str, ...]:
@@ -86,6 +89,7 @@ def hostname_rules(settings: Settings) -> HostnameRules:
         public=settings.public_hostname.lower(),
         domain=settings.ingress_domain.lower(),
         static=settings.ingress_static_hosts,
+        cooldown_s=settings.hostname_cooldown,
     )
 
 
@@ -117,16 +121,18 @@ def check_hostnames(
     rules: HostnameRules,
     automatic: Collection[str] = (),
     routes: ForeignRoutes = NO_ROUTES,
+    releases: Mapping[str, Release] = NOTHING_RELEASED,
 ) -> None:
     """Raises `HostnameRefusedError` for the first name that is blocked, reserved, served by a route of somebody else in
-    the cluster or held by another owner; claims nothing. `automatic`: the lease's automatic names, which are not
-    reserved from it.
+    the cluster, held by another owner, or released by one lately; claims nothing. `automatic`: the lease's automatic
+    names, which are not reserved from it.
     """
     for hostname in map(str.lower, hostnames):
         claim = claims.get(hostname)
         problem = _blocked(hostname, rules.blocked)
         if not problem and claim is None:
             problem = _reserved(hostname, rules, automatic) or _served(hostname, routes, automatic)
+            problem = problem or cooling_text(hostname, owner, releases)
         if not problem and claim is not None and claim.lease.owner != owner:
             problem = f"host {go_quote(hostname)} in use"
         if problem:
@@ -141,6 +147,7 @@ def withheld_from(
     rules: HostnameRules = HostnameRules(),
     automatic: Collection[str] = (),
     routes: ForeignRoutes = NO_ROUTES,
+    releases: Mapping[str, Release] = NOTHING_RELEASED,
 ) -> frozenset[str]:
     """The hostnames that `lease` asks for and does not get, although its other hostnames are served: listed ones that
     another deployment or group of the same owner keeps, and automatic ones that any other group holds or a foreign
@@ -148,7 +155,8 @@ def withheld_from(
     automatic names.
     """
     wanted = {hostname.lower() for hostname in hostnames}
-    check_hostnames(sorted(wanted - set(automatic)), lease.owner, claims=claims, rules=rules, routes=routes)
+    listed = sorted(wanted - set(automatic))
+    check_hostnames(listed, lease.owner, claims=claims, rules=rules, routes=routes, releases=releases)
     held = {host for host in wanted | set(automatic) if host in claims and claims[host].holder != lease.group}
     return frozenset(held | {host for host in automatic if host not in claims and routes.serve(host)})
 

@@ -99,6 +99,14 @@ _OPERATOR = GroupEntry(
             "provider.cli.operator_inventory:inventory",
             "Run the inventory operator: discover what the nodes have, label them, and publish what is free.",
         ),
+        "hostname": CommandEntry(
+            "provider.cli.operator_claims:hostname",
+            "Run the hostname operator: check tenants' hostnames, and serve what is known of them.",
+        ),
+        "ip": CommandEntry(
+            "provider.cli.operator_claims:ip",
+            "Run the IP operator: serve the state and the usage of leased addresses.",
+        ),
     },
 )
 _TOOLS = GroupEntry(

@@ -246,6 +246,7 @@ def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
         volume_quarantine_s=settings.volume_quarantine,
         policies=backends.policies,
         routes_overlap=settings.ingress_mode is IngressMode.GATEWAY_API or settings.edge is EdgeKind.TRAEFIK,
+        options_ignored=settings.ingress_mode is IngressMode.GATEWAY_API and settings.edge is EdgeKind.TRAEFIK,
     )
 
 

@@ -23,6 +23,7 @@ from provider.budgets import Budget, PeerBudgets
 from provider.bus import MANIFEST_ACCEPTED
 from provider.claims.foreign_routes import ForeignRoutes, foreign_routes
 from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, automatic_names, check_hostnames, host_claims
+from provider.claims.released import released_hostnames
 from provider.gateway.answer_cache import CachedAnswer
 from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
@@ -275,11 +276,23 @@ class ManifestIntake:
         if not any(group_hostnames(group) for _, group in leased):
             return
         (claims, routes), rules = await self._hostnames.get(), self._config.hostnames
+        now, records = self._clock.now(), self._config.manifest_namespace
+        asked = {name.lower() for _, group in leased for name in group_hostnames(group)}
+        cooldown_s = rules.cooldown_s if asked - claims.keys() else 0.0
+        releases = await released_hostnames(self._cluster, namespace=records, now=now, cooldown_s=cooldown_s)
         try:
             for lease, group in leased:
                 automatic = automatic_names(lease, group, rules)
                 names = group_hostnames(group)
-                check_hostnames(names, lease.owner, claims=claims, rules=rules, automatic=automatic, routes=routes)
+                check_hostnames(
+                    names,
+                    lease.owner,
+                    claims=claims,
+                    rules=rules,
+                    automatic=automatic,
+                    routes=routes,
+                    releases=releases,
+                )
         except HostnameRefusedError as refused:
             raise RequestError(422, str(refused)) from None
 

@@ -23,7 +23,7 @@ class LifecycleConfig:
     `brake_leases` and `brake_percent`: how many that one node alone calls closed may go within `brake_window_s`.
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `policies`:
     the rules that judge what is new to a lease. `routes_overlap`: the edge takes two routes of one hostname, so that a
-    migration leaves no gap.
+    migration leaves no gap. `options_ignored`: the edge reads no HTTP options.
     """
 
     provider: str
@@ -46,3 +46,4 @@ class LifecycleConfig:
     volume_quarantine_s: float = 0.0
     policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
     routes_overlap: bool = False
+    options_ignored: bool = False

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
 from provider.claims.edge import AskEdge, route_accepted, serves
+from provider.claims.foreign_routes import foreign_routes
 from provider.claims.hostnames import (
     HostnameClaim,
     HostnameRefusedError,
+    check_hostnames,
     check_transfer,
     host_claims,
     host_object,
@@ -25,6 +27,7 @@ from provider.claims.hostnames import (
 from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object
 from provider.claims.moves import NO_MOVE, PendingMove, end_move, next_move, read_move
 from provider.claims.pools import remove_unused_pools
+from provider.claims.released import released_hostnames, releases_object
 from provider.errors import ClusterError, ProviderError
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
@@ -100,7 +103,7 @@ class LeaseClaims:
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
         async with self._one_at_a_time, _counted():
-            hosts = await wanted_hosts(self._cluster, inputs, self._config)
+            hosts = await wanted_hosts(self._cluster, inputs, self._config, now=self._clock.now())
             ports = await wanted_ports(self._cluster, inputs, self._config)
             withheld = frozenset(hosts.withheld)
             spec = specs.make(replace(inputs, withheld=withheld, addresses=ports.addresses))
@@ -137,7 +140,7 @@ class LeaseClaims:
         """
         hosts, addresses = await self._held(spec.lease)
         arriving = {move.name for move in moves if move.arriving}
-        await self._release(PROVIDER_HOST, hosts - spec_hosts(spec) - arriving)
+        await self._release_hosts(spec.lease.owner, hosts - spec_hosts(spec) - arriving)
         await self._release(PROVIDER_LEASED_IP, addresses - set(spec_addresses(spec)) - arriving)
         if addresses - set(spec_addresses(spec)):
             await self.remove_unused_pools()
@@ -145,7 +148,7 @@ class LeaseClaims:
     async def release_all(self, lease: LeaseId) -> None:
         """Give back all claims of a lease that ends."""
         hosts, addresses = await self._held(lease)
-        await self._release(PROVIDER_HOST, hosts)
+        await self._release_hosts(lease.owner, hosts)
         await self._release(PROVIDER_LEASED_IP, addresses)
 
     async def remove_unused_pools(self) -> tuple[str, ...]:
@@ -165,6 +168,7 @@ class LeaseClaims:
         async with self._one_at_a_time:
             claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
             check_transfer((host.hostname for host in hosts), lease, claims=claims)
+            await self._check_unclaimed(lease, [host.hostname for host in hosts if host.hostname not in claims])
             for host in hosts:
                 before, move = claims.get(host.hostname), NO_MOVE
                 if before is not None and before.holder == lease.group:
@@ -174,6 +178,16 @@ class LeaseClaims:
                     move = next_move(before.move, holder=before.lease, destination=lease, overlap=overlap)
                 obj = host_object(lease, host, namespace=self._config.records, move=move)
                 await self._transfer(host.hostname, obj)
+
+    async def _check_unclaimed(self, lease: LeaseId, hostnames: list[str]) -> None:
+        """Raises `HostnameRefusedError` for an unclaimed hostname that the lease's manifest would not get either."""
+        if not hostnames:
+            return
+        rules, now, namespace = self._config.hostnames, self._clock.now(), self._config.records
+        routes = await foreign_routes(self._cluster)
+        cooldown_s = rules.cooldown_s
+        releases = await released_hostnames(self._cluster, namespace=namespace, now=now, cooldown_s=cooldown_s)
+        check_hostnames(hostnames, lease.owner, claims={}, rules=rules, routes=routes, releases=releases)
 
     async def migrate_ports(self, lease: LeaseId, ports: Sequence[AddressClaim]) -> None:
         """Give ports on leased addresses to `lease`, which asks for them in its manifest. The address stays with the
@@ -257,6 +271,18 @@ class LeaseClaims:
         hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
         addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
         return {obj["metadata"]["name"] for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
+
+    async def _release_hosts(self, owner: str, names: set[str]) -> None:
+        """Give hostnames back. The release is noted first: a crash in between forgets nothing."""
+        rules, now, namespace = self._config.hostnames, self._clock.now(), self._config.records
+        own = f".{rules.domain}"
+        noted = sorted(name for name in names if not (rules.domain and name.endswith(own)))
+        if noted and rules.cooldown_s:
+            async with self._one_at_a_time:
+                cluster, until = self._cluster, now + rules.cooldown_s
+                before = await released_hostnames(cluster, namespace=namespace, now=now, cooldown_s=rules.cooldown_s)
+                await cluster.apply(releases_object(before, noted, owner, until=until, namespace=namespace))
+        await self._release(PROVIDER_HOST, names)
 
     async def _release(self, kind: Kind, names: Iterable[str]) -> None:
         for name in sorted(names):

@@ -12,6 +12,7 @@ from provider.claims.foreign_routes import NO_ROUTES, foreign_routes, leaving_ho
 from provider.claims.hostnames import HostnameClaim, automatic_names, host_claims, withheld_from
 from provider.claims.leased_ips import AddressClaim
 from provider.claims.moves import PendingMove
+from provider.claims.released import NOTHING_RELEASED, released_hostnames
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Cluster
@@ -38,9 +39,9 @@ class WantedHosts:
     moves: tuple[PendingMove, ...] = field(default=())
 
 
-async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig) -> WantedHosts:
-    """The decision for one lease. Raises `HostnameRefusedError` for a hostname that the lease may never have, and
-    `ClusterError`.
+async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig, *, now: float) -> WantedHosts:
+    """The decision for one lease. `now`: Unix seconds. Raises `HostnameRefusedError` for a hostname that the lease may
+    never have, and `ClusterError`.
     """
     lease, group = inputs.record.lease, inputs.record.group
     claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=config.records))
@@ -48,7 +49,7 @@ async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     arriving = {host for host, claim in claims.items() if claim.holder == lease.group and claim.move.arrives_at(lease)}
     going = {host for host, claim in claims.items() if claim.holder != lease.group and claim.move.is_from(lease)}
     kept = frozenset(going & served) if config.routes_overlap else frozenset()
-    withheld = await _withheld(cluster, inputs, config, claims=claims)
+    withheld = await _withheld(cluster, inputs, config, claims=claims, now=now)
     withheld = {host: why for host, why in withheld.items() if host not in kept}
     free = (inputs.withheld & _listed(group) | arriving) - withheld.keys()
     leaving = await leaving_hosts(cluster, free - arriving if config.routes_overlap else free, lease)
@@ -69,7 +70,7 @@ def _moves(hosts: Collection[str], claims: Mapping[str, HostnameClaim], *, arriv
 
 
 async def _withheld(
-    cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig, *, claims: Mapping[str, HostnameClaim]
+    cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig, *, claims: Mapping[str, HostnameClaim], now: float
 ) -> dict[str, str]:
     """Each hostname that something else has, or that was migrated away, and why. A hostname that the lease went without
     before may go to another owner meanwhile: that is no trouble of the lease.
@@ -81,9 +82,14 @@ async def _withheld(
     away = {host for host in wanted & inputs.moved if host not in claims}
     wanted -= lost | away
     mine = {host for host, claim in claims.items() if claim.holder == lease.group}
-    routes = await foreign_routes(cluster) if wanted - mine else NO_ROUTES
+    rules, routes, releases = config.hostnames, NO_ROUTES, NOTHING_RELEASED
+    if wanted - mine:
+        routes = await foreign_routes(cluster)
+        cooldown_s = rules.cooldown_s
+        releases = await released_hostnames(cluster, namespace=config.records, now=now, cooldown_s=cooldown_s)
+    automatic &= wanted
     taken = withheld_from(
-        lease, wanted, claims=claims, rules=config.hostnames, automatic=automatic & wanted, routes=routes
+        lease, wanted, claims=claims, rules=rules, automatic=automatic, routes=routes, releases=releases
     )
     return {host: holder_text(lease, claims.get(host)) for host in taken | lost} | dict.fromkeys(away, MIGRATED)
 

@@ -12,6 +12,7 @@ from provider.settings.kinds import (
     Addresses,
     BlockedNames,
     ClosedRanges,
+    Duration,
     EdgeKind,
     Endpoints,
     Hostname,
@@ -143,6 +144,12 @@ class ClusterSettings(BaseModel, defer_build=True):
         validation_alias=ap("DEPLOYMENT_BLOCKED_HOSTNAMES"),
         description="Hostnames that no tenant may use. `a.com` blocks one name, `.b.com` a domain. The public "
         "hostname, the ingress domain with all names below it, and single labels are always blocked.",
+    )
+    hostname_cooldown: Duration = Field(
+        3600,
+        validation_alias=lessor("HOSTNAME_COOLDOWN"),
+        description="How long after its release no other tenant may take a hostname: DNS entries and clients may still "
+        "lead here. 0: not at all.",
     )
     network_policies: bool = Field(
         True,

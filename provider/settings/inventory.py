@@ -61,5 +61,6 @@ class InventorySettings(BaseModel, defer_build=True):
     ip_ranges: AddressRanges = Field(
         (),
         validation_alias=lessor("IP_RANGES"),
-        description="Addresses that may be leased. Empty: no order with a leased IP is bid on.",
+        description="Addresses that may be leased. IPv4 addresses that end in 0 or 255 are left out. "
+        "Empty: no order with a leased IP is bid on.",
     )

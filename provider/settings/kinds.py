@@ -28,6 +28,7 @@ from provider.units import (
     parse_nginx_size,
     parse_object_name,
     parse_quantity,
+    usable_ranges,
 )
 
 __all__ = [
@@ -99,7 +100,16 @@ def _coin(value: object) -> object:
 
 
 def _ranges(value: object) -> object:
-    return tuple(parse_address_range(part) for part in _items(value)) if isinstance(value, str) else value  # type: ignore[attr-defined]
+    """The usable parts of the ranges. Raises ValueError for a range without one."""
+    if not isinstance(value, str):
+        return value
+    found: list[AddressRange] = []
+    for part in _items(value):  # type: ignore[attr-defined]
+        usable = usable_ranges(parse_address_range(part))
+        if not usable:
+            raise ValueError(f"{part} has no usable address: those that end in .0 or .255 are not leased")
+        found += usable
+    return tuple(found)
 
 
 def _scale(value: object) -> object:

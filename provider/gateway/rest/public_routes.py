@@ -15,7 +15,7 @@ from provider.gateway.rest.answers import json_answer
 from provider.gateway.rest.go_response import GoResponse
 from provider.gateway.rest.routes import Call, Handler, Route
 
-__all__ = ["KubeVersion", "Metrics", "ReadStatus", "public_routes"]
+__all__ = ["KubeVersion", "Metrics", "ReadStatus", "own_version", "public_routes"]
 
 ReadStatus: TypeAlias = Callable[[], Awaitable[ProviderStatus]]
 KubeVersion: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -31,7 +31,7 @@ def public_routes(
         return json_answer({"address": config.provider})
 
     async def get_version(_: Call) -> web.StreamResponse:
-        return json_answer({"akash": _own_version(), "kube": dict(await kube_version())})
+        return json_answer({"akash": own_version(), "kube": dict(await kube_version())})
 
     def status_answer(found: ProviderStatus) -> GoResponse:
         document = status_document(
@@ -72,7 +72,7 @@ class _LastAnswer:
         return GoResponse(200, self._answer.content, self._answer.headers)
 
 
-def _own_version() -> dict[str, Any]:
+def own_version() -> dict[str, Any]:
     """The version document with the Go provider's fields. Fields about Go modules and the Cosmos SDK are empty."""
     try:
         number = version("lessor")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from components.errors import BuildError
 from components.lease import lease_objects
-from lease.dropped import dropped_exposes
+from lease.dropped import dropped_exposes, ignored_options
 from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name
 from lease.spec import FORM, LeaseSpec
@@ -53,7 +53,8 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
         return await undo_first(parts, seen.applied, record, refused)
     newest = await _newest(parts, seen, record)
     view = LeaseView(parts, lease, record, seen.applied, newest, seen.namespace, drift)
-    remarks = (*newest.remarks, *dropped_exposes(record.group))
+    ignored = ignored_options(record.group) if parts.config.options_ignored else ()
+    remarks = (*newest.remarks, *dropped_exposes(record.group), *ignored)
     return _with_remarks(await _bring_up(view), replace(newest, remarks=remarks))
 
 

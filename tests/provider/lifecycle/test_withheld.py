@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lease.ids import namespace_name
-from lease.manifest import Expose, Group
+from lease.manifest import Expose, Group, HttpOptions
 from provider.lifecycle.state import Phase, tenant_text
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import INGRESS, PROVIDER_HOST, PROVIDER_LEASED_IP, SERVICE
@@ -97,6 +97,18 @@ async def test_a_leased_address_that_no_service_has_is_waited_for_and_told() -> 
     world.cluster.put({**service, "status": {"loadBalancer": {}}}, status=True)
     lost = await world.check(FIRST)
     assert (lost.phase, lost.of_the_tenant) == (Phase.DEGRADED, False)
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_a_tenant_reads_which_http_options_the_edge_does_not_apply(ignored: bool) -> None:
+    world = World(options_ignored=ignored)
+    (service,) = a_group().services or ()
+    options = HttpOptions(max_body_size=5, read_timeout=1000)
+    exposes = (Expose(80, global_=True, hosts=("a.example.com",), http_options=options), Expose(81, global_=True))
+    await world.run(FIRST, Group("west", (replace(service, expose=exposes),)))
+    text = "service web: port 80: this provider's edge does not apply its HTTP options (max_body_size, read_timeout)"
+    status = world.reconciler.statuses[FIRST]
+    assert (status.phase, tenant_text(status)) == (Phase.RUNNING, text if ignored else "")
 
 
 async def test_an_expose_that_loses_its_port_in_its_own_manifest_is_told_too() -> None:

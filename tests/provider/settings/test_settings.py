@@ -234,3 +234,27 @@ def test_a_misspelt_variable_is_told_with_what_was_meant() -> None:
         "AP_SOMETHING_ELSE": "",
         "LESSOR_MNEMONICFILE": "LESSOR_MNEMONIC_FILE",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "usable"),
+    [  # operators.md D4
+        ("24.0.0.1-24.0.0.100", 100),
+        ("192.168.1.0/24", 254),
+        ("192.168.0.0/23", 508),
+        ("10.0.0.0/25", 127),
+        ("10.0.0.254/31", 1),
+        ("10.0.0.5/32", 1),
+        ("10.0.0.250-10.0.1.5", 10),
+        ("2001:db8::/120", 256),
+    ],
+)
+def test_addresses_that_end_in_0_or_255_are_not_leased(monkeypatch, text: str, usable: int) -> None:
+    monkeypatch.setenv("LESSOR_IP_RANGES", text)
+    assert sum(one.size for one in load_settings().ip_ranges) == usable
+
+
+def test_a_range_of_such_addresses_alone_is_refused(monkeypatch) -> None:
+    monkeypatch.setenv("LESSOR_IP_RANGES", "198.51.100.0")
+    with pytest.raises(SettingsError, match="no usable address"):
+        load_settings()

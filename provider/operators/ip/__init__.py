@@ -1,0 +1,1 @@
+"""The IP operator: the state and the usage of leased addresses, over HTTP and gRPC (operators.md §3)."""
