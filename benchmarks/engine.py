@@ -47,9 +47,9 @@ from stacks.engine import EngineConfig, PulumiEngine
 STEPS = ("create", "unchanged", "change", "destroy")
 SENT = "sent"
 ENGINES: dict[str, dict[str, Any]] = {
-    "stock": {"engine": "stock", "secrets": "passphrase", "skip_checkpoints": False},
-    "own": {},
-    "thin": {},
+    "stock": {"engine": "sdk", "secrets": "passphrase", "skip_checkpoints": False},
+    "own": {"engine": "stock"},
+    "thin": {"engine": "stock"},
     "resident": {"engine": "resident"},
 }
 AT_ONCE = 12

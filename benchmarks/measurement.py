@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from devnet.controlplane import ControlPlane
-from devnet.tools import CONTROL_PLANE, ENGINE, RESIDENT, Toolbox, ensure_tools
+from devnet.tools import CONTROL_PLANE, ENGINE, Toolbox, ensure_tools
 from lease.spec import LeaseSpec, RegistryCredentials
 from tests.components.specs import hostname, port, service, spec
 from tests.stacks.leases import lease_id
@@ -32,7 +32,7 @@ def options(**numbers: int) -> argparse.ArgumentParser:
 @contextlib.contextmanager
 def cluster(kubeconfig: Path | None) -> Iterator[tuple[Path, Toolbox]]:
     """A kubeconfig and the tools; starts a control plane if no kubeconfig is given."""
-    tools = ensure_tools((*CONTROL_PLANE, *ENGINE, *RESIDENT), build=False)
+    tools = ensure_tools((*CONTROL_PLANE, *ENGINE), build=False)
     with contextlib.ExitStack() as stack:
         if kubeconfig is None:
             base = Path(stack.enter_context(tempfile.TemporaryDirectory()))

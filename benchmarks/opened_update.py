@@ -135,6 +135,7 @@ async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, An
             pulumi=tools.program("pulumi"),
             pulumi_home=tools.pulumi_home,
             workers=2,
+            engine="stock",
         )
         engine = PulumiEngine(config)
         await asyncio.gather(*(engine.refresh(f"warm{number}") for number in range(2)))

@@ -161,7 +161,10 @@ async def soak(
         temporary.mkdir()
         os.environ["TMPDIR"] = str(temporary)
         pulumi, home = tools.program("pulumi"), tools.pulumi_home
-        config = EngineConfig(data=data, kubeconfig=kubeconfig, pulumi=pulumi, pulumi_home=home, workers=workers)
+        resident = tools.program("lessor-engine")
+        config = EngineConfig(
+            data=data, kubeconfig=kubeconfig, pulumi=pulumi, pulumi_home=home, workers=workers, resident=resident
+        )
         engine = PulumiEngine(config)
         await engine.start()
         run = Soak(engine, data, operations, time.monotonic() + minutes * 60)

@@ -17,7 +17,7 @@ import pytest
 
 from devnet.controlplane import ControlPlane
 from devnet.errors import DevnetError
-from devnet.tools import CONTROL_PLANE, RESIDENT, Toolbox, ensure_tools
+from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
 from devnet.tools.recipes import TOOLS
 from tests.world.patience import PATIENCE_S
 from tests.world.processes import ending_processes
@@ -91,19 +91,13 @@ def _processes_end_with_their_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def toolbox() -> Toolbox:
-    """All tools but the resident engine, Pulumi and its plugin included; a test that needs them fails with the remedy
+    """All tools, Pulumi with its plugin and the resident engine included; a test that needs them fails with the remedy
     when they are missing.
     """
     return _tools()
 
 
-@pytest.fixture(scope="session")
-def resident_program() -> Path:
-    """The program of the resident engine; a test that needs it fails with the remedy when it is missing."""
-    return _tools(RESIDENT).program(*RESIDENT)
-
-
-_ALL = tuple(tool.name for tool in TOOLS if tool.name not in RESIDENT)
+_ALL = tuple(tool.name for tool in TOOLS)
 
 
 def _tools(names: tuple[str, ...] = _ALL) -> Toolbox:

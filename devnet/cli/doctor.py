@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
 from devnet.pid_limits import pid_problems
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, RESIDENT, ensure_tools, progress_output, survey
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 from lease.exit_codes import FINDING, TROUBLE
 
 __all__ = ["doctor"]
@@ -44,13 +45,13 @@ def doctor(
         typer.Option(help="Your own kubeconfig: nodes on which a pod may have any number of processes are named."),
     ] = None,
 ) -> None:
-    """Show every tool, where it was found, and how to get a missing one.
+    """Show every tool, where it was found, and how to get a missing one; and which engine `lessor run` takes.
 
     Settings of the GPU toolkit by which containers choose cards of their node are named too.
 
     Exit code 1: a tool is missing, the machine cannot run the requested real node, or there is a warning.
     """
-    names = (*CONTROL_PLANE, *ENGINE, *RESIDENT, *(NODE if node is NodeKind.REAL else ()))
+    names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
     errors = Console(stderr=True)
     try:
@@ -62,6 +63,7 @@ def doctor(
         errors.print(str(error), style="red", markup=False)
         raise typer.Exit(TROUBLE) from None
     _show(rows, as_json=as_json)
+    errors.print(_engine({str(row["name"]): row["where"] == "missing" for row in rows}), markup=False, soft_wrap=True)
     for problem in problems:
         errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
     warnings = [f"GPU: {problem}" for problem in toolkit_problems(gpu_toolkit)]
@@ -70,6 +72,18 @@ def doctor(
         errors.print(warning, style="yellow", markup=False, soft_wrap=True)
     if problems or warnings or any(row["where"] == "missing" for row in rows):
         raise typer.Exit(FINDING)
+
+
+def _engine(missing: Mapping[str, bool]) -> str:
+    """Which engine `lessor run` takes with these variables and tools, and what the resident engine lacks."""
+    lacking = [name for name in ("lessor-engine", "pulumi-resource-kubernetes") if missing.get(name)]
+    if os.environ.get("LESSOR_ENGINE", "") == "stock":
+        return "Engine: stock, by LESSOR_ENGINE: a Pulumi command line for each operation."
+    if os.environ.get("LESSOR_STACK_SECRETS", "") == "vault":
+        return "Engine: stock: the resident engine cannot read the secrets of a Vault (LESSOR_STACK_SECRETS=vault)."
+    if lacking:
+        return f"Engine: stock: the resident engine lacks {' and '.join(lacking)}; run `lessor doctor --build`."
+    return "Engine: resident: one process, lessor-engine, for all operations."
 
 
 def _show(rows: Sequence[dict[str, object]], *, as_json: bool) -> None:

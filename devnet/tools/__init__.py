@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from devnet.tools.cache import Cache
 from devnet.tools.progress import Progress, progress_output
-from devnet.tools.toolbox import CONTROL_PLANE, ENGINE, NODE, RESIDENT, Found, Toolbox, ensure_tools, survey
+from devnet.tools.toolbox import CONTROL_PLANE, ENGINE, NODE, Found, Toolbox, ensure_tools, survey
 
 __all__ = [
     "CONTROL_PLANE",
     "ENGINE",
     "NODE",
-    "RESIDENT",
     "Cache",
     "Found",
     "Progress",

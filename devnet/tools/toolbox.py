@@ -19,7 +19,7 @@ from devnet.tools.progress import Line, Progress, once_a_minute
 from devnet.tools.recipes import PLUGIN, TOOLS, Tool, recipe, tool
 from devnet.tools.versions import new_enough, probe, shown
 
-__all__ = ["CONTROL_PLANE", "ENGINE", "NODE", "RESIDENT", "Found", "Toolbox", "ensure_tools", "survey"]
+__all__ = ["CONTROL_PLANE", "ENGINE", "NODE", "Found", "Toolbox", "ensure_tools", "survey"]
 
 CONTROL_PLANE = (
     "etcd",
@@ -30,9 +30,8 @@ CONTROL_PLANE = (
     "kwok",
     "metallb-controller",
 )
-ENGINE = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
-RESIDENT = ("lessor-engine",)
-"""The resident engine, in addition to ENGINE: needed with LESSOR_ENGINE=resident only."""
+_RESIDENT = "lessor-engine"
+ENGINE = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes", _RESIDENT)
 NODE = (
     "kubelet",
     "kube-proxy",
@@ -186,7 +185,7 @@ def _toolbox(found: Sequence[Found], builder: Builder) -> Toolbox:
         home = _installed_home(
             builder.cache, pulumi=pulumi, plugin=programs[_PLUGIN], key=key, line=builder.progress.line
         )
-        _note_engine(builder.cache, pulumi=pulumi, home=home, resident=_find(tool(*RESIDENT), builder).path)
+        _note_engine(builder.cache, pulumi=pulumi, home=home, resident=_find(tool(_RESIDENT), builder).path)
     return Toolbox(programs, home, tuple(cached))
 
 

@@ -41,8 +41,8 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
             "--objects compares without one"
         )
     with scratch("lessor-diff-") as folder:
-        engine_class = "stock" if config.engine == "stock" else "thin"  # one preview is worth no resident engine
-        beside = config.model_copy(update={"data": folder / "engine", "workers": 1, "engine": engine_class})
+        # one preview is not worth the start of a resident engine
+        beside = config.model_copy(update={"data": folder / "engine", "workers": 1, "engine": "stock"})
         document = _copy(config, beside, spec.namespace)
         engine = PulumiEngine(beside, shared_plugin=False)
         try:

@@ -41,12 +41,12 @@ class EngineSettings(BaseModel, defer_build=True):
         validation_alias=lessor("OPEN_UPDATES"),
         description="Number of first updates that may be started before the tenant's manifest arrives. 0: none.",
     )
-    engine: Literal["thin", "resident", "stock"] = Field(
-        "thin",
+    engine: Literal["resident", "stock"] = Field(
+        "resident",
         validation_alias=lessor("ENGINE"),
-        description="`thin`: one Pulumi process an operation. `resident`: one process, `lessor-engine`, for all "
-        "operations; no update is started before its manifest. `stock`: the stack class of Pulumi's SDK, at about four "
-        "times the cost of `thin`.",
+        description="`resident`: one process, `lessor-engine`, for all operations. `stock`: a Pulumi command line an "
+        "operation, at two to three times the cost; it is also taken, with a warning in the log, where `lessor-engine` "
+        "cannot run.",
     )
     stack_secrets: Literal["transit", "vault", "passphrase"] = Field(
         "transit",

@@ -45,10 +45,11 @@ class EngineConfig(BaseModel):
     interrupt_seconds: float = Field(default=20, gt=0, description="from the interrupt to the kill")
     worker_operations: int = Field(default=200, ge=1, description="then a worker is replaced by a fresh one")
     history: int = Field(default=10, ge=1, description="updates of a stack whose records are kept")
-    engine: Literal["thin", "resident", "stock"] = Field(
-        default="thin",
-        description="resident: one process runs the operations of all stacks; "
-        "stock: the SDK's own stack class, four command lines an operation",
+    engine: Literal["resident", "stock", "sdk"] = Field(
+        default="resident",
+        description="resident: one process runs the operations of all stacks, command lines where it cannot run; "
+        "stock: one command line an operation; "
+        "sdk: the SDK's own stack class, four command lines an operation, to compare with",
     )
     resident: Path | None = Field(default=None, description="executable of the resident engine, absolute")
     resident_seconds: float = Field(default=3600, gt=0, description="age at which a resident engine is replaced")

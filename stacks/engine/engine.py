@@ -125,7 +125,7 @@ class PulumiEngine:
         of this stack uses the update where it fits, and any other operation on the stack ends it.
         """
         config, stack = self._config, opening.namespace
-        if config.engine != "thin" or stack in self._stacks or config.folder(stack).exists():
+        if config.engine != "stock" or stack in self._stacks or config.folder(stack).exists():
             return False
         try:
             await self.start(await_plugin=False)

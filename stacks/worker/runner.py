@@ -51,7 +51,7 @@ class Runner:
         self._socket: Path | None = None
         self._handover: Handover | None = None
         fence_sdk_servers()
-        if config.engine != "stock":
+        if config.engine != "sdk":
             quiet_sdk()
 
     def run(self, task: Task, handover: Handover | None = None) -> StackResult:

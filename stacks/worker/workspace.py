@@ -87,7 +87,7 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers
         DATA_MARK: str(config.data),
         STACK_MARK: stack,
     }
-    if config.engine != "stock":
+    if config.engine != "sdk":
         variables["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
         variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
@@ -113,17 +113,17 @@ def open_stack(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not config.backend:
         _prepare(config, stack)
-    stock = config.engine == "stock"
-    workspace = (LocalWorkspace if stock else ThinWorkspace)(
+    sdk = config.engine == "sdk"
+    workspace = (LocalWorkspace if sdk else ThinWorkspace)(
         work_dir=str(folder),
         pulumi_home=_home(config),
-        program=program or (_nothing if stock else None),
+        program=program or (_nothing if sdk else None),
         env_vars=environment(config, stack, secrets, providers=providers),
         secrets_provider=secrets.provider(),
         project_settings=ProjectSettings(name=PROJECT, runtime="python", main=str(folder)),
         pulumi_command=command,
     )
-    if stock:
+    if sdk:
         return Stack.create_or_select(stack, workspace)
     exists = _exists(config, stack)
     if resident is not None:
@@ -136,7 +136,7 @@ def _home(config: EngineConfig) -> str | None:
     """PULUMI_HOME: the installed one holds credentials of another backend, and the stock class keeps its selections
     there.
     """
-    if config.engine != "stock" and not config.backend and config.quiet_home.exists():
+    if config.engine != "sdk" and not config.backend and config.quiet_home.exists():
         return str(config.quiet_home)
     return str(config.pulumi_home) if config.pulumi_home else None
 
@@ -151,7 +151,7 @@ def _exists(config: EngineConfig, stack: str) -> bool:
 def _prepare(config: EngineConfig, stack: str) -> None:
     """Write what `stack init` would write, the state last: it exists exactly when the stack does."""
     state, settings = config.state_file(stack), settings_of(config, stack)
-    if config.secrets != "transit" or config.engine == "stock" or state.exists():
+    if config.secrets != "transit" or config.engine == "sdk" or state.exists():
         return
     data_key = TransitKey.load(config.key_file).encrypt(config.vault_key, os.urandom(32))
     content = {

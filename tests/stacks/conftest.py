@@ -30,6 +30,7 @@ def _config(cluster: Any, toolbox: Toolbox, folder: Path) -> EngineConfig:
         pulumi_home=toolbox.pulumi_home,
         workers=2,
         history=2,
+        resident=toolbox.program("lessor-engine"),
     )
 
 
@@ -42,6 +43,21 @@ def shared_config(devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytes
 async def shared_engine(shared_config: EngineConfig) -> AsyncIterator[PulumiEngine]:
     """One engine for all tests that leave it usable: its start costs more than most of them."""
     engine = PulumiEngine(shared_config)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture(scope="session")
+def stock_config(devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> EngineConfig:
+    """Of the engine whose operations command lines run."""
+    config = _config(devnet_cluster, toolbox, tmp_path_factory.mktemp("stock"))
+    return config.model_copy(update={"engine": "stock"})
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def stock_engine(stock_config: EngineConfig) -> AsyncIterator[PulumiEngine]:
+    """One for all tests that leave it usable."""
+    engine = PulumiEngine(stock_config)
     yield engine
     await engine.close()
 

@@ -13,7 +13,7 @@ from devnet.tools import Toolbox
 from devnet.world import ProviderProcess, World
 from lease.ids import DeploymentId, LeaseId
 from lease.sdl import Sdl, read_sdl
-from tests.world.patience import PATIENCE_S
+from tests.world.patience import PATIENCE_S, eventually
 
 MARKS = [pytest.mark.xdist_group("path"), pytest.mark.devnet, pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
@@ -77,3 +77,9 @@ async def close(world: World, provider: ProviderProcess, rented: Rented, *, seco
     await world.tenant.close_deployment(rented.deployment)
     for lease in rented.leases:
         await provider.wait_for("lease.state", lease=str(lease), phase="closed", seconds=seconds)
+
+
+async def until_a_stack_is_locked(world: World) -> None:
+    """Return when an operation of the provider's engine has begun."""
+    stacks = world.data / "provider" / "engine" / "stacks"
+    await eventually(lambda: any(stacks.glob("*/.pulumi/locks/**/*.json")), pause_s=0.005)

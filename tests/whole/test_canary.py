@@ -81,7 +81,7 @@ async def test_a_secret_is_nowhere_but_in_the_pod_and_the_records_even_when_an_e
                 await _everything_said(life)
                 await _in_the_cluster(life)
                 await close(world, provider, life.rented)
-            assert "pulumi" in watch.seen, "the watch saw no run of the engine"
+            assert "lessor-engine" in watch.seen, "the watch saw no run of the engine"
             await _nothing_left(life)
         finally:
             await provider.stop()
@@ -109,7 +109,7 @@ async def test_a_secret_stays_secret_through_previews_repairs_a_refusal_and_a_re
             told = json.loads(await _lessor(life, "lease", "history", life.namespace, "--json"))
             asked = [(run["asked_by"], run["outcome"]) for run in reversed(told) if run["operation"] == "up"]
             await close(world, provider, life.rented)
-        assert {"pulumi", "pulumi-resource"} <= {name[:15] for name in watch.seen}
+        assert {"lessor-engine", "pulumi-resource"} <= {name[:15] for name in watch.seen}
         assert asked == [
             ("first deployment", "done"), ("manifest update", "done"), ("drift repair", "done"),
             ("manifest update", "refused"), ("manifest update", "done"),

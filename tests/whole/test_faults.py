@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 
 from devnet.demo.leftovers import leftovers
-from devnet.demo.processes import programs_running
 from devnet.tenant import Tenant
 from devnet.tenant.token import full_access, sign_token
 from devnet.world import ProviderProcess, World
@@ -21,7 +20,7 @@ from lease.errors import SdlInvalid
 from lease.ids import namespace_name
 from lease.manifest_json import manifest_json
 from lease.sdl import read_sdl
-from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
+from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of, until_a_stack_is_locked
 from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
@@ -76,7 +75,7 @@ async def test_a_refused_manifest_says_why_and_changes_nothing(
 async def test_killed_while_a_stack_is_being_created_it_converges_after_a_restart(world: World) -> None:
     provider = await world.run_provider()
     rented = await rent(world, sdl_of(EXAMPLES / "demo.yaml"))
-    started = asyncio.create_task(_until_pulumi_runs(provider))
+    started = asyncio.create_task(until_a_stack_is_locked(world))
     assert (await world.tenant.send_manifest(rented.lease, rented.sdl)).status == 200
     await started
     await provider.stop(number=signal.SIGKILL)
@@ -147,11 +146,6 @@ async def _keeps_trying(provider: ProviderProcess, event: str, address: str) -> 
         assert address in json.dumps(said)
         after = provider.events.index(said, after) + 1
     assert provider.running
-
-
-async def _until_pulumi_runs(provider: ProviderProcess) -> None:
-    while "pulumi" not in programs_running(provider.pid):
-        await asyncio.sleep(0.01)
 
 
 def _everything(world: World, rented: Rented) -> list[str]:

@@ -13,14 +13,13 @@ from dataclasses import replace
 import pytest
 
 from devnet.demo.leftovers import leftovers
-from devnet.demo.processes import programs_running
 from devnet.world import ProviderProcess, World
 from lease.ids import namespace_name
 from lease.manifest import Group
 from lease.manifest_json import manifest_version
 from lease.sdl import Sdl
 from stacks.common.processes import survivors
-from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
+from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of, until_a_stack_is_locked
 from tests.whole.test_faults import EXAMPLES
 from tests.world.patience import PATIENCE_S
 
@@ -42,14 +41,14 @@ async def test_killed_in_an_update_and_again_in_the_destroy_it_converges_and_lea
     rented = await rent(world, sdl_of(EXAMPLES / "demo.yaml"))
     await deploy(world, provider, rented)
     await _update(world, rented, _with_image(rented.sdl, NEW_IMAGE))
-    await _until_pulumi_runs(provider)
+    await until_a_stack_is_locked(world)
     await _kill(world, provider, with_workers=with_workers)
 
     provider = await world.run_provider(seconds=2 * PATIENCE_S)
     await provider.wait_for("lease.state", lease=str(rented.lease), phase="running", seconds=2 * PATIENCE_S)
     assert await _web(world, rented, "{..image}") == NEW_IMAGE
     await world.tenant.close_deployment(rented.deployment)
-    await _until_pulumi_runs(provider)
+    await until_a_stack_is_locked(world)
     await _kill(world, provider, with_workers=with_workers)
 
     provider = await world.run_provider(seconds=2 * PATIENCE_S)
@@ -114,13 +113,6 @@ async def _kill(world: World, provider: ProviderProcess, *, with_workers: bool) 
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-async def _until_pulumi_runs(provider: ProviderProcess) -> None:
-    deadline = time.monotonic() + 60
-    while "pulumi" not in programs_running(provider.pid):
-        assert time.monotonic() < deadline, "no engine run began"
-        await asyncio.sleep(0.01)
 
 
 async def _until_nothing_is_left(world: World, rented: Rented) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from devnet.errors import ToolsMissing
-from devnet.tools import CONTROL_PLANE, ENGINE, NODE, RESIDENT, Cache, Found, ensure_tools, survey
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, Cache, Found, ensure_tools, survey
 from devnet.tools.recipes import tool
 from devnet.tools.versions import parse, probe
 from lease.exit_codes import TROUBLE
@@ -130,7 +130,7 @@ def test_the_doctor_lists_every_tool_and_fails_when_one_is_missing(tmp_path, pat
     result = doctor("--json")
     assert result.exit_code == 1
     rows = {row["name"]: row for row in json.loads(result.stdout)}
-    assert list(rows) == [*CONTROL_PLANE, *ENGINE, *RESIDENT]
+    assert list(rows) == [*CONTROL_PLANE, *ENGINE]
     assert rows["etcd"] == {
         "name": "etcd",
         "where": "PATH",
@@ -146,14 +146,28 @@ def test_the_doctor_s_table_names_tools_and_remedies(tmp_path, path, monkeypatch
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     result = doctor()
     assert result.exit_code == 1
-    assert all(name in result.stdout for name in (*CONTROL_PLANE, *ENGINE, *RESIDENT))
+    assert all(name in result.stdout for name in (*CONTROL_PLANE, *ENGINE))
     assert "--build" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "the resident engine lacks lessor-engine and pulumi-resource-kubernetes"),
+        ({"LESSOR_ENGINE": "stock"}, "Engine: stock, by LESSOR_ENGINE"),
+        ({"LESSOR_STACK_SECRETS": "vault"}, "cannot read the secrets of a Vault"),
+    ],
+)
+def test_the_doctor_names_the_engine_that_will_run_and_what_it_lacks(tmp_path, path, monkeypatch, variables, said):
+    for name, value in {"LESSOR_CACHE": str(tmp_path / "cache"), **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert said in doctor().stderr
 
 
 def test_the_programs_of_a_real_node_are_listed_when_asked_for(tmp_path, path, monkeypatch):
     monkeypatch.setenv("LESSOR_CACHE", str(tmp_path / "cache"))
     rows = json.loads(doctor("--json", "--node", "real").stdout)
-    assert [row["name"] for row in rows] == [*CONTROL_PLANE, *ENGINE, *RESIDENT, *NODE]
+    assert [row["name"] for row in rows] == [*CONTROL_PLANE, *ENGINE, *NODE]
 
 
 def test_the_doctor_names_what_a_build_needs(tmp_path, path, monkeypatch):

@@ -19,17 +19,11 @@ from tests.laws.killmatrix.slot import Engine
 Outcomes = Mapping[tuple[Engine, Cell], Outcome]
 
 
-@pytest.fixture(scope="session")
-def engine_tools(toolbox: Toolbox, resident_program: Any) -> Toolbox:
-    """All tools, the resident engine included."""
-    return toolbox.with_program("lessor-engine", resident_program)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def outcomes(
     request: pytest.FixtureRequest,
     devnet_cluster: Any,
-    engine_tools: Toolbox,
+    toolbox: Toolbox,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Outcomes:
     """What each selected cell came to."""
@@ -42,7 +36,7 @@ async def outcomes(
             folder = tmp_path_factory.mktemp(f"killmatrix-{way}")
             slots, plane = 3 if len(chosen) > 6 else 2, devnet_cluster.kubeconfig
             outcomes: dict[Cell, Outcome] = {}
-            async with bench(folder, engine_tools, kubeconfig=plane, slots=slots, engine=way) as made:
+            async with bench(folder, toolbox, kubeconfig=plane, slots=slots, engine=way) as made:
                 await made.run(chosen, outcomes.__setitem__)
             found |= {(way, cell): outcome for cell, outcome in outcomes.items()}
     return found

@@ -29,7 +29,7 @@ _EVENTS: dict[Engine, dict[tuple[str, str], tuple[str, ...]]] = {
         ("destroy", "worker"): ("prelude",),
         ("destroy", "daemon"): ("after delete Namespace lease",),
     },
-    "thin": {
+    "stock": {
         ("create", "command line"): ("after create Deployment web",),
         ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
         ("create", "broker"): ("after create Namespace lease",),
@@ -59,7 +59,7 @@ _OFTEN: dict[Engine, dict[str, tuple[tuple[str, str], ...]]] = {
         "update": (("plugin", "before update Deployment web"), ("daemon", "after update Deployment web")),
         "destroy": (("worker", "prelude"),),
     },
-    "thin": {
+    "stock": {
         "create": (("daemon", "before create Service web-ip-8080-tcp"),),
         "update": (("command line", "after delete Ingress old.host"),),
         "destroy": (("worker", "prelude"),),

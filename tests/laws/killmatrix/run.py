@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from devnet.controlplane import ControlPlane
-from devnet.tools import CONTROL_PLANE, ENGINE, RESIDENT, Toolbox, ensure_tools
+from devnet.tools import CONTROL_PLANE, ENGINE, Toolbox, ensure_tools
 from tests.laws.killmatrix.cells import Cell, Outcome
 from tests.laws.killmatrix.matrix import Bench, Record, bench
 from tests.laws.killmatrix.slot import ROOT
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _with_a_cluster(record: Record, told: argparse.Namespace) -> None:
-    toolbox = ensure_tools((*CONTROL_PLANE, *ENGINE, *RESIDENT), build=False)
+    toolbox = ensure_tools((*CONTROL_PLANE, *ENGINE), build=False)
     with (
         tempfile.TemporaryDirectory(prefix="killmatrix-") as folder,
         ControlPlane.start(Path(folder) / "controlplane", toolbox) as plane,

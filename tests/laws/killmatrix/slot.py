@@ -26,10 +26,10 @@ __all__ = ["VICTIMS", "WAITING", "Engine", "Reply", "Slot", "Trap"]
 
 _EVENT_TRIES = 200
 _EVENT_PAUSE_S = 0.05
-Engine = Literal["resident", "thin"]
+Engine = Literal["resident", "stock"]
 VICTIMS: Mapping[Engine, tuple[str, ...]] = {
     "resident": ("resident", "plugin", "worker", "daemon"),
-    "thin": ("command line", "plugin", "broker", "worker", "daemon"),
+    "stock": ("command line", "plugin", "broker", "worker", "daemon"),
 }
 WAITING = "waiting"
 """No event of the engine's: an opened update has done all that needs no manifest."""

@@ -29,11 +29,9 @@ WORKERS = 6
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def slot(
-    devnet_cluster: Any, engine_tools: Toolbox, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Slot]:
+async def slot(devnet_cluster: Any, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Slot]:
     folder: Path = tmp_path_factory.mktemp("many")
-    slot = Slot(folder, engine_tools, devnet_cluster.kubeconfig, workers=WORKERS)
+    slot = Slot(folder, toolbox, devnet_cluster.kubeconfig, workers=WORKERS)
     yield slot
     await slot.close()
 

@@ -38,6 +38,7 @@ class Lessor:
             pulumi=toolbox.program("pulumi"),
             pulumi_home=toolbox.pulumi_home,
             workers=1,
+            resident=toolbox.program("lessor-engine"),
         )
         self._environment = toolbox.env() | {"AP_HOME": str(home), "KUBECONFIG": str(devnet.kubeconfig)}
 

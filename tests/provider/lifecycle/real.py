@@ -111,7 +111,7 @@ class Counted:
 def engine_config(devnet: Any, toolbox: Toolbox, folder: Path) -> EngineConfig:
     return EngineConfig(
         data=folder / "engine", kubeconfig=devnet.kubeconfig, pulumi=toolbox.program("pulumi"),
-        pulumi_home=toolbox.pulumi_home, workers=2,
+        pulumi_home=toolbox.pulumi_home, workers=2, resident=toolbox.program("lessor-engine"),
     )  # fmt: skip
 
 

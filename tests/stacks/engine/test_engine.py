@@ -352,7 +352,7 @@ async def test_no_temporary_file_is_left_though_the_plugin_never_removes_its_own
     assert (await engine.up(spec)).ok
     assert (await engine.destroy(spec.namespace)).ok
     assert [path.name for path in elsewhere.iterdir() if path.name.startswith("kubeconfig")] == []
-    assert [path.name for path in (own_config.data / "tmp").iterdir()] == ["broker"], "what the shared plugin uses"
-    assert (own_config.quiet_home / "logs").is_file(), "the command line has logged nothing"
+    assert [path.name for path in (own_config.data / "tmp").iterdir()] == ["resident-1"], "what its plugin uses"
+    assert (own_config.quiet_home / "logs").is_file(), "Pulumi has logged nothing"
     await engine.close()
     assert list((own_config.data / "tmp").iterdir()) == []

@@ -13,13 +13,13 @@ from tests.stacks.leases import CANARY, small
 pytestmark = pytest.mark.devnet
 
 WAYS = {
-    "thin, prefabricated stack": {},
-    "thin, made by stack init": {"secrets": "passphrase"},
-    "thin, another backend": {"backend": "file://{elsewhere}"},
+    "stock, prefabricated stack": {"engine": "stock"},
+    "stock, made by stack init": {"engine": "stock", "secrets": "passphrase"},
+    "stock, another backend": {"engine": "stock", "backend": "file://{elsewhere}"},
     "resident, prefabricated stack": {"engine": "resident"},
     "resident, made by stack init": {"engine": "resident", "secrets": "passphrase"},
     "resident, another backend": {"engine": "resident", "backend": "file://{elsewhere}"},
-    "stock": {"engine": "stock", "skip_checkpoints": False},
+    "the SDK's stack class": {"engine": "sdk", "skip_checkpoints": False},
 }
 
 
@@ -30,8 +30,6 @@ def chosen(request, config, tmp_path):
     told = {
         name: value.format(elsewhere=elsewhere) if name == "backend" else value for name, value in request.param.items()
     }
-    if told.get("engine") == "resident":
-        told["resident"] = request.getfixturevalue("resident_program")
     return config.model_copy(update=told)
 
 

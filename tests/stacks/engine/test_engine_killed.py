@@ -32,13 +32,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def config(shared_config):
-    return shared_config
+def config(stock_config):
+    return stock_config
 
 
 @pytest.fixture
-def engine(shared_engine):
-    return shared_engine
+def engine(stock_engine):
+    return stock_engine
 
 
 def the_command_line(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:

@@ -113,13 +113,13 @@ def nothing_runs(config: EngineConfig, spec: LeaseSpec) -> bool:
 
 
 @pytest.fixture
-def config(shared_config):
-    return shared_config
+def config(stock_config):
+    return stock_config
 
 
 @pytest.fixture
-def engine(shared_engine):
-    return shared_engine
+def engine(stock_engine):
+    return stock_engine
 
 
 async def test_an_opened_create_ends_in_the_very_state_and_objects_of_an_ordinary_one(engine, config, client):
@@ -277,9 +277,7 @@ async def test_it_never_takes_the_last_free_worker_and_gives_its_own_to_whoever_
     assert late.ok and not late.opened, late.error
 
 
-@pytest.mark.parametrize(
-    "told", [{"open_updates": 0}, {"engine": "stock", "skip_checkpoints": False}, {"workers": 1}], ids=str
-)
+@pytest.mark.parametrize("told", [{"open_updates": 0}, {"engine": "resident"}, {"workers": 1}], ids=str)
 async def test_it_is_not_taken_where_it_is_switched_off_or_would_be_in_the_way(own_config, told):
     engine = PulumiEngine(own_config.model_copy(update=told))
 

@@ -44,11 +44,6 @@ OTHER = {
 
 
 @pytest.fixture
-def config(config: EngineConfig, resident_program: Path) -> EngineConfig:
-    return config.model_copy(update={"engine": "resident", "resident": resident_program})
-
-
-@pytest.fixture
 async def engine(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
     engine = PulumiEngine(config)
     yield engine
@@ -116,10 +111,10 @@ async def test_a_refused_object_fails_the_update_for_the_same_reason_as_by_a_com
 
     resident = await engine.up(newer)
     await engine.close()
-    thin = PulumiEngine(config.model_copy(update={"engine": "thin"}))
-    stock = await thin.up(newer)
-    await thin.destroy(spec.namespace)
-    await thin.close()
+    by_command_line = PulumiEngine(config.model_copy(update={"engine": "stock"}))
+    stock = await by_command_line.up(newer)
+    await by_command_line.destroy(spec.namespace)
+    await by_command_line.close()
 
     assert not resident.ok and not stock.ok
     for refused in (resident, stock):  # the plugin's words before it differ after a first failure

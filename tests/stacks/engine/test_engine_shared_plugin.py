@@ -22,7 +22,7 @@ _PLUGIN = "pulumi-resource"
 
 @pytest.fixture
 async def sharing(config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    engine = PulumiEngine(config)
+    engine = PulumiEngine(config.model_copy(update={"engine": "stock"}))
     yield engine
     await engine.close()
 
@@ -64,7 +64,9 @@ async def test_one_plugin_carries_create_update_and_destroy_and_its_death_costs_
 
 async def test_without_an_installed_plugin_there_is_no_broker_and_the_reason_is_told(config, tmp_path):
     told: list[str] = []
-    engine = PulumiEngine(config.model_copy(update={"pulumi_home": tmp_path / "empty"}), on_plugin_problem=told.append)
+    engine = PulumiEngine(
+        config.model_copy(update={"engine": "stock", "pulumi_home": tmp_path / "empty"}), on_plugin_problem=told.append
+    )
     try:
         await engine.start()
 

@@ -39,7 +39,12 @@ def engine(tmp_path: Path) -> PulumiEngine:
     kubeconfig.write_text("{}")
     kubeconfig.chmod(0o600)
     config = EngineConfig(
-        data=tmp_path / "engine", kubeconfig=kubeconfig, pulumi=Path("/bin/true"), pulumi_home=tmp_path, workers=1
+        data=tmp_path / "engine",
+        kubeconfig=kubeconfig,
+        pulumi=Path("/bin/true"),
+        pulumi_home=tmp_path,
+        workers=1,
+        engine="stock",
     )
     engine = PulumiEngine(config)
     engine._plugin = _Plugin()  # type: ignore[assignment]

@@ -24,10 +24,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["thin", "resident"])
+@pytest.fixture(params=["stock", "resident"])
 async def engine(request: pytest.FixtureRequest, config: EngineConfig) -> AsyncIterator[PulumiEngine]:
-    program = request.getfixturevalue("resident_program") if request.param == "resident" else None
-    engine = PulumiEngine(config.model_copy(update={"engine": request.param, "resident": program}))
+    engine = PulumiEngine(config.model_copy(update={"engine": request.param}))
     yield engine
     await engine.close()
 

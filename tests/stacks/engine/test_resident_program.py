@@ -51,7 +51,7 @@ UNREACHABLE = {
 
 
 @pytest.fixture
-def config(toolbox: Toolbox, resident_program: Path, tmp_path: Path) -> EngineConfig:
+def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
     data = tmp_path / "engine"
     data.mkdir(mode=0o700)
     config = EngineConfig(
@@ -59,8 +59,7 @@ def config(toolbox: Toolbox, resident_program: Path, tmp_path: Path) -> EngineCo
         kubeconfig=tmp_path / "kubeconfig",
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
-        engine="resident",
-        resident=resident_program,
+        resident=toolbox.program("lessor-engine"),
     )
     prepare_key(config.key_file)
     prepare_home(config.home, config.quiet_home)
@@ -112,10 +111,10 @@ async def up(stack: Stack) -> tuple[UpResult, list[Any]]:
 @contextmanager
 def stock_stack(config: EngineConfig, program: Callable[[], None] | None = None) -> Iterator[Stack]:
     """The same stack, whose operations command lines run."""
-    thin = config.model_copy(update={"engine": "thin"})
+    stock = config.model_copy(update={"engine": "stock"})
     with TransitService(TransitKey.load(config.key_file)) as service, service.grant() as token:
-        secrets = Secrets(thin, url=service.url, token=token)
-        yield open_stack(thin, STACK, command=Command(thin.pulumi), secrets=secrets, program=program)
+        secrets = Secrets(stock, url=service.url, token=token)
+        yield open_stack(stock, STACK, command=Command(stock.pulumi), secrets=secrets, program=program)
 
 
 def exporting() -> None:

@@ -80,6 +80,7 @@ async def engine(
         pulumi=toolbox.program("pulumi"),
         pulumi_home=toolbox.pulumi_home,
         workers=max(2, 4 // processes),
+        resident=toolbox.program("lessor-engine"),
     )
     engine = PulumiEngine(config)
     yield engine
