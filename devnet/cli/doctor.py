@@ -45,9 +45,10 @@ def doctor(
         typer.Option(help="Your own kubeconfig: nodes on which a pod may have any number of processes are named."),
     ] = None,
 ) -> None:
-    """Show every tool, where it was found, and how to get a missing one; and which engine `lessor run` takes.
+    """Show every tool, where it was found, and how to get a missing one.
 
-    Settings of the GPU toolkit by which containers choose cards of their node are named too.
+    The engine that `lessor run` takes is named, with what the resident engine lacks. Settings of the GPU toolkit by
+    which containers choose cards of their node are named too.
 
     Exit code 1: a tool is missing, the machine cannot run the requested real node, or there is a warning.
     """

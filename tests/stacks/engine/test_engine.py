@@ -160,7 +160,7 @@ async def test_secrets_are_in_no_processs_arguments_or_environment(engine, confi
         await asyncio.sleep(0.05)
 
     assert (await running).ok
-    assert any(b"PULUMI_BACKEND_URL" in text for text in seen), "the command line was looked at"
+    assert any(b"PULUMI_CONFIG_PASSPHRASE_FILE" in text for text in seen), "the resident engine was looked at"
     key = config.key_file.read_bytes()
     for secret in (CANARY.encode(), PASSWORD.encode(), key):
         assert not any(secret in text for text in seen)

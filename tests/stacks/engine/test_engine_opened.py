@@ -118,6 +118,11 @@ def config(stock_config):
 
 
 @pytest.fixture
+def own_config(own_config):
+    return own_config.model_copy(update={"engine": "stock"})
+
+
+@pytest.fixture
 def engine(stock_engine):
     return stock_engine
 
