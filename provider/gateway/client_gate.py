@@ -69,7 +69,7 @@ class ClientGate(asyncio.Protocol):
             _log.warning("gateway.certificate_not_checked", problem=str(error) or "no answer in time")
             transport.abort()
         except Exception as error:
-            _log.error("gateway.connection_failed", error=type(error).__name__)
+            self._refusals.count(f"tls: certificate not checked: {type(error).__name__}", peer=self._address)
             transport.abort()
         else:
             transport.resume_reading()  # before: the next protocol may pause it again

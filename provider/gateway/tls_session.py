@@ -156,8 +156,11 @@ class TlsSession:
 
     def client_certificates(self) -> Sequence[x509.Certificate]:
         """The certificates that the client sent, its own first. Raises ValueError for one that cannot be read."""
-        own = self._connection.get_peer_certificate(as_cryptography=True)
-        above = self._connection.get_peer_cert_chain(as_cryptography=True) or []
+        try:
+            own = self._connection.get_peer_certificate(as_cryptography=True)
+            above = self._connection.get_peer_cert_chain(as_cryptography=True) or []
+        except x509.InvalidVersion as error:
+            raise ValueError(str(error)) from error
         return [] if own is None else [own, *above]
 
     def getpeercert(self) -> None:

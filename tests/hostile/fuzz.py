@@ -233,7 +233,7 @@ class _Targets:
             validate_manifest(manifest_from_json(data))
 
     async def certificate(self, data: bytes) -> None:
-        with suppress(CertificateRefusedError, AuthError, ValueError):
+        with suppress(CertificateRefusedError, AuthError, ValueError, x509.InvalidVersion):
             shown = x509.load_der_x509_certificate(data)
             await self._clients.account([shown])
             if data[: len(shown.public_bytes(Encoding.DER))] != _OWN.certificate.public_bytes(Encoding.DER):

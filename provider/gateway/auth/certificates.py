@@ -38,6 +38,7 @@ _UNREADABLE = (
     InvalidSignature,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
+    x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
 _ANY = x509.ObjectIdentifier("2.5.29.37.0")
@@ -102,7 +103,7 @@ def _owner(certificate: x509.Certificate) -> str:
     """The account that the certificate names. Raises `CertificateRefusedError` unless subject and issuer name it."""
     try:
         names = {_common_name(certificate.subject), _common_name(certificate.issuer)}
-    except (ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise CertificateRefusedError(_BAD_NAME) from error
     owner = names.pop()
     if names or not is_account(owner):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from structlog.testing import capture_logs
 
@@ -319,6 +320,21 @@ async def test_node_connects_with_a_certificate_of_the_chain_only(tmp_path: Path
         shown = await run(NODE or "node", "-e", NODE_CLIENT, str(world.gateway.address[1]), file)
         lines = shown.split("\n")[:2]
         assert [line.split()[0] for line in lines] == (["200", "200"] if on_chain else ["error", "error"]), shown
+
+
+async def test_a_certificate_of_a_version_that_does_not_exist_is_refused_and_counted(tmp_path: Path) -> None:
+    own = certified(MAIN_OWNER)
+    body = own.certificate.tbs_certificate_bytes.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x06", 1)
+    signature = own.key.sign(body, ec.ECDSA(SHA256()))
+    tail = b"\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02\x03" + bytes([len(signature) + 1, 0]) + signature
+    der = b"\x30\x82" + (len(body) + len(tail)).to_bytes(2, "big") + body + tail
+    file = tmp_path / "client.pem"
+    file.write_text(ssl.DER_cert_to_PEM_cert(der) + own.key_pem.decode())
+    async with main_world(tmp_path) as world:
+        context = world.pinned
+        context.load_cert_chain(file)
+        assert await ask(world, context, "/address") == b""
+        assert sum(world.gateway.admission.refusals.total.values()) == 1
 
 
 async def test_a_handshake_of_more_than_32_kib_is_cut_off(tmp_path: Path) -> None:
