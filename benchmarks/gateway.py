@@ -42,6 +42,8 @@ from provider.gateway.server import Gateway
 from provider.gateway.trial_build import trial_build
 from provider.gateway.watched_objects import WatchedObjects, read_or_known
 from provider.kube.client import KubeCluster
+from provider.lifecycle.config import LifecycleConfig
+from provider.lifecycle.lease_claims import LeaseClaims
 from provider.protocols.clock import SystemClock
 from provider.protocols.cluster import (
     DEPLOYMENT,
@@ -154,6 +156,7 @@ def _gateway(ready: Connection, folder: str, port: int) -> None:
             kube_version=_version,
             placements=_placements,
             build=trial_build(SPECS),
+            migrations=LeaseClaims(cluster, LifecycleConfig(provider=PROVIDER)),
             read_lease=read,
             is_tenant=lambda _: True,
         )

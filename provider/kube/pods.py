@@ -29,7 +29,8 @@ class _Execution:
 
     async def __aiter__(self) -> AsyncIterator[tuple[Channel, bytes]]:
         async for message in self._socket:
-            if message.type is aiohttp.WSMsgType.BINARY and message.data and message.data[0] in tuple(Channel):
+            # the API server begins with an empty message on each channel
+            if message.type is aiohttp.WSMsgType.BINARY and len(message.data) > 1 and message.data[0] in tuple(Channel):
                 yield Channel(message.data[0]), message.data[1:]
         if (problem := self._socket.exception()) is not None:
             raise ClusterError(self._address, f"the command's connection broke: {type(problem).__name__}")

@@ -103,6 +103,8 @@ async def test_a_command_runs_over_either_protocol(tmp_path: Path, protocol: str
         assert flags == {"container": "web", "stdin": "true", "stdout": "true", "stderr": "true", "tty": None}
         socket = web.WebSocketResponse(protocols=(protocol,))
         await socket.prepare(request)
+        for channel in (b"\x01", b"\x02", b"\x03"):  # as a real API server begins
+            await socket.send_bytes(channel)
         await socket.send_bytes(b"\x01out")
         await socket.send_bytes(b"\x02err")
         async for message in socket:
