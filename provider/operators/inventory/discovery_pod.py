@@ -11,6 +11,7 @@ __all__ = ["LABELS", "DiscoveryOptions", "discovery_pod", "pod_name"]
 _PREFIX = "operator-inventory-hardware-discovery-"
 _MAX_NAME = 253
 _HOST = "/host"
+_NOBODY = 65534
 LABELS = {
     "app.kubernetes.io/name": "inventory",
     "app.kubernetes.io/instance": "inventory-hardware-discovery",
@@ -69,6 +70,8 @@ def _security(*, privileged: bool) -> dict[str, Any]:
         return {"privileged": True, "readOnlyRootFilesystem": True}
     return {
         "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "runAsUser": _NOBODY,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},

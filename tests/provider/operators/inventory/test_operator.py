@@ -65,6 +65,7 @@ async def test_the_discovery_pod_is_the_go_provider_s_with_no_privileges() -> No
         assert (container["name"], container["command"][-1]) == ("psutil", "--api-port=8081")
         assert spec["automountServiceAccountToken"] is False
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["runAsNonRoot"] is True
         assert "volumes" not in spec
     assert world.discovery_pod() is None, "the operator removes its pods at its end"
 
