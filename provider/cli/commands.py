@@ -153,10 +153,16 @@ COMMANDS: Table = {
     "keys": CommandEntry(
         "provider.cli.keys:keys", "Show the provider's address, where its key comes from, and its balance."
     ),
-    "dashboard": CommandEntry("provider.cli.dashboard:dashboard", "Print the link of the provider's dashboard."),
+    "dashboard": CommandEntry(
+        "provider.cli.dashboard:dashboard", "Print the link of the running provider's dashboard."
+    ),
     "status": CommandEntry(
         "provider.cli.status:status",
         "Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.",
+    ),
+    "trace": CommandEntry(
+        "provider.cli.trace:trace",
+        "Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.",
     ),
     "lease": _LEASE,
     "bid": _BID,

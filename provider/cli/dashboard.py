@@ -12,9 +12,10 @@ __all__ = ["dashboard"]
 
 
 def dashboard(*, as_json: JsonOption = False) -> None:
-    """Print the link of the running provider's dashboard. Whoever has the link can read everything on it.
+    """Print the link of the running provider's dashboard.
 
-    The dashboard listens on this machine only. From another one, forward its port, for example with `ssh -L`.
+    Whoever has the link can read everything on it. The dashboard listens on this machine only. From another
+    one, forward its port, for example with `ssh -L`.
     """
     try:
         link = _link(load_settings().home)

@@ -43,7 +43,7 @@ class Scrape:
     def __init__(
         self, status: Callable[[], ProviderStatus], leases: Callable[[], Mapping[LeaseId, LeaseStatus]]
     ) -> None:
-        self._status = status
+        self.status = status
         self._leases = leases
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
@@ -57,7 +57,7 @@ class Scrape:
         for own in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             yield from _collected(own)
         try:
-            found = [*_lease_gauges(self._leases().values()), *_inventory_gauges(self._status())]
+            found = [*_lease_gauges(self._leases().values()), *_inventory_gauges(self.status())]
         except Exception:
             INVENTORY_REQUESTS.labels("status", "error").inc()
             _log.exception("metrics.state_unreadable")

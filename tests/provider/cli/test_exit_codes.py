@@ -38,6 +38,8 @@ ENDS = {
     "policy test": {SETTINGS: "{home}/none", USAGE: ""},
     "keys": {SETTINGS: ""},
     "status": {UNAVAILABLE: "", SETTINGS: ""},
+    "dashboard": {UNAVAILABLE: "", SETTINGS: ""},
+    "trace": {TROUBLE: "77", SETTINGS: "77"},
     "lease list": {TROUBLE: "", UNAVAILABLE: "--suspect", SETTINGS: ""},
     "lease show": {TROUBLE: "77", SETTINGS: "77", USAGE: ""},
     "lease history": {TROUBLE: "77", SETTINGS: "77", USAGE: "77 --limit 0"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ from typer.testing import CliRunner
 
 from lease.exit_codes import SETTINGS, TROUBLE
 from lease.ids import LeaseId, namespace_name
+from lease.resources import Price
 from provider.cli import build_app
+from provider.cli.trace import trace_events
 from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.state import LeaseStatus, Phase
+from provider.market.record.decisions import StoredDecision
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.store import Database, open_database
 from provider.store.directives import StoredDirectives
 from provider.store.leases import save_status
+from provider.store.money import LeaseMoney, save_money
 from provider.store.ring import open_ring
 from stacks.common.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
 
@@ -210,3 +215,39 @@ def test_what_the_teardown_brake_holds_is_said_below_the_list_with_the_word_for_
     last = lessor("list").stdout.splitlines()[-1]
     assert last == "teardown brake: 1 closed leases wait for `lessor lease release-brake` (1001/1/1)"
     assert [each.get("braked") for each in json.loads(lessor("list", "--all", "--json").stdout)] == [None, True]
+
+
+def test_a_trace_has_decision_runs_state_and_earnings_in_order(kept: Path) -> None:
+    async def add(database: Database, _key: Path) -> None:
+        money = LeaseMoney(RUNNING, "uakt", Decimal("7.5"), 1_700_000_500.0, 1_700_000_000.0)
+        await save_money(database, [money], [])
+
+    _with_store(kept, add)
+    result = CliRunner().invoke(build_app(), ["trace", "1001"])
+    head, *lines = result.stdout.splitlines()
+    assert head == f"lease {RUNNING}" and result.exit_code == 0
+    assert [line.split()[0] for line in lines] == sorted(line.split()[0] for line in lines)
+    said = [" ".join(line.split()[1:]) for line in lines]
+    assert "engine up (first deployment): done in 1.5 s: 1 update" in said
+    assert said[-2:] == ["engine refresh (drift repair) begins", "funds earned 7.5uakt"]
+    assert any(line.startswith("engine up (manifest update): failed in 1.5 s: 1 update; quota") for line in said)
+    assert any(line.startswith("lease update failed") for line in said)
+    assert "\x1b" not in result.stdout
+    found = json.loads(CliRunner().invoke(build_app(), ["trace", "1001", "--json"]).stdout)
+    assert found["lease"] == str(RUNNING) and len(found["events"]) == len(lines)
+
+
+def test_the_decisions_about_a_lease_are_in_its_trace() -> None:
+    bid = StoredDecision(1, RUNNING.order, 5.0, "bid", Price("uakt", Decimal(10)), (), "sent AB at 7")
+    declined = StoredDecision(2, RUNNING.order, 3.0, "declined", None, ("no room",), "")
+    found = trace_events(LeaseStatus(RUNNING, Phase.RUNNING, "", 9.0), [bid, declined], [], None)
+    assert [(event.part, event.text) for event in found] == [
+        ("market", "declined: no room"),
+        ("market", "bid 10uakt a block; sent AB at 7"),
+        ("lease", "running"),
+    ]
+
+
+def test_a_trace_of_no_lease_names_those_that_are_known(kept: Path) -> None:
+    result = CliRunner().invoke(build_app(), ["trace", "77"])
+    assert result.exit_code == TROUBLE and "there is no lease '77'; known are" in result.output
