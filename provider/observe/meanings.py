@@ -126,6 +126,28 @@ REASONS = (
         "The tenant takes the hostname out of one of the leases.",
     ),
     Row(
+        "hostname * is still served by the lease that had it: *",
+        "The hostname migrates to this lease. The other lease serves it until this one does; the rest says why.",
+    ),
+    Row("this lease does not run yet", "A part of the reason above: the workloads are not ready."),
+    Row(
+        "the gateway has not accepted the new route yet",
+        "A part of the reason above: the HTTPRoute has no condition Accepted.",
+        "If it stays, see the status of the HTTPRoute.",
+    ),
+    Row(
+        "the edge answers *",
+        "A part of the reason above: LESSOR_EDGE_ENDPOINT has no route for the hostname, or nothing behind it.",
+        "If it stays, see the log of the ingress controller.",
+    ),
+    Row(
+        "the edge is about to use the new route", "A part of the reason above: the edge has answered for less than 3 s."
+    ),
+    Row(
+        "service *: port *: this provider's edge does not apply its HTTP options *",
+        "Traefik reads no HTTP options of an HTTPRoute (AP_INGRESS_MODE=gateway-api with LESSOR_EDGE=traefik).",
+    ),
+    Row(
         "port * of service * has no address: *",
         "Another lease of the owner serves that port of the same IP endpoint; it is given when it is free.",
         "The tenant takes the port out of one of the leases.",
