@@ -104,6 +104,7 @@ async def _serve(folder: Path) -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
             print(json.dumps(await _answer(line.strip(), world, market)), flush=True)
         running.cancel()
+        await asyncio.gather(running, return_exceptions=True)  # it uses the database to its end
     await database.close()
 
 
