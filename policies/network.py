@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from policies.pods import at, items, listed, pod_of
@@ -82,29 +83,41 @@ def _peer(peer: Mapping[str, Any], rule: Mapping[str, Any]) -> Iterator[str]:
     if read is None:
         yield "an egress rule has a block that cannot be read"
         return
-    network, closed = read
+    network, _ = read
     if network.num_addresses == 1 and rule.get("ports"):
         return
-    for each in _CLOSED:
-        if network.version == 6 or (each.overlaps(network) and not _covered(each, closed)):
-            yield f"an egress rule opens {network} with {each if network.version == 4 else 'all of IPv6'} in it"
-            return
+    if opened := _CLOSED if network.version == 6 else _left_open(read, _CLOSED):
+        yield f"an egress rule opens {network} with {opened[0] if network.version == 4 else 'all of IPv6'} in it"
 
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _block(peer: Mapping[str, Any]) -> tuple[_Network, list[_Network]] | None:
+_Block = tuple[_Network, tuple[_Network, ...]]
+
+
+def _block(peer: Mapping[str, Any]) -> _Block | None:
     """The network of a peer and its exceptions; None when they cannot be read."""
     block = at(peer, "ipBlock")
+    return _networks(str(block.get("cidr")), tuple(str(text) for text in listed(block.get("except") or [])))
+
+
+@lru_cache(maxsize=1024)
+def _networks(cidr: str, closed: tuple[str, ...]) -> _Block | None:
+    """The policies of all leases have the same few blocks, and reading one takes longer than every check of it."""
     try:
-        closed = [ipaddress.ip_network(str(text)) for text in listed(block.get("except") or [])]
-        return ipaddress.ip_network(str(block.get("cidr"))), closed
+        return ipaddress.ip_network(cidr), tuple(map(ipaddress.ip_network, closed))
     except ValueError:
         return None
 
 
-def _covered(network: _Network, closed: list[_Network]) -> bool:
+@lru_cache(maxsize=1024)
+def _left_open(block: _Block, ranges: tuple[_Network, ...]) -> tuple[_Network, ...]:
+    """Those of `ranges` that the block opens."""
+    return tuple(each for each in ranges if each.overlaps(block[0]) and not _covered(each, block[1]))
+
+
+def _covered(network: _Network, closed: tuple[_Network, ...]) -> bool:
     return any(one.version == network.version and network.subnet_of(one) for one in closed)  # type: ignore[arg-type]
 
 
@@ -115,9 +128,8 @@ def _reserved(manifest: Manifest) -> Iterator[str]:
             read = _block(peer) if "ipBlock" in peer else None
             if read is None or (read[0].num_addresses == 1 and rule.get("ports")):
                 continue
-            opened = [str(each) for each in _MORE_CLOSED if each.overlaps(read[0]) and not _covered(each, read[1])]
-            if opened:
-                yield f"an egress rule opens {', '.join(opened)}"
+            if opened := _left_open(read, _MORE_CLOSED):
+                yield f"an egress rule opens {', '.join(map(str, opened))}"
 
 
 def _selectors(peer: Mapping[str, Any]) -> Iterator[str]:

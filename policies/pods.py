@@ -53,9 +53,9 @@ def all_containers(
 
     An item that is no mapping counts as one empty container, so that a rule which requires a field fails.
     """
-    pod = pod_of(manifest)
-    for name in lists:
-        yield from items(pod, name)
+    if pod := pod_of(manifest):
+        for name in lists:
+            yield from items(pod, name)
 
 
 def pod_of(manifest: Manifest) -> Mapping[str, Any]:

@@ -1,8 +1,7 @@
 """What the chain says of deployments with a lease here, read when the lease is won, so that a manifest waits for no
 query.
 
-An answer counts until a block has an event of its deployment, and for five minutes at most. The Go provider keeps the
-deployment of a lease that it has won as well, until a manifest does not fit.
+An answer counts until a block has an event of its deployment, and for five minutes at most (decision 36).
 """
 
 from __future__ import annotations
