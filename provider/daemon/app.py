@@ -19,9 +19,11 @@ from provider.daemon.account_certificate import set_revoked_aside, watch_certifi
 from provider.daemon.backends import Backends, open_backends
 from provider.daemon.fact_changes import follow_facts
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
+from provider.daemon.health import health_listener
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
+from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
@@ -52,25 +54,34 @@ async def run_provider(settings: Settings) -> None:
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
     gc.freeze()  # of what is loaded at the start, every collection would look through all of it again
-    async with open_backends(within_file_limit(settings, raise_file_limit())) as backends, asyncio.TaskGroup() as group:
+    ready, needed = asyncio.Event(), Requirements()
+    await refuse_machine(settings)
+    async with (
+        health_listener(settings.health_listen, ready),
+        open_backends(within_file_limit(settings, raise_file_limit())) as backends,
+        asyncio.TaskGroup() as group,
+    ):
         start = group.create_task
         chain_id = await _chain_id(backends, start)
         backends.public_chain.expect(chain_id)
-        parts = provider_parts(backends, chain_id, set_facts(settings))
+        parts = provider_parts(backends, chain_id, set_facts(settings), lacking=lambda: needed.problem)
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
         start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
-        facts = start(_facts(backends), name="facts")
+        facts, missing = start(_facts(backends), name="facts"), start(_lacks(backends), name="requirements")
         await _listen(backends, parts, start)
         parts.first_facts(await facts)
         await parts.inventory.ready()
+        needed.note(await missing)
         await _work(backends, parts, start)
         start(_begin_later(backends, parts, start), name="later")
         following = follow_facts(
             settings, backends.cluster, facts.result(), clock=backends.clock, changed=parts.new_facts
         )
         start(following, name="facts about the cluster")
+        start(needed.follow(settings, backends.cluster, clock=backends.clock), name="requirements again")
         host, port = parts.gateway.address
+        ready.set()
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
         gc.freeze()  # the inventory and the leases too
 
@@ -89,6 +100,11 @@ async def _chain_id(backends: Backends, start: _Start) -> str:
 async def _facts(backends: Backends) -> ClusterFacts:
     settings, cluster = backends.settings, backends.cluster
     return await insist(lambda: cluster_facts(settings, cluster), clock=backends.clock, event="cluster.unreachable")
+
+
+async def _lacks(backends: Backends) -> list[str]:
+    settings, cluster = backends.settings, backends.cluster
+    return await insist(lambda: lacks(settings, cluster), clock=backends.clock, event="cluster.unreachable")
 
 
 async def _listen(backends: Backends, parts: ProviderParts, start: _Start) -> None:

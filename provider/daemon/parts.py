@@ -79,12 +79,17 @@ class ProviderParts:
     new_facts: Callable[[ClusterFacts], None]
 
 
-def provider_parts(backends: Backends, chain_id: str, facts: ClusterFacts) -> ProviderParts:
+def provider_parts(
+    backends: Backends, chain_id: str, facts: ClusterFacts, *, lacking: Callable[[], str] = lambda: ""
+) -> ProviderParts:
+    """`lacking`: what the cluster lacks, which stops the bids; empty for nothing."""
     settings = backends.settings
     inventory = _inventory(backends)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
-    market = _market(backends, ledger, inventory, paused=lambda: funds.paused() or inventory.freshness.problem)
+    market = _market(
+        backends, ledger, inventory, paused=lambda: lacking() or funds.paused() or inventory.freshness.problem
+    )
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)

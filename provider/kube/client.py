@@ -101,6 +101,17 @@ class KubeCluster:
         proxied = f"{_path(kind, namespace, f'{name}:{port}')}/proxy/{path.lstrip('/')}"
         return await self._call(f"{kind.plural}-proxy", "GET", proxied)
 
+    async def allows(self, verb: str, group: str, resource: str) -> bool:
+        """Whether the own account may do this in every namespace."""
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": resource}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await self._call("selfsubjectaccessreviews-create", "POST", path, body=body)
+        return (answer.get("status") or {}).get("allowed") is True
+
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None when the API server answers 404."""
         try:

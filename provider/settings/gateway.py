@@ -107,6 +107,12 @@ class GatewaySettings(BaseModel, defer_build=True):
         description="Address and port at which `/metrics` is served over plain HTTP for Prometheus, without "
         "credentials. Empty: nowhere.",
     )
+    health_listen: MaybeListen = Field(
+        "",
+        validation_alias=lessor("HEALTH_LISTENER"),
+        description="Address and port at which `/healthz` (the process answers, whatever the chain and the API server "
+        "do) and `/readyz` (tenants are served) are served over plain HTTP for the kubelet. Empty: nowhere.",
+    )
     metrics_on_gateway: bool = Field(
         False,
         validation_alias=lessor("METRICS_ON_GATEWAY"),

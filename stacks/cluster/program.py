@@ -10,7 +10,11 @@ from contextlib import closing
 
 import pulumi
 from pulumi import ResourceOptions
-from pulumi_kubernetes.admissionregistration.v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from pulumi_kubernetes.admissionregistration.v1 import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpecArgs,
+)
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.core.v1 import Namespace, ServiceAccount
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
@@ -19,10 +23,16 @@ from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, RoleRefAr
 
 from lease.spec import IngressMode
 from stacks.cluster.admission import NAME, policy_binding, policy_spec
+from stacks.cluster.classes import label_storage_classes, make_priority_class, make_runtime_classes
 from stacks.cluster.crds import CRDS, GROUP, VERSION, definition
-from stacks.cluster.rbac import provider_rules
+from stacks.cluster.fences import close, open_ports
+from stacks.cluster.node_admission import NODE_POLICY, node_policy_spec
+from stacks.cluster.processes import operators, provider
+from stacks.cluster.rbac import PROVIDER_RULES
 from stacks.cluster.requirements import cluster_client, require_metallb
+from stacks.cluster.rights import policy_rules
 from stacks.cluster.settings import ClusterStackSettings
+from stacks.cluster.workloads import Place, environment, run_process
 
 __all__ = ["cluster"]
 
@@ -43,6 +53,12 @@ def cluster(settings: ClusterStackSettings) -> None:
         _admission(settings)
     if settings.ingress_mode is IngressMode.INGRESS:
         _ingress_class(settings)
+    _classes(settings)
+    if settings.network_policies:
+        options = ResourceOptions(depends_on=[services], deleted_with=services)
+        close(settings.services_namespace, labels=LABELS, opts=options)
+    if settings.processes.image:
+        _processes(settings, services)
     _outputs(settings)
 
 
@@ -69,7 +85,7 @@ def _rights(settings: ClusterStackSettings, namespace: Namespace) -> None:
     account, role = settings.service_account, "lessor-provider"
     options = ResourceOptions(depends_on=[namespace], deleted_with=namespace)
     ServiceAccount("provider", metadata=_meta(account, namespace=settings.services_namespace), opts=options)
-    ClusterRole("provider", metadata=_meta(role), rules=provider_rules())
+    ClusterRole("provider", metadata=_meta(role), rules=policy_rules(PROVIDER_RULES))
     ClusterRoleBinding(
         "provider",
         metadata=_meta(role),
@@ -84,12 +100,37 @@ def _admission(settings: ClusterStackSettings) -> None:
     ValidatingAdmissionPolicyBinding("provider", metadata=_meta(NAME), spec=policy_binding(), opts=options)
 
 
+def _node_admission(settings: ClusterStackSettings) -> None:
+    spec = node_policy_spec(settings.services_namespace)
+    policy = ValidatingAdmissionPolicy("inventory", metadata=_meta(NODE_POLICY), spec=spec)
+    binding = ValidatingAdmissionPolicyBindingSpecArgs(policy_name=NODE_POLICY, validation_actions=["Deny"])
+    options = ResourceOptions(depends_on=[policy])
+    ValidatingAdmissionPolicyBinding("inventory", metadata=_meta(NODE_POLICY), spec=binding, opts=options)
+
+
 def _ingress_class(settings: ClusterStackSettings) -> None:
     IngressClass(
         "ingress",
         metadata=_meta(settings.ingress_class),
         spec=IngressClassSpecArgs(controller=settings.ingress_controller),
     )
+
+
+def _classes(settings: ClusterStackSettings) -> None:
+    label_storage_classes(settings.storage_classes)
+    make_runtime_classes(settings.runtime_classes, LABELS)
+    if settings.priority_class:
+        make_priority_class(settings.priority_class, LABELS)
+
+
+def _processes(settings: ClusterStackSettings, namespace: Namespace) -> None:
+    if settings.admission_policy and settings.processes.inventory:
+        _node_admission(settings)
+    place = Place(settings, LABELS, after=namespace, priority_class=settings.priority_class)
+    for process in (provider(settings), *operators(settings)):
+        run_process(place, process)
+        if settings.network_policies:
+            open_ports(process, namespace=settings.services_namespace, labels=LABELS, opts=place.options)
 
 
 def _outputs(settings: ClusterStackSettings) -> None:
@@ -101,3 +142,4 @@ def _outputs(settings: ClusterStackSettings) -> None:
     pulumi.export("ingress-class", settings.ingress_class if settings.ingress_mode is IngressMode.INGRESS else "")
     pulumi.export("metallb-namespace", settings.metallb.namespace if settings.metallb.required else "")
     pulumi.export("crd-version", f"{GROUP}/{VERSION}")
+    pulumi.export("environment", environment(settings))

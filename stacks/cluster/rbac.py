@@ -7,14 +7,12 @@ pods, logs, deployments and events of a namespace). What no right can limit, bec
 
 from __future__ import annotations
 
-from pulumi_kubernetes.rbac.v1 import PolicyRuleArgs
-
-__all__ = ["provider_rules"]
+__all__ = ["PROVIDER_RULES"]
 
 READ = ("get", "list", "watch")
 WRITE = (*READ, "create", "update", "patch", "delete")
 
-_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+PROVIDER_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # objects of lease stacks
     ("", ("namespaces", "services", "secrets", "serviceaccounts", "resourcequotas", "limitranges"), WRITE),
     ("apps", ("deployments", "statefulsets"), WRITE),
@@ -46,12 +44,9 @@ _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # inventory
     ("", ("nodes",), READ),
     ("storage.k8s.io", ("storageclasses",), READ),
+    # what has to be there before the first bid
+    ("networking.k8s.io", ("ingressclasses",), ("get",)),
+    ("gateway.networking.k8s.io", ("gateways",), ("get",)),
+    ("node.k8s.io", ("runtimeclasses",), ("get",)),
 )
-
-
-def provider_rules() -> list[PolicyRuleArgs]:
-    """Rules of the provider's ClusterRole."""
-    return [
-        PolicyRuleArgs(api_groups=[group], resources=list(resources), verbs=list(verbs))
-        for group, resources, verbs in _RULES
-    ]
+"""API group, resources, verbs: the rules of the provider's ClusterRole."""

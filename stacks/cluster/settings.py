@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import pulumi
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, SUBDOMAIN_PATTERN
+from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN
 from lease.spec import IngressMode
+from stacks.cluster.process_settings import Name, ProcessSettings
 
 __all__ = ["ClusterStackSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
 
@@ -21,8 +22,6 @@ PROJECT = "lessor"
 
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
 """A DNS label: the form of a namespace's name."""
-Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
-"""A DNS subdomain: the form of most objects' names."""
 
 
 class ConfigError(Exception):
@@ -53,6 +52,11 @@ class ClusterStackSettings(_Settings):
     ingress_class: Name = "akash-ingress-class"
     ingress_controller: Annotated[str, StringConstraints(pattern=r"^[^/\s]+/[^\s]+$")] = "k8s.io/ingress-nginx"
     metallb: MetalLbSettings = Field(default_factory=MetalLbSettings)
+    network_policies: bool = True
+    storage_classes: tuple[Name, ...] = ()
+    runtime_classes: dict[Name, Name] = Field(default_factory=dict)
+    priority_class: Name | Annotated[str, StringConstraints(max_length=0)] = "lessor"
+    processes: ProcessSettings = Field(default_factory=ProcessSettings)
 
 
 def read_settings() -> ClusterStackSettings:
@@ -75,11 +79,11 @@ def _decode(value: Any) -> Any:
     """The value of a text. Structured values arrive as JSON; a text that looks like JSON but is no object stays
     a text.
     """
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 

@@ -15,6 +15,7 @@ from lightkube import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
+from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import Namespace, ServiceAccount
 from lightkube.resources.networking_v1 import IngressClass
 from lightkube.resources.rbac_authorization_v1 import ClusterRole, ClusterRoleBinding
@@ -133,6 +134,55 @@ def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
     assert kube.get(Namespace, "lease").metadata.deletionTimestamp is None, "it holds the record of every lease"
 
 
+def test_the_processes_run_in_the_cluster_and_an_unchanged_stack_stays_as_it_is(pulumi, kube, cluster, tmp_path):
+    processes = {"image": "registry.example/lessor:1.0", "environment": {"AP_NODE": "http://node.example:26657"}}
+    config = {"lessor:processes": processes, "lessor:runtime-classes": {"nvidia": "nvidia"}}
+    pulumi.settings.write_text(yaml.safe_dump({**yaml.safe_load(pulumi.settings.read_text()), "config": config}))
+    done = pulumi.stack("up", "--yes", "--skip-preview", "--policy-pack", str(ROOT / "policies"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = pulumi.stack("preview", "--expect-no-changes")
+    assert again.returncode == 0, again.stdout + again.stderr
+    drift = pulumi.stack("refresh", "--preview-only", "--expect-no-changes")
+    assert drift.returncode == 0, drift.stdout + drift.stderr
+    provider = kube.get(StatefulSet, "akash-provider", namespace="akash-services")
+    assert provider.spec.replicas == 1
+    outputs = json.loads(pulumi.ok("stack", "output", "-s", "t", "--json"))
+    assert outputs["environment"]["AP_K8S_MANIFEST_NS"] == "lease"
+    the_inventory_operator_changes_nothing_of_a_node_but_its_labels(pulumi, cluster, tmp_path)
+
+    kube.patch(StatefulSet, "akash-provider", {"spec": {"replicas": 0}}, namespace="akash-services")
+    shown = pulumi.stack("refresh", "--preview-only", "--diff")
+    assert "replicas" in shown.stdout, "somebody's change is shown, and nothing is changed"
+    gone = pulumi.stack("destroy", "--yes", "--skip-preview")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+
+
+def the_inventory_operator_changes_nothing_of_a_node_but_its_labels(
+    pulumi: Cli, cluster: ControlPlane, tmp_path: Path
+) -> None:
+    kubectl = str(cluster.toolbox.program("kubectl"))
+    names = subprocess.check_output([kubectl, "get", "nodes", "-o", "name"], env=pulumi.env, text=True, timeout=30)
+    if not names.split():
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
+        command = [kubectl, "create", "-f", "-"]
+        subprocess.run(command, env=pulumi.env, input=json.dumps(node), text=True, timeout=30, check=True)
+    name = (names.split() or ["node/n1"])[0]
+    env = {**pulumi.env, "KUBECONFIG": str(account(pulumi, cluster, tmp_path, "operator-inventory"))}
+
+    def patch(change: dict) -> str:
+        command = [kubectl, "patch", name, "--type=merge", "-p", json.dumps(change)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
+        return "" if done.returncode == 0 else done.stderr
+
+    assert patch({"metadata": {"labels": {"akash.network": "true"}, "annotations": {"akash.network/x": "1"}}}) == ""
+    assert "the managed labels of a node only" in patch({"metadata": {"labels": {"a": "c"}}})
+    assert "the managed labels of a node only" in patch({"metadata": {"labels": {"kubernetes.io/hostname": None}}}) or (
+        patch({"metadata": {"labels": {"a": None}}}) != ""
+    )
+    assert "its own annotations of a node only" in patch({"metadata": {"annotations": {"b": "c"}}})
+    assert "no spec of a node" in patch({"spec": {"unschedulable": True}})
+
+
 def records_are_stored_and_bad_ones_refused(kube) -> None:
     manifest, host, leased = (
         create_namespaced_resource("akash.network", "v2beta2", kind, plural)
@@ -203,9 +253,9 @@ def no_right_is_unlimited(kube) -> None:
     assert not (unused | dangerous) & granted
 
 
-def account(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> Path:
-    """A kubeconfig of the provider's own account."""
-    command = [cluster.toolbox.program("kubectl"), "create", "token", "lessor", "-n", "akash-services"]
+def account(pulumi: Cli, cluster: ControlPlane, tmp_path: Path, name: str = "lessor") -> Path:
+    """A kubeconfig of an account of the stack, the provider's own by default."""
+    command = [cluster.toolbox.program("kubectl"), "create", "token", name, "-n", "akash-services"]
     token = subprocess.check_output(command, env=pulumi.env, text=True, timeout=30).strip()  # type: ignore[arg-type]
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["users"] = [{"name": document["users"][0]["name"], "user": {"token": token}}]

@@ -1,0 +1,54 @@
+"""Network policies of the provider's own namespaces: closed to all, but for the ports that each process serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pulumi import ResourceOptions
+from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, ObjectMetaArgs
+from pulumi_kubernetes.networking.v1 import (
+    NetworkPolicy,
+    NetworkPolicyIngressRuleArgs,
+    NetworkPolicyPeerArgs,
+    NetworkPolicyPortArgs,
+    NetworkPolicySpecArgs,
+)
+
+from stacks.cluster.processes import Process
+
+__all__ = ["close", "open_ports"]
+
+_NAME = "kubernetes.io/metadata.name"
+
+
+def close(namespace: str, *, labels: Mapping[str, str], opts: ResourceOptions) -> None:
+    """No pod of the namespace is reached, unless another policy says so."""
+    NetworkPolicy(
+        f"closed-{namespace}",
+        metadata=ObjectMetaArgs(name="closed", namespace=namespace, labels=dict(labels)),
+        spec=NetworkPolicySpecArgs(pod_selector=LabelSelectorArgs(), policy_types=["Ingress"]),
+        opts=opts,
+    )
+
+
+def open_ports(process: Process, *, namespace: str, labels: Mapping[str, str], opts: ResourceOptions) -> None:
+    """The process is reached at its public ports by everybody, at the others by its own namespace. A tenant's egress
+    is closed to it by the tenant's own policies.
+    """
+    own = NetworkPolicyPeerArgs(namespace_selector=LabelSelectorArgs(match_labels={_NAME: namespace}))
+    inner = [name for name in process.ports if name not in process.public]
+    rules = [NetworkPolicyIngressRuleArgs(from_=[own], ports=_ports(inner))] if inner else []
+    if process.public:
+        rules.append(NetworkPolicyIngressRuleArgs(ports=_ports(process.public)))
+    NetworkPolicy(
+        f"open-{process.name}",
+        metadata=ObjectMetaArgs(name=process.name, namespace=namespace, labels=dict(labels)),
+        spec=NetworkPolicySpecArgs(
+            pod_selector=LabelSelectorArgs(match_labels=dict(process.labels)), policy_types=["Ingress"], ingress=rules
+        ),
+        opts=opts,
+    )
+
+
+def _ports(names: Iterable[str]) -> list[NetworkPolicyPortArgs]:
+    return [NetworkPolicyPortArgs(protocol="TCP", port=name) for name in names]

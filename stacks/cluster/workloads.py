@@ -1,0 +1,285 @@
+"""The objects of one process: account, rights, workload, Service, network policy and disruption budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pulumi import Resource, ResourceOptions
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.apps.v1 import (
+    Deployment,
+    DeploymentSpecArgs,
+    DeploymentStrategyArgs,
+    StatefulSet,
+    StatefulSetSpecArgs,
+)
+from pulumi_kubernetes.core.v1 import (
+    CapabilitiesArgs,
+    ConfigMap,
+    ConfigMapEnvSourceArgs,
+    ContainerArgs,
+    ContainerPortArgs,
+    EmptyDirVolumeSourceArgs,
+    EnvFromSourceArgs,
+    EnvVarArgs,
+    EnvVarSourceArgs,
+    HTTPGetActionArgs,
+    LocalObjectReferenceArgs,
+    ObjectFieldSelectorArgs,
+    PersistentVolumeClaimArgs,
+    PersistentVolumeClaimSpecArgs,
+    PodSecurityContextArgs,
+    PodSpecArgs,
+    PodTemplateSpecArgs,
+    ProbeArgs,
+    ResourceRequirementsArgs,
+    SeccompProfileArgs,
+    SecretVolumeSourceArgs,
+    SecurityContextArgs,
+    Service,
+    ServiceAccount,
+    ServicePortArgs,
+    ServiceSpecArgs,
+    VolumeArgs,
+    VolumeMountArgs,
+    VolumeResourceRequirementsArgs,
+)
+from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, ObjectMetaArgs
+from pulumi_kubernetes.policy.v1 import PodDisruptionBudget, PodDisruptionBudgetSpecArgs
+
+from lease.spec import IngressMode
+from stacks.cluster.inventory_rights import DISCOVERY_ACCOUNT, INVENTORY_CONTAINER
+from stacks.cluster.processes import PROVIDER, Process
+from stacks.cluster.rights import bind
+from stacks.cluster.settings import ClusterStackSettings
+
+__all__ = ["Place", "environment", "run_process"]
+
+_HOME = "/var/lib/lessor"
+_KEY = "/run/secrets/lessor"
+_TMP = "/tmp"  # noqa: S108  an emptyDir of the pod
+_USER = 10001
+"""The user of the image (Containerfile)."""
+_SMALL = "1Gi"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs. `labels`: of every object of the stack. `after`: what has to exist before."""
+
+    settings: ClusterStackSettings
+    labels: Mapping[str, str]
+    after: Resource
+    priority_class: str
+
+    @property
+    def namespace(self) -> str:
+        return self.settings.services_namespace
+
+    @property
+    def options(self) -> ResourceOptions:
+        return ResourceOptions(depends_on=[self.after], deleted_with=self.after)
+
+
+def run_process(place: Place, process: Process) -> None:
+    """Register the objects of one process. The provider has its state in a claim, unless the state is elsewhere."""
+    if process.name != PROVIDER:
+        meta = _meta(place, process, name=process.account)
+        ServiceAccount(process.account, metadata=meta, opts=place.options)
+        bind(process, namespace=place.namespace, labels=place.labels, opts=place.options)
+    if process.name == INVENTORY_CONTAINER:
+        meta = _meta(place, process, name=DISCOVERY_ACCOUNT)
+        ServiceAccount(DISCOVERY_ACCOUNT, metadata=meta, automount_service_account_token=False, opts=place.options)
+    if process.name == PROVIDER:
+        _configuration(place, process)
+    _workload(place, process)
+    _service(place, process)
+    if place.settings.processes.service_monitor and "metrics" in process.ports:
+        _monitor(place, process)
+    chosen = LabelSelectorArgs(match_labels=_selector(process))
+    PodDisruptionBudget(
+        process.name,
+        metadata=_meta(place, process),
+        spec=PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=chosen),
+        opts=place.options,
+    )
+
+
+def _monitor(place: Place, process: Process) -> None:
+    """A ServiceMonitor, for a cluster with the Prometheus operator."""
+    CustomResource(
+        f"monitor-{process.name}",
+        api_version="monitoring.coreos.com/v1",
+        kind="ServiceMonitor",
+        metadata=_meta(place, process),
+        spec={"selector": {"matchLabels": _selector(process)}, "endpoints": [{"port": "metrics", "path": "/metrics"}]},
+        opts=place.options,
+    )
+
+
+def _selector(process: Process) -> dict[str, str]:
+    return dict(process.labels)
+
+
+def _meta(place: Place, process: Process, *, name: str = "") -> ObjectMetaArgs:
+    labels = {**place.labels, **process.labels}
+    return ObjectMetaArgs(name=name or process.name, namespace=place.namespace, labels=labels)
+
+
+def environment(settings: ClusterStackSettings) -> dict[str, str]:
+    """The settings of `lessor run` that follow from this stack, by variable."""
+    found = {"AP_K8S_MANIFEST_NS": settings.manifest_namespace, "AP_INGRESS_MODE": settings.ingress_mode.value}
+    if settings.ingress_mode is IngressMode.INGRESS:
+        found["LESSOR_INGRESS_CLASS"] = settings.ingress_class
+    if settings.metallb.required:
+        found["LESSOR_METALLB_NAMESPACE"] = settings.metallb.namespace
+    return found
+
+
+def _configuration(place: Place, process: Process) -> None:
+    """The ConfigMap of the provider, which is its environment."""
+    settings = place.settings
+    found = {
+        "AP_HOME": _HOME,
+        "AP_METRICS_LISTENER": f"0.0.0.0:{process.ports['metrics']}",
+        "LESSOR_HEALTH_LISTENER": f"0.0.0.0:{process.ports['health']}",
+        "LESSOR_MNEMONIC_FILE": f"{_KEY}/mnemonic",
+        **environment(settings),
+        **settings.processes.environment,
+    }
+    ConfigMap(process.name, metadata=_meta(place, process), data=found, opts=place.options)
+
+
+def _workload(place: Place, process: Process) -> None:
+    """One replica, which ends before the next one begins: two providers of one account would bid against each other."""
+    selector, template = LabelSelectorArgs(match_labels=_selector(process)), _template(place, process)
+    meta = _meta(place, process)
+    if process.name == PROVIDER and not place.settings.processes.remote_state:
+        spec = StatefulSetSpecArgs(
+            replicas=1,
+            service_name=process.name,
+            selector=selector,
+            template=template,
+            volume_claim_templates=[_claim(place)],
+        )
+        # an update that waits for the node or the chain must not hold up the stack
+        StatefulSet(process.name, metadata=meta, spec=spec, opts=place.options)
+        return
+    deployment = DeploymentSpecArgs(
+        replicas=1,
+        revision_history_limit=1,
+        strategy=DeploymentStrategyArgs(type="Recreate"),
+        selector=selector,
+        template=template,
+    )
+    Deployment(process.name, metadata=meta, spec=deployment, opts=place.options)
+
+
+def _claim(place: Place) -> PersistentVolumeClaimArgs:
+    processes = place.settings.processes
+    return PersistentVolumeClaimArgs(
+        metadata=ObjectMetaArgs(name="home"),
+        spec=PersistentVolumeClaimSpecArgs(
+            access_modes=["ReadWriteOnce"],
+            storage_class_name=processes.storage_class or None,
+            resources=VolumeResourceRequirementsArgs(requests={"storage": processes.storage}),
+        ),
+    )
+
+
+def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
+    secret = place.settings.processes.pull_secret
+    return PodTemplateSpecArgs(
+        metadata=ObjectMetaArgs(labels={**place.labels, **process.labels}),
+        spec=PodSpecArgs(
+            service_account_name=process.account,
+            automount_service_account_token=True,
+            priority_class_name=place.priority_class or None,
+            termination_grace_period_seconds=60,
+            image_pull_secrets=[LocalObjectReferenceArgs(name=secret)] if secret else None,
+            security_context=PodSecurityContextArgs(
+                run_as_non_root=True,
+                run_as_user=_USER,
+                run_as_group=_USER,
+                fs_group=_USER,
+                seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
+            ),
+            containers=[_container(place, process)],
+            volumes=_volumes(place, process),
+        ),
+    )
+
+
+def _container(place: Place, process: Process) -> ContainerArgs:
+    amounts = {"cpu": process.cpu, "memory": process.memory, "ephemeral-storage": _SMALL}
+    settings = ConfigMapEnvSourceArgs(name=process.name)
+    return ContainerArgs(
+        name=process.container,
+        image=place.settings.processes.image,
+        command=list(process.command),
+        env=[_own_name()],
+        env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.name == PROVIDER else None,
+        ports=[ContainerPortArgs(name=name, container_port=port) for name, port in process.ports.items()],
+        resources=ResourceRequirementsArgs(limits=amounts, requests={"cpu": "100m", "memory": "256Mi"}),
+        liveness_probe=_probe(process, process.liveness, failures=6),
+        readiness_probe=_probe(process, process.readiness, failures=3),
+        security_context=SecurityContextArgs(
+            allow_privilege_escalation=False,
+            privileged=False,
+            read_only_root_filesystem=True,
+            run_as_non_root=True,
+            capabilities=CapabilitiesArgs(drop=["ALL"]),
+        ),
+        volume_mounts=_mounts(place, process),
+    )
+
+
+def _own_name() -> EnvVarArgs:
+    own = ObjectFieldSelectorArgs(field_path="metadata.name")
+    return EnvVarArgs(name="POD_NAME", value_from=EnvVarSourceArgs(field_ref=own))
+
+
+def _probe(process: Process, question: tuple[str, str], *, failures: int) -> ProbeArgs:
+    path, port = question
+    return ProbeArgs(
+        http_get=HTTPGetActionArgs(path=path, port=port),
+        period_seconds=10,
+        timeout_seconds=5,
+        failure_threshold=failures,
+    )
+
+
+def _volumes(place: Place, process: Process) -> list[VolumeArgs]:
+    found = [VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs(size_limit=_SMALL))]
+    if process.name == PROVIDER:
+        secret = SecretVolumeSourceArgs(secret_name=place.settings.processes.key_secret, default_mode=0o400)
+        found.append(VolumeArgs(name="key", secret=secret))
+        if place.settings.processes.remote_state:
+            found.append(VolumeArgs(name="home", empty_dir=EmptyDirVolumeSourceArgs(size_limit=_SMALL)))
+    return found
+
+
+def _mounts(place: Place, process: Process) -> list[VolumeMountArgs]:
+    mounts = [VolumeMountArgs(name="tmp", mount_path=_TMP)]
+    if process.name == PROVIDER:
+        mounts += [
+            VolumeMountArgs(name="home", mount_path=_HOME),
+            VolumeMountArgs(name="key", mount_path=_KEY, read_only=True),
+        ]
+    return mounts
+
+
+def _service(place: Place, process: Process) -> None:
+    """The Service by whose name and ports clients of the Go provider find the process."""
+    public = process.name == PROVIDER
+    Service(
+        process.name,
+        metadata=_meta(place, process),
+        spec=ServiceSpecArgs(
+            type=place.settings.processes.service_type.value if public else "ClusterIP",
+            selector=_selector(process),
+            ports=[ServicePortArgs(name=name, port=port, target_port=name) for name, port in process.ports.items()],
+        ),
+        opts=place.options,
+    )

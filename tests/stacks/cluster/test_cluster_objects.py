@@ -1,0 +1,162 @@
+"""The objects of the cluster stack, registered with Pulumi's own mocks: names, ports, rights, and their policies."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from policies.judge import RULES, judge
+from policies.rules import Domain
+from stacks.cluster.inventory_rights import INVENTORY_PORTS
+
+IMAGE = "registry.example/lessor:1.0"
+
+
+EVERYTHING: dict[str, Any] = {
+    "processes": {"image": IMAGE, "environment": {"AP_NODE": "http://node:26657"}},
+    "storage-classes": ["beta2"],
+    "runtime-classes": {"nvidia": "nvidia"},
+}
+REMOTE: dict[str, Any] = {
+    "processes": {"image": IMAGE, "remote-state": True, "environment": {"LESSOR_STACK_BACKEND": "s3://state"}}
+}
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "everything": EVERYTHING,
+    "remote state": REMOTE,
+    "no inventory": {
+        "processes": {"image": IMAGE, "inventory": False, "service-type": "LoadBalancer", "service-monitor": True}
+    },
+    "gateway": {"ingress-mode": "gateway-api"},
+    "no fence": {"admission-policy": False},
+}
+
+
+@pytest.fixture(scope="module")
+def stacks() -> dict[str, list[dict[str, Any]]]:
+    """The objects of each configuration."""
+    command = [sys.executable, "-m", "tests.stacks.cluster.registrations"]
+    text = json.dumps(list(CONFIGURATIONS.values()))
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return dict(zip(CONFIGURATIONS, json.loads(done.stdout), strict=True))
+
+
+@pytest.fixture
+def everything(stacks: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return copy.deepcopy(stacks["everything"])
+
+
+def named(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    return next(item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGURATIONS.keys() - {"no fence"}))
+def test_the_cluster_stack_keeps_the_policies_of_its_own_domain(
+    name: str, stacks: dict[str, list[dict[str, Any]]]
+) -> None:
+    assert [str(found) for found in judge(stacks[name], domain=Domain.CLUSTER)] == []
+
+
+def test_without_its_fence_the_providers_account_breaks_a_policy(stacks: dict[str, list[dict[str, Any]]]) -> None:
+    assert {each.rule for each in judge(stacks["no fence"], domain=Domain.CLUSTER)} == {"bounded-accounts"}
+
+
+def test_the_provider_is_one_pod_with_its_state_in_a_claim(everything: list[dict[str, Any]]) -> None:
+    provider = named(everything, "StatefulSet", "akash-provider")["spec"]
+    assert provider["replicas"] == 1
+    assert provider["template"]["metadata"]["labels"]["app"] == "akash-provider"
+    assert provider["volumeClaimTemplates"][0]["spec"]["resources"]["requests"] == {"storage": "10Gi"}
+    container = provider["template"]["spec"]["containers"][0]
+    assert (container["image"], container["command"]) == (IMAGE, ["lessor", "run"])
+    assert {each["name"] for each in container["volumeMounts"]} == {"home", "key", "tmp"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    environment = named(everything, "ConfigMap", "akash-provider")["data"]
+    assert environment["AP_NODE"] == "http://node:26657" and environment["AP_K8S_MANIFEST_NS"] == "lease"
+
+
+def test_a_provider_with_its_state_elsewhere_is_a_deployment_that_ends_before_the_next_begins(
+    stacks: dict[str, list[dict[str, Any]]],
+) -> None:
+    provider = named(stacks["remote state"], "Deployment", "akash-provider")["spec"]
+    assert provider["strategy"] == {"type": "Recreate"} and provider["replicas"] == 1
+
+
+def test_services_have_the_names_and_ports_that_the_go_providers_clients_look_up(
+    everything: list[dict[str, Any]],
+) -> None:
+    ports = {
+        item["metadata"]["name"]: {port["name"]: port["port"] for port in item["spec"]["ports"]}
+        for item in everything
+        if item["kind"] == "Service"
+    }
+    assert ports["operator-inventory"] == INVENTORY_PORTS == {"rest": 8080, "grpc": 8081}
+    assert (ports["akash-provider"]["api"], ports["akash-provider"]["grpc"]) == (8443, 8444)
+
+
+def test_the_own_namespace_is_closed_but_for_the_ports_that_are_served(everything: list[dict[str, Any]]) -> None:
+    closed = named(everything, "NetworkPolicy", "closed")["spec"]
+    assert closed["podSelector"] == {} and closed["policyTypes"] == ["Ingress"] and not closed.get("ingress")
+    inner, public = named(everything, "NetworkPolicy", "akash-provider")["spec"]["ingress"]
+    assert [port["port"] for port in public["ports"]] == ["api", "grpc"] and not public.get("from")
+    assert {port["port"] for port in inner["ports"]} == {"metrics", "health"}
+    assert inner["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "akash-services"}
+
+
+def test_classes_are_labelled_and_made(everything: list[dict[str, Any]]) -> None:
+    assert named(everything, "StorageClass", "beta2")["metadata"]["labels"] == {"akash.network": "true"}
+    assert named(everything, "RuntimeClass", "nvidia")["handler"] == "nvidia"
+    assert named(everything, "PriorityClass", "lessor")["value"] < 2_000_000_000
+
+
+def test_every_process_has_an_account_of_its_own_and_a_disruption_budget(everything: list[dict[str, Any]]) -> None:
+    workloads = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment")]
+    accounts = [item["spec"]["template"]["spec"]["serviceAccountName"] for item in workloads]
+    assert sorted(accounts) == ["lessor", "operator-inventory"]
+    budgets = {item["metadata"]["name"] for item in everything if item["kind"] == "PodDisruptionBudget"}
+    assert budgets == {item["metadata"]["name"] for item in workloads}
+    discovery = named(everything, "ServiceAccount", "operator-inventory-hardware-discovery")
+    assert discovery["automountServiceAccountToken"] is False
+
+
+def _first_container(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = named(objects, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]
+    return found
+
+
+FORBIDDEN: dict[str, Any] = {
+    "no-node-volume": lambda objects: _first_container(objects)["volumes"].append({"name": "v", "hostPath": {}}),
+    "no-host-namespace": lambda objects: _first_container(objects).update(hostNetwork=True),
+    "unprivileged-own-pods": lambda objects: _first_container(objects)["containers"][0].pop("securityContext"),
+    "named-accounts": lambda objects: _first_container(objects).pop("serviceAccountName"),
+    "liveness-asks-nobody": lambda objects: _first_container(objects)["containers"][0].pop("livenessProbe"),
+    "no-power-over-the-cluster": lambda objects: named(objects, "ClusterRole", "lessor-provider")["rules"].append(
+        {"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]}
+    ),
+    "no-cluster-rights": lambda objects: named(objects, "ClusterRoleBinding", "lessor-provider").update(
+        roleRef={"kind": "ClusterRole", "name": "cluster-admin"}
+    ),
+    "bounded-accounts": lambda objects: named(objects, "ValidatingAdmissionPolicyBinding", "lessor-provider")[
+        "spec"
+    ].update(validationActions=["Audit"]),
+    "no-webhook": lambda objects: objects.append({"kind": "ValidatingWebhookConfiguration", "metadata": {}}),
+    "no-privileged-namespace": lambda objects: named(objects, "Namespace", "akash-services")["metadata"][
+        "labels"
+    ].update({"pod-security.kubernetes.io/enforce": "privileged"}),
+    "own-namespaces-closed": lambda objects: objects.remove(named(objects, "NetworkPolicy", "closed")),
+    "fixed-version": lambda objects: _first_container(objects)["containers"][0].update(image="lessor:latest"),
+}
+
+
+@pytest.mark.parametrize("rule", FORBIDDEN)
+def test_what_the_cluster_stack_must_not_have_is_found(rule: str, everything: list[dict[str, Any]]) -> None:
+    FORBIDDEN[rule](everything)
+    assert rule in {each.rule for each in judge(everything, domain=Domain.CLUSTER)}
+
+
+def test_every_rule_of_the_cluster_stack_alone_has_such_a_shape() -> None:
+    assert {rule.id for rule in RULES if tuple(rule.domains) == (Domain.CLUSTER,)} <= FORBIDDEN.keys()
