@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from policies.pods import all_containers, at, items, named, pod_metadata, pod_of
+from policies.pods import all_containers, at, items, listed, named, pod_metadata, pod_of
 from policies.rules import BOTH, Domain, Manifest, ObjectProblem, Objects, RuleScope, fence, of_each
 
 __all__ = ["RULES"]
@@ -117,12 +117,8 @@ def _root_user(manifest: Manifest) -> Iterator[str]:
             yield f"{named(container)} may run as root"
         if context.get("readOnlyRootFilesystem") is not True:
             yield f"{named(container)} may write to its image"
-        if "ALL" not in _texts(at(context, "capabilities").get("drop")):
+        if "ALL" not in listed(at(context, "capabilities").get("drop")):
             yield f"{named(container)} keeps capabilities"
-
-
-def _texts(value: object) -> list[str]:
-    return list(map(str, value)) if isinstance(value, list | tuple) else []
 
 
 def _host_namespaces(manifest: Manifest) -> Iterator[str]:

@@ -134,6 +134,7 @@ def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
     assert kube.get(Namespace, "lease").metadata.deletionTimestamp is None, "it holds the record of every lease"
 
 
+@pytest.mark.long
 def test_the_processes_run_in_the_cluster_and_an_unchanged_stack_stays_as_it_is(pulumi, kube, cluster, tmp_path):
     processes = {"image": "registry.example/lessor:1.0", "environment": {"AP_NODE": "http://node.example:26657"}}
     config = {"lessor:processes": processes, "lessor:runtime-classes": {"nvidia": "nvidia"}}
