@@ -119,20 +119,8 @@ def provider_parts(
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
-    return ProviderParts(
-        inventory,
-        market,
-        leases,
-        funds,
-        gateway,
-        rented,
-        status,
-        scrape,
-        dashboard,
-        certificate,
-        first_facts,
-        new_facts,
-    )
+    parts = (inventory, market, leases, funds, gateway, rented, status, scrape, dashboard, certificate)
+    return ProviderParts(*parts, first_facts, new_facts)
 
 
 def _inventory(backends: Backends) -> InventoryWatcher:
