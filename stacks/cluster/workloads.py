@@ -62,6 +62,8 @@ _TMP = "/tmp"  # noqa: S108  an emptyDir of the pod
 _USER = 10001
 """The user of the image (Containerfile)."""
 _SMALL = "1Gi"
+_NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
+"""A provider is ready when chain and cluster have answered; `pulumi up` must not wait for that, nor for a Secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,9 @@ def _selector(process: Process) -> dict[str, str]:
 
 def _meta(place: Place, process: Process, *, name: str = "") -> ObjectMetaArgs:
     labels = {**place.labels, **process.labels}
-    return ObjectMetaArgs(name=name or process.name, namespace=place.namespace, labels=labels)
+    return ObjectMetaArgs(
+        name=name or process.name, namespace=place.namespace, labels=labels, annotations=dict(_NOT_AWAITED)
+    )
 
 
 def environment(settings: ClusterStackSettings) -> dict[str, str]:
@@ -163,7 +167,6 @@ def _workload(place: Place, process: Process) -> None:
             template=template,
             volume_claim_templates=[_claim(place)],
         )
-        # an update that waits for the node or the chain must not hold up the stack
         StatefulSet(process.name, metadata=meta, spec=spec, opts=place.options)
         return
     deployment = DeploymentSpecArgs(

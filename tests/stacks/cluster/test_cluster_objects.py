@@ -107,6 +107,11 @@ def test_the_own_namespace_is_closed_but_for_the_ports_that_are_served(everythin
     assert inner["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "akash-services"}
 
 
+def test_pulumi_does_not_wait_for_processes_that_wait_for_the_chain(everything: list[dict[str, Any]]) -> None:
+    awaited = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment", "Service")]
+    assert {item["metadata"]["annotations"]["pulumi.com/skipAwait"] for item in awaited} == {"true"}
+
+
 def test_classes_are_labelled_and_made(everything: list[dict[str, Any]]) -> None:
     assert named(everything, "StorageClass", "beta2")["metadata"]["labels"] == {"akash.network": "true"}
     assert named(everything, "RuntimeClass", "nvidia")["handler"] == "nvidia"
