@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 import yaml
 from lightkube import ApiError
@@ -24,6 +25,7 @@ from lightkube.types import PatchType
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox
 from stacks.engine import EngineConfig, PulumiEngine
+from stacks.kube import connect
 from tests.stacks.leases import demo
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -168,12 +170,13 @@ def the_inventory_operator_changes_nothing_of_a_node_but_its_labels(
         command = [kubectl, "create", "-f", "-"]
         subprocess.run(command, env=pulumi.env, input=json.dumps(node), text=True, timeout=30, check=True)
     name = (names.split() or ["node/n1"])[0]
-    env = {**pulumi.env, "KUBECONFIG": str(account(pulumi, cluster, tmp_path, "operator-inventory"))}
+    document = yaml.safe_load(account(pulumi, cluster, tmp_path, "operator-inventory").read_text())
+    headers = {"Content-Type": "application/merge-patch+json"}
 
     def patch(change: dict) -> str:
-        command = [kubectl, "patch", name, "--type=merge", "-p", json.dumps(change)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
-        return "" if done.returncode == 0 else done.stderr
+        with httpx2.Client(**connect(document, "").arguments(), timeout=30) as client:
+            answer = client.patch(f"api/v1/{name.replace('node/', 'nodes/')}", json=change, headers=headers)
+        return "" if answer.is_success else answer.text
 
     assert patch({"metadata": {"labels": {"akash.network": "true"}, "annotations": {"akash.network/x": "1"}}}) == ""
     assert "the managed labels of a node only" in patch({"metadata": {"labels": {"a": "c"}}})
