@@ -17,7 +17,7 @@ from lease.spec import FORM, LeaseSpec
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
-from provider.lifecycle.serving.first_version import refused_first, undo_first, with_freshness
+from provider.lifecycle.serving.first_version import refused_first, undo_first, with_freshness, without_freshness
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried
 from provider.lifecycle.serving.upkeep import keep_up
@@ -52,6 +52,7 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
     if seen.applied.fresh and (refused := refused_first(parts, seen.applied, record)):
         return await undo_first(parts, seen.applied, record, refused)
     newest = await _newest(parts, seen, record)
+    seen = await without_freshness(parts.cluster, seen, newest.spec)
     view = LeaseView(parts, lease, record, seen.applied, newest, seen.namespace, drift)
     ignored = ignored_options(record.group) if parts.config.options_ignored else ()
     remarks = (*newest.remarks, *dropped_exposes(record.group), *ignored)

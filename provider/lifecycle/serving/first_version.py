@@ -21,7 +21,7 @@ from provider.protocols.cluster import DEPLOYMENT, STATEFUL_SET
 from provider.records.applied import Applied, Attempt, applied_object
 from provider.records.manifests import ManifestRecord
 
-__all__ = ["refused_first", "undo_first", "with_freshness"]
+__all__ = ["refused_first", "undo_first", "with_freshness", "without_freshness"]
 
 
 async def with_freshness(cluster: Cluster, seen: StoredLease, namespace: str) -> StoredLease:
@@ -31,6 +31,18 @@ async def with_freshness(cluster: Cluster, seen: StoredLease, namespace: str) ->
     if seen.applied != Applied() or (seen.namespace is not NamespaceState.ABSENT and await _runs(cluster, namespace)):
         return seen
     return replace(seen, applied=Applied(fresh=True))
+
+
+async def without_freshness(cluster: Cluster, seen: StoredLease, newest: LeaseSpec) -> StoredLease:
+    """`seen`, no longer fresh when another version than `newest` was begun, its end is unknown, and something runs. That
+    version may be complete, so it stays whatever becomes of `newest`. Raises `ClusterError`.
+    """
+    attempt = seen.applied.attempt
+    if not seen.applied.fresh or attempt is None or attempt.error or attempt.spec_hash == newest.content_hash():
+        return seen
+    if not await _runs(cluster, newest.namespace):
+        return seen
+    return replace(seen, applied=replace(seen.applied, fresh=False))
 
 
 async def _runs(cluster: Cluster, namespace: str) -> bool:

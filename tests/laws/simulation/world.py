@@ -43,7 +43,7 @@ NODES, NODE_CPU = 2, 3000
 BAD = "bad:1"
 _RECORDED = 4
 """In one seed of these every run of the engine is recorded."""
-_PLAIN = 5
+_PLAIN = 2
 """In one seed of these no update is opened before its manifest."""
 _VERSION = "akash.network/manifest.resource.version"
 

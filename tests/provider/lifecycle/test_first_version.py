@@ -24,7 +24,7 @@ from provider.protocols.cluster import (
     SERVICE,
     STATEFUL_SET,
 )
-from provider.records.applied import applied_name, applied_object
+from provider.records.applied import Applied, Attempt, applied_name, applied_object
 from provider.records.manifests import ManifestRecord
 from stacks.common.results import Operation
 from tests.provider.lifecycle.world import World, a_group, a_lease
@@ -238,6 +238,20 @@ async def test_with_the_record_lost_what_runs_stays_when_a_version_is_refused() 
     await world.run(L, two_services("good:1"))
     world.cluster.remove(("v1", SECRET.kind, "lease", applied_name(L)))
     world.engine.lose_state()
+    world.engine.refused["bad:1"] = "is invalid: no"
+    await world.send(L, two_services("bad:1"))
+    assert (await world.converge(L)).phase is Phase.FAILED
+    assert "Deployment web" in made(world) and "a.example.com" in made(world)
+
+
+async def test_a_first_version_whose_end_was_not_recorded_stays_when_the_next_one_is_refused() -> None:
+    """The provider ended between the engine's end and its record, or the record could not be written."""
+    world = World()
+    await world.run(L, two_services("good:1"))
+    assert (spec := world.applied(L).spec) is not None
+    unfinished = Applied(attempt=Attempt(spec.content_hash()), fresh=True)
+    world.cluster.put(applied_object(L, unfinished, namespace="lease"))
+    world.restart()
     world.engine.refused["bad:1"] = "is invalid: no"
     await world.send(L, two_services("bad:1"))
     assert (await world.converge(L)).phase is Phase.FAILED
