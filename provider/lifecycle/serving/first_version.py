@@ -34,8 +34,8 @@ async def with_freshness(cluster: Cluster, seen: StoredLease, namespace: str) ->
 
 
 async def without_freshness(cluster: Cluster, seen: StoredLease, newest: LeaseSpec) -> StoredLease:
-    """`seen`, no longer fresh when another version than `newest` was begun, its end is unknown, and something runs. That
-    version may be complete, so it stays whatever becomes of `newest`. Raises `ClusterError`.
+    """`seen`, no longer fresh when another version than `newest` was begun, its end is unknown, and something runs.
+    That version may be complete, so it stays whatever becomes of `newest`. Raises `ClusterError`.
     """
     attempt = seen.applied.attempt
     if not seen.applied.fresh or attempt is None or attempt.error or attempt.spec_hash == newest.content_hash():

@@ -248,7 +248,8 @@ async def test_a_first_version_whose_end_was_not_recorded_stays_when_the_next_on
     """The provider ended between the engine's end and its record, or the record could not be written."""
     world = World()
     await world.run(L, two_services("good:1"))
-    assert (spec := world.applied(L).spec) is not None
+    spec = world.applied(L).spec
+    assert spec is not None
     unfinished = Applied(attempt=Attempt(spec.content_hash()), fresh=True)
     world.cluster.put(applied_object(L, unfinished, namespace="lease"))
     world.restart()
