@@ -14,6 +14,7 @@ import structlog
 
 from lease.spec import IngressMode
 from provider.daemon.backends import engine_config
+from provider.daemon.private_home import prepare_home
 from provider.errors import ClusterError, SettingsError
 from provider.kube.client import KubeCluster
 from provider.protocols import Clock, Cluster
@@ -68,8 +69,10 @@ def machine_lacks(settings: Settings) -> list[str]:
 
 
 async def refuse_machine(settings: Settings) -> None:
-    """Raise `SettingsError` for what this machine lacks, with what the cluster lacks if it answers soon."""
-    found = machine_lacks(settings)
+    """Make the home. Raise `SettingsError` for what this machine lacks, a home that can be written too, with what the
+    cluster lacks if it answers soon.
+    """
+    found = [*_home_problem(settings), *machine_lacks(settings)]
     if not found:
         return
     try:
@@ -77,6 +80,14 @@ async def refuse_machine(settings: Settings) -> None:
     except SettingsError as error:
         found.append(str(error))
     raise SettingsError("; ".join(dict.fromkeys(found)))
+
+
+def _home_problem(settings: Settings) -> list[str]:
+    try:
+        prepare_home(settings)
+    except SettingsError as error:
+        return [str(error)]
+    return []
 
 
 async def _soon(settings: Settings) -> list[str]:

@@ -35,6 +35,7 @@ __all__ = ["NOT_SETTINGS", "EdgeKind", "LogFormat", "Settings", "load_settings",
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _PREFIXES = ("AP_", "AKASH_", "LESSOR_")
 NOT_SETTINGS = {
+    "AP_CONFIG": "Configuration file of the inventory operator, `lessor operator inventory`.",
     "AP_API_PORT": "Port of the hardware server, `lessor tools psutil serve`.",
     "LESSOR_CACHE": "Folder of the tools that `make tools` builds. Empty: `~/.cache/lessor`.",
     "LESSOR_GO_CACHE": "`throw-away`: the build of the tools leaves no Go build cache behind.",

@@ -67,6 +67,8 @@ ENDS = {
         SETTINGS: f"{{sdl}} --lease {LEASE}",
         USAGE: "{sdl} --lease x",
     },
+    "operator hostname": {USAGE: "--rest-port x"},
+    "operator ip": {USAGE: "--rest-port x"},
     "operator inventory": {SETTINGS: "--registry-query-period soon", USAGE: "--rest-port x"},
     "tools psutil list": {FINE: "memory", USAGE: "floppy"},
     "tools psutil serve": {TROUBLE: "--api-address 203.0.113.1", USAGE: "--api-port x"},
