@@ -54,6 +54,8 @@ def _known(more: Mapping[str, str]) -> Check:
 
     def check(objects: Objects) -> Iterator[ObjectProblem]:
         for manifest in objects if objects.lease_namespaces else ():
+            if objects.is_kept(manifest):
+                continue
             for meta in (at(manifest, "metadata"), pod_metadata(manifest)):
                 for key, value in at(meta, "annotations").items():
                     found = patterns.get(str(key))

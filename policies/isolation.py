@@ -83,9 +83,8 @@ def _volumes(known: frozenset[str]) -> Callable[[Manifest], Iterator[str]]:
 
 
 def _known_fields(objects: Objects) -> Iterator[ObjectProblem]:
-    """A workload that is kept as an older builder made it has other fields, with all that an API server adds."""
     for manifest in objects if objects.lease_namespaces else ():
-        if _is_kept(manifest, objects):
+        if objects.is_kept(manifest):
             continue
         pod = pod_of(manifest)
         yield from _others(manifest, "the pod", pod, _POD_FIELDS)
@@ -96,11 +95,6 @@ def _known_fields(objects: Objects) -> Iterator[ObjectProblem]:
             yield from _others(manifest, f"the securityContext of {name}", context, _CONTAINER_CONTEXT)
             for variable in items(container, "env"):
                 yield from _others(manifest, f"a variable of {name}", at(variable, "valueFrom"), _SOURCES)
-
-
-def _is_kept(manifest: Manifest, objects: Objects) -> bool:
-    rented = objects.lease.services.get(str(at(manifest, "metadata").get("name"))) if objects.lease else None
-    return rented is not None and rented.kept and manifest.get("kind") in ("Deployment", "StatefulSet")
 
 
 def _others(manifest: Manifest, place: str, found: Mapping[str, Any], known: frozenset[str]) -> Iterator[ObjectProblem]:

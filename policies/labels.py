@@ -36,6 +36,8 @@ def _known(more: Sequence[str]) -> Check:
 
     def check(objects: Objects) -> Iterator[ObjectProblem]:
         for manifest in objects if objects.lease_namespaces else ():
+            if objects.is_kept(manifest):
+                continue
             for meta in (at(manifest, "metadata"), pod_metadata(manifest)):
                 for key in at(meta, "labels"):
                     if key not in known:

@@ -99,6 +99,15 @@ class Objects(Sequence[Manifest]):
             found.setdefault(str(manifest.get("kind")), []).append(manifest)
         return found
 
+    def is_kept(self, manifest: Manifest) -> bool:
+        """Whether the object is a workload that is kept as an older builder made it, with all that an API server and
+        operators added to it: the provider does not choose its fields.
+        """
+        metadata = manifest.get("metadata")
+        name = str(metadata.get("name")) if isinstance(metadata, Mapping) else ""
+        rented = self.lease.services.get(name) if self.lease else None
+        return rented is not None and rented.kept and manifest.get("kind") in ("Deployment", "StatefulSet")
+
     @cached_property
     def lease_namespaces(self) -> Mapping[str, str]:
         """The owner of the lease by the name of its namespace, of the namespaces of leases among the objects."""

@@ -71,7 +71,7 @@ def _remove(made: Path) -> None:
 
 def _leave(number: int, _frame: object) -> None:
     for each in (*_ENDS, signal.SIGINT):
-        signal.signal(each, _ignore)
+        signal.signal(each, signal.SIG_IGN)  # an ending interpreter takes handlers of its own away, and this one stays
     sys.exit(128 + number)
 
 
