@@ -60,8 +60,9 @@ class Trial:
     async def run(self, operation: str, wanted: LeaseSpec, more: dict[str, str]) -> dict[str, Any]:
         folder = self.base / wanted.namespace
         folder.mkdir(exist_ok=True)
-        task = {"operation": operation, "stack": wanted.namespace, "spec": wanted.canonical_json()}
+        task: dict[str, object] = {"operation": operation, "stack": wanted.namespace, "spec": wanted.canonical_json()}
         task |= {"folder": str(folder), "kubeconfig": str(self.kubeconfig), "environment": self.environment | more}
+        assert self.driver.stdin is not None and self.driver.stdout is not None
         self.driver.stdin.write(json.dumps(task).encode() + b"\n")
         answer: dict[str, Any] = json.loads(await self.driver.stdout.readline())
         if answer["code"]:
@@ -79,6 +80,7 @@ class Trial:
 
 
 async def measure(rounds: int, kubeconfig: Path, tools: Toolbox) -> dict[str, float]:
+    assert tools.pulumi_home is not None
     plugin = installed_plugin(tools.pulumi_home, importlib.metadata.version("pulumi-kubernetes"))
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)

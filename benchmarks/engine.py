@@ -68,7 +68,11 @@ class Trial:
 
     def config(self, way: str, *, workers: int = 1) -> EngineConfig:
         program, home = self.tools.program("pulumi"), self.tools.pulumi_home
-        named = {"data": self.base / f"{way}{workers}", "kubeconfig": self.kubeconfig, "pulumi": program}
+        named: dict[str, object] = {
+            "data": self.base / f"{way}{workers}",
+            "kubeconfig": self.kubeconfig,
+            "pulumi": program,
+        }
         named |= {"pulumi_home": home, "workers": workers, "resident": self.tools.program("lessor-engine")}
         return EngineConfig.model_validate(named | ENGINES[way])
 
@@ -188,11 +192,11 @@ class Trial:
             cells = (f"{self.median(way, step, 0):.3f} / {self.median(way, step, 1):.2f}" for way in ways)
             print(f"{step:22}" + "".join(f"{cell:>16}" for cell in cells))
 
-    def figures(self) -> dict[str, float | None]:
+    def figures(self) -> dict[str, float]:
         def against_stock(way: str, step: str, index: int = 0) -> float:
             return round(self.median(way, step, index) / self.median("stock", step, index), 3)
 
-        figures: dict[str, float | None] = {}
+        figures: dict[str, float] = {}
         for way, suffix in (("thin", ""), ("own", "_own")):
             figures[f"create_vs_stock{suffix}"] = against_stock(way, "create")
             figures[f"cpu_vs_stock{suffix}"] = against_stock(way, "create", 1)
@@ -201,7 +205,7 @@ class Trial:
             figures[f"destroyed_vs_stock{suffix}"] = against_stock(way, "destroy")
         return figures | self.against_apply()
 
-    def against_apply(self) -> dict[str, float | None]:
+    def against_apply(self) -> dict[str, float]:
         """The resident engine's figures, one operation at a time."""
         ratios = {
             f"{step}_vs_apply": round(self.median("resident", step, 0) / self.median("apply", step, 0), 3)
@@ -215,14 +219,18 @@ class Trial:
 
 async def measure(
     kubeconfig: Path, tools: Toolbox, *, rounds: int, leases: int, workers: int, burst: int
-) -> dict[str, float | None]:
+) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         trial = Trial(Path(name), kubeconfig, tools)
         await one_at_a_time(trial, rounds)
         print(f"{len(lease_objects(lease('nginx:1')))} objects, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
         trial.table()
         kilobytes = statistics.median(trial.state_bytes) / 1000
-        figures = trial.figures() | await opened_ratios(trial, rounds) | {"unchanged_ms": await unchanged_ms()}
+        figures = {
+            **trial.figures(),
+            **await opened_ratios(trial, rounds),
+            "unchanged_ms": await asyncio.to_thread(unchanged_ms),
+        }
         figures |= await bursts(trial, burst, workers=workers)
         seconds, _, peak = await trial.many(leases, workers=workers)
         speed = leases / seconds

@@ -25,6 +25,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,12 @@ def _gateway(ready: Connection, folder: str, port: int) -> None:
         await gateway.start()
         ready.send((gateway.address[1], gateway.served.account.pem))
         loop = asyncio.get_running_loop()
-        loop.add_reader(ready.fileno(), lambda: (ready.recv(), ready.send(time.process_time())))
+
+        def answer() -> None:
+            ready.recv()
+            ready.send(time.process_time())
+
+        loop.add_reader(ready.fileno(), answer)
         await asyncio.Event().wait()
 
     asyncio.run(serve())
@@ -280,11 +286,15 @@ async def _requests(site: _Site, path: str, seconds: float) -> tuple[float, floa
     deadline[0] = time.monotonic() + seconds
     cpu, began = site.cpu_s(), time.monotonic()
     for asker in askers:
-        await loop.create_connection(lambda asker=asker: asker, "127.0.0.1", site.port, ssl=site.tls)
+        await loop.create_connection(partial(_same, asker), "127.0.0.1", site.port, ssl=site.tls)
     await asyncio.gather(*(asker.over for asker in askers))
     passed, used = time.monotonic() - began, site.cpu_s() - cpu
     count = sum(asker.count for asker in askers)
     return count / passed, count / used
+
+
+def _same(asker: _Asker) -> _Asker:
+    return asker
 
 
 def _claims(account: Account) -> dict[str, Any]:

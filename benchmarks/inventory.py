@@ -126,12 +126,14 @@ async def _call(server: ApiServer, method: str, path: str, body: Mapping[str, An
 
 async def _accounts(server: ApiServer, count: int) -> bool:
     found = await _call(server, "GET", "api/v1/serviceaccounts")
-    return sum(one["metadata"]["name"] == "default" for one in found["items"]) > count
+    names = [str(one["metadata"]["name"]) for one in found["items"]]
+    return names.count("default") > count
 
 
 async def _running(server: ApiServer) -> bool:
     found = await _call(server, "GET", "api/v1/pods?fieldSelector=status.phase%21%3DRunning&limit=1")
-    return not found["items"]
+    items: list[object] = found["items"]
+    return not items
 
 
 async def _until(holds: Any, *, pause_s: float) -> None:

@@ -90,7 +90,9 @@ async def taken(
         await asyncio.sleep(pause)
         began = time.monotonic()
         await (_apply(client, late) if way == "apply" else _up(engine, spec, opened=way == "opened"))
-        seconds = await seen.last({(item["kind"], item["metadata"]["name"]) for item in late}) - began
+        watched = {kind.__name__ for kind in _KINDS}
+        wanted = {(item["kind"], item["metadata"]["name"]) for item in late if item["kind"] in watched}
+        seconds = await seen.last(wanted) - began
     await client.delete(Namespace, spec.namespace)
     return seconds
 
