@@ -99,6 +99,7 @@ def test_the_next_demo_in_the_folder_removes_the_objects_of_a_killed_one(somebod
     assert not give_back_earlier(data, said.append)
 
 
+@pytest.mark.long
 def test_objects_that_others_changed_stay_and_are_named(somebody, data):
     before = somebody.everything()
     cluster = inspect(somebody, data)
@@ -121,6 +122,7 @@ def test_objects_that_others_changed_stay_and_are_named(somebody, data):
     assert somebody.everything() == before
 
 
+@pytest.mark.long
 def test_of_two_demos_that_saw_a_free_cluster_one_makes_objects(somebody, data, tmp_path):
     """The other one removes nothing of the first, not even after a kill between its plan and its claim."""
     before = somebody.everything()

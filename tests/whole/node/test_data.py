@@ -47,6 +47,7 @@ async def update(site: Site, rented: Rented, sdl: Sdl) -> None:
     await site.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=120)
 
 
+@pytest.mark.long
 async def test_a_file_outlives_an_update_and_the_ends_of_lessor_kubelet_and_node(site: Site) -> None:
     node = site.world.node
     assert node is not None

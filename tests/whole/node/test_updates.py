@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections.abc import Mapping
 
+import pytest
+
 from devnet.node.network import NODE_PUBLIC_ADDRESS
 from lease.sdl import Sdl
 from tests.whole.conftest import Rented, deploy, rent
@@ -50,6 +52,7 @@ async def _rent(site: Site, replicas: int) -> Rented:
     return rented
 
 
+@pytest.mark.long
 async def test_an_update_costs_the_seconds_between_two_pods_of_one_replica_and_little_with_two(site: Site) -> None:
     leases: tuple[Rented, Rented] = await site.ahead[__name__]
     one, two = await asyncio.gather(*(_update(site, lease, replicas=n) for n, lease in enumerate(leases, start=1)))
