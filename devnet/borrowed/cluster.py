@@ -84,6 +84,7 @@ class BorrowedCluster:
                 "lessor:services-namespace": plan.services,
                 "lessor:ingress-class": plan.name,
                 "lessor:metallb": {"required": False},
+                "lessor:priority-class": "",
             },
             provider={
                 "AP_K8S_MANIFEST_NS": plan.records,
