@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -75,19 +76,15 @@ def _coins(amount: Decimal | float | str, denom: str) -> str:
     return f"{(Decimal(amount) / 1_000_000).quantize(Decimal('0.000001')).normalize():f} {denom[1:].upper()}"
 
 
-_environments: dict[str, Environment] = {}
-
-
+@cache
 def _environment() -> Environment:
-    if not _environments:
-        made = Environment(
-            loader=PackageLoader("provider.dashboard"),
-            autoescape=True,
-            finalize=visible,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        made.filters.update(size=size, duration=duration, moment=_moment, coins=_coins)
-        _environments[""] = made
-    return _environments[""]
+    made = Environment(
+        loader=PackageLoader("provider.dashboard"),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(size=size, duration=duration, moment=_moment, coins=_coins)
+    return made

@@ -12,7 +12,6 @@ from aiohttp import web
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from lease.ids import LeaseId
 from provider.errors import SettingsError
@@ -55,7 +54,7 @@ class Scrape:
         """The metrics of one scrape. A state that cannot be read leaves out its own gauges only."""
         yield from REGISTRY.collect()
         for own in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
-            yield from _collected(own)
+            yield from own.collect()
         try:
             found = [*_lease_gauges(self._leases().values()), *_inventory_gauges(self.status())]
         except Exception:
@@ -64,10 +63,6 @@ class Scrape:
             return
         INVENTORY_REQUESTS.labels("status", "success").inc()
         yield from found
-
-
-def _collected(collector: Collector) -> Iterable[Metric]:
-    return collector.collect()
 
 
 def _lease_gauges(statuses: Iterable[LeaseStatus]) -> Iterator[Metric]:
