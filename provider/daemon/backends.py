@@ -25,6 +25,7 @@ from provider.chain.keys import load_key
 from provider.daemon.private_home import prepare_home
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
+from provider.kube.pod_account import in_a_pod, place_pod_kubeconfig
 from provider.observe.queue import log_resident_engine, log_shared_plugin, show_load
 from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
@@ -158,11 +159,9 @@ async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, sett
 def engine_config(settings: Settings) -> EngineConfig:
     """The engine's part of the settings. Raises `SettingsError` when Pulumi or the kubeconfig is missing."""
     pulumi, pulumi_home = _pulumi(settings)
-    if settings.kubeconfig is None:
-        raise SettingsError("KUBECONFIG is not set: the stacks need a kubeconfig file")
     return EngineConfig(
         data=settings.home / "engine",
-        kubeconfig=settings.kubeconfig,
+        kubeconfig=_kubeconfig(settings),
         pulumi=pulumi,
         pulumi_home=pulumi_home,
         workers=settings.stack_workers,
@@ -177,6 +176,20 @@ def engine_config(settings: Settings) -> EngineConfig:
         open_updates=settings.open_updates,
         choices=policy_choices(settings),
     )
+
+
+def _kubeconfig(settings: Settings) -> Path:
+    """The kubeconfig file of the stacks; in a pod without one that of the pod's account, which is written now."""
+    if settings.kubeconfig is not None:
+        return settings.kubeconfig
+    if not in_a_pod():
+        raise SettingsError("KUBECONFIG is not set: the stacks need a kubeconfig file")
+    try:
+        return place_pod_kubeconfig(settings.home)
+    except OSError as error:
+        raise SettingsError(
+            f"AP_HOME={settings.home}: {error.strerror}; it must be a folder that can be written"
+        ) from error
 
 
 def _pulumi(settings: Settings) -> tuple[Path, Path | None]:

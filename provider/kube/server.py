@@ -24,6 +24,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from yarl import URL
 
 from provider.errors import ClusterError, SettingsError
+from provider.kube.pod_account import in_a_pod, pod_kubeconfig
 from provider.watched_file import file_mark
 from stacks.common import EngineError, kubeconfig_files, read_kubeconfig
 from stacks.kube import Connection, CredentialsError, connect
@@ -32,7 +33,6 @@ __all__ = ["CERTIFICATE_SOON_S", "ApiServer", "Request"]
 
 _DAY_S = 86400.0
 CERTIFICATE_SOON_S = 14 * _DAY_S
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECTIONS = 100
 _KEPT_S = 60.0
 """An idle connection is used again for so long; the API server itself closes it after 90 s."""
@@ -259,7 +259,7 @@ class ApiServer:
 
     def _connect(self) -> Connection:
         try:
-            document = read_kubeconfig(self._source) if self._source else _in_a_pod()
+            document = read_kubeconfig(self._source) if self._source else pod_kubeconfig()
         except EngineError as error:
             raise SettingsError(str(error)) from error
         try:
@@ -278,18 +278,6 @@ def _error_text(error: Exception) -> str:
 
 def _found() -> Path | None:
     """None: inside a pod, where its account is used; else $KUBECONFIG or the user's own file."""
-    if (_ACCOUNT / "token").exists():
+    if in_a_pod():
         return None
     return Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-
-
-def _in_a_pod() -> dict[str, Any]:
-    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
-    address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-    cluster = {"server": address, "certificate-authority": str(_ACCOUNT / "ca.crt")}
-    return {
-        "current-context": "pod",
-        "contexts": [{"name": "pod", "context": {"cluster": "pod", "user": "pod"}}],
-        "clusters": [{"name": "pod", "cluster": cluster}],
-        "users": [{"name": "pod", "user": {"tokenFile": str(_ACCOUNT / "token")}}],
-    }

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from provider.protocols import Cluster
 from provider.protocols.cluster import POD
 
-__all__ = ["container_image", "container_port", "in_a_pod", "own_container"]
-
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-def in_a_pod() -> bool:
-    """Whether this process runs in a pod with a service account."""
-    return _ACCOUNT.is_dir()
+__all__ = ["container_image", "container_port", "own_container"]
 
 
 async def own_container(cluster: Cluster, name: str, *, pod: str, namespace: str) -> Mapping[str, Any]:

@@ -35,7 +35,7 @@ class ClusterSettings(BaseModel, defer_build=True):
         None,
         validation_alias=AliasChoices("AP_KUBECONFIG", "AKASH_KUBECONFIG", "KUBECONFIG"),
         description="Kubeconfig file of the cluster, or several as kubectl takes them; the current context is used. "
-        "It is read again when it changes. `lessor run` needs it.",
+        "It is read again when it changes. `lessor run` needs it, except in a pod, where it uses the pod's account.",
     )
     manifest_namespace: ObjectName = Field(
         "lease",

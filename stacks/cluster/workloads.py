@@ -56,7 +56,9 @@ from stacks.cluster.settings import ClusterStackSettings
 
 __all__ = ["Place", "environment", "run_process"]
 
-_HOME = "/var/lib/lessor"
+_VOLUME = "/var/lib/lessor"
+_HOME = f"{_VOLUME}/home"
+"""A folder of the provider's own: the root of a volume belongs to the storage, and others may often read it."""
 _KEY = "/run/secrets/lessor"
 _TMP = "/tmp"  # noqa: S108  an emptyDir of the pod
 _USER = 10001
@@ -267,7 +269,7 @@ def _mounts(place: Place, process: Process) -> list[VolumeMountArgs]:
     mounts = [VolumeMountArgs(name="tmp", mount_path=_TMP)]
     if process.name == PROVIDER:
         mounts += [
-            VolumeMountArgs(name="home", mount_path=_HOME),
+            VolumeMountArgs(name="home", mount_path=_VOLUME),
             VolumeMountArgs(name="key", mount_path=_KEY, read_only=True),
         ]
     return mounts

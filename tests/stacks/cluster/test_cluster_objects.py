@@ -77,6 +77,10 @@ def test_the_provider_is_one_pod_with_its_state_in_a_claim(everything: list[dict
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
     environment = named(everything, "ConfigMap", "akash-provider")["data"]
     assert environment["AP_NODE"] == "http://node:26657" and environment["AP_K8S_MANIFEST_NS"] == "lease"
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert environment["AP_HOME"] == f"{mounts['home']}/home", (
+        "the root of a volume belongs to root and is open to others"
+    )
 
 
 def test_a_provider_with_its_state_elsewhere_is_a_deployment_that_ends_before_the_next_begins(
