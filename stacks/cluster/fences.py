@@ -14,9 +14,10 @@ from pulumi_kubernetes.networking.v1 import (
     NetworkPolicySpecArgs,
 )
 
+from stacks.cluster.inventory_rights import DISCOVERY_LABELS, DISCOVERY_PORT, INVENTORY_CONTAINER
 from stacks.cluster.processes import Process
 
-__all__ = ["close", "open_ports"]
+__all__ = ["close", "open_discovery", "open_ports"]
 
 _NAME = "kubernetes.io/metadata.name"
 
@@ -45,6 +46,24 @@ def open_ports(process: Process, *, namespace: str, labels: Mapping[str, str], o
         metadata=ObjectMetaArgs(name=process.name, namespace=namespace, labels=dict(labels)),
         spec=NetworkPolicySpecArgs(
             pod_selector=LabelSelectorArgs(match_labels=dict(process.labels)), policy_types=["Ingress"], ingress=rules
+        ),
+        opts=opts,
+    )
+
+
+def open_discovery(namespace: str, *, labels: Mapping[str, str], opts: ResourceOptions) -> None:
+    """The API server reaches the discovery pods of every node for the inventory operator. The API server is no pod, and
+    its addresses are not known here, so that the port is open to all. The port serves what hardware the node has.
+    """
+    port = NetworkPolicyPortArgs(protocol="TCP", port=DISCOVERY_PORT)
+    name = f"{INVENTORY_CONTAINER}-hardware-discovery"
+    NetworkPolicy(
+        f"open-{name}",
+        metadata=ObjectMetaArgs(name=name, namespace=namespace, labels=dict(labels)),
+        spec=NetworkPolicySpecArgs(
+            pod_selector=LabelSelectorArgs(match_labels=dict(DISCOVERY_LABELS)),
+            policy_types=["Ingress"],
+            ingress=[NetworkPolicyIngressRuleArgs(ports=[port])],
         ),
         opts=opts,
     )

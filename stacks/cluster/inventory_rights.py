@@ -12,6 +12,8 @@ __all__ = [
     "CLUSTER_RULES",
     "DISCOVERY_ACCOUNT",
     "DISCOVERY_LABELS",
+    "DISCOVERY_POD",
+    "DISCOVERY_PORT",
     "INVENTORY_CONTAINER",
     "INVENTORY_PORTS",
     "INVENTORY_PROBES",
@@ -51,6 +53,9 @@ storage classes through the API server's proxy, wherever the provider runs.
 """
 DISCOVERY_ACCOUNT = "operator-inventory-hardware-discovery"
 """The account of the discovery pods. It needs no right, and its token is not mounted."""
+DISCOVERY_POD = "operator-inventory-hardware-discovery-"
+"""What the names of the discovery pods begin with."""
+DISCOVERY_PORT = 8081
 DISCOVERY_LABELS: Mapping[str, str] = {
     "app.kubernetes.io/name": "inventory",
     "app.kubernetes.io/instance": "inventory-hardware-discovery",

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from lease.kubernetes_names import SUBDOMAIN_PATTERN
+from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, SUBDOMAIN_PATTERN
 
-__all__ = ["Name", "ProcessSettings", "ServiceType"]
+__all__ = ["InventoryConfig", "Label", "Name", "ProcessSettings", "ServiceType"]
 
 Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
 """A DNS subdomain: the form of most objects' names."""
+Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
+"""A DNS label: the form of a namespace's name."""
 _Image = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-zA-Z0-9._:/@-]*[a-zA-Z0-9]$", max_length=500)]
 _Variable = Annotated[str, StringConstraints(pattern=r"^(AP|AKASH|LESSOR)_[A-Z0-9_]+$")]
 _Quantity = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+_Account = Annotated[str, StringConstraints(pattern=r"^akash1[02-9ac-hj-np-z]{38}$")]
+_Nothing = Annotated[str, StringConstraints(max_length=0)]
 _SECRETS = ("LESSOR_MNEMONIC", "LESSOR_STORE_URL")
 _FIXED = (
     "AP_HOME",
     "AP_K8S_MANIFEST_NS",
     "AP_KUBECONFIG",
     "AP_METRICS_LISTENER",
+    "LESSOR_INVENTORY_ENDPOINT",
     "LESSOR_HEALTH_LISTENER",
     "LESSOR_MNEMONIC_FILE",
 )
@@ -34,22 +40,80 @@ class ServiceType(StrEnum):
     LOAD_BALANCER = "LoadBalancer"
 
 
+def _expression(text: str) -> str:
+    if not text:
+        raise ValueError("an empty expression matches every name")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+_Expression = Annotated[str, AfterValidator(_expression)]
+
+
+class _Document(BaseModel):
+    """Keys as in the inventory operator's own file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StorageRule(_Document):
+    """On nodes whose name `node_filter` matches, these classes are not offered."""
+
+    node_filter: _Expression
+    classes: tuple[Name, ...]
+
+
+class Excluded(_Document):
+    nodes: tuple[_Expression, ...] = ()
+    node_storage: tuple[StorageRule, ...] = ()
+
+
+class InventoryConfig(_Document):
+    """The configuration of the inventory operator (operators.md §2.8)."""
+
+    version: Annotated[str, StringConstraints(pattern=r"^v?[0-9]+(\.[0-9]+){0,2}$")] = "v1"
+    cluster_storage: tuple[Name, ...]
+    exclude: Excluded = Field(default_factory=Excluded)
+
+    @model_validator(mode="after")
+    def _are_offered(self) -> InventoryConfig:
+        for rule in self.exclude.node_storage:
+            for name in rule.classes:
+                if name not in self.cluster_storage:
+                    raise ValueError(f"exclude.node_storage names the class {name}, which cluster_storage lacks")
+        return self
+
+    def document(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
 class ProcessSettings(BaseModel):
-    """`image` empty: the processes run elsewhere, and the stack makes only what they need."""
+    """`image` empty: the processes run elsewhere, and the stack makes only what they need. `account`: the provider's on
+    the chain; the IP operator runs when it is set.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
 
-    image: _Image | Annotated[str, StringConstraints(max_length=0)] = ""
-    pull_secret: Name | Annotated[str, StringConstraints(max_length=0)] = ""
+    image: _Image | _Nothing = ""
+    pull_secret: Name | _Nothing = ""
+    account: _Account | _Nothing = ""
     key_secret: Name = "lessor-key"  # noqa: S105 (an object's name)
     environment: dict[_Variable, str] = Field(default_factory=dict)
     service_type: ServiceType = ServiceType.CLUSTER_IP
     remote_state: bool = False
     storage: _Quantity = "10Gi"
-    storage_class: Name | Annotated[str, StringConstraints(max_length=0)] = ""
+    storage_class: Name | _Nothing = ""
     cpu: _Quantity = "1"
     memory: _Quantity = "2Gi"
     inventory: bool = True
+    inventory_config: InventoryConfig | None = None
+    privileged_discovery: bool = False
+    rook_namespace: Label | _Nothing = ""
+    hostname: bool = True
+    ip: bool = True
     service_monitor: bool = False
 
     @model_validator(mode="after")
@@ -59,6 +123,8 @@ class ProcessSettings(BaseModel):
                 raise ValueError(f"environment.{name} is a secret: put it into the Secret {self.key_secret}")
             if name in _FIXED:
                 raise ValueError(f"environment.{name} is set by the stack itself")
+        if self.account and self.environment.get("AP_FROM", self.account) != self.account:
+            raise ValueError("environment.AP_FROM is another account than account")
         if self.remote_state and not self.environment.get("LESSOR_STACK_BACKEND"):
             raise ValueError("remote-state needs environment.LESSOR_STACK_BACKEND: without it the state is in the pod")
         return self

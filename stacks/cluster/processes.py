@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
 
-from stacks.cluster.inventory_rights import (
-    CLUSTER_RULES,
-    INVENTORY_CONTAINER,
-    INVENTORY_PORTS,
-    INVENTORY_PROBES,
-    NAMESPACE_RULES,
-    Rule,
-)
+from lease.spec import IngressMode
+from stacks.cluster.inventory_rights import INVENTORY_CONTAINER, MARKET_RESOURCE_NAMES, MARKET_RULES, Rule
 from stacks.cluster.rbac import PROVIDER_RULES
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["PROVIDER", "Process", "operators", "provider"]
+__all__ = ["CONFIGURATION", "KEY", "PROVIDER", "VOLUME", "Grant", "Process", "environment", "provider"]
 
 PROVIDER = "akash-provider"
 """The name and the label `app` by which clients of the Go provider find its pod."""
+VOLUME = "/var/lib/lessor"
+_HOME = f"{VOLUME}/home"
+"""A folder of the provider's own: the root of a volume belongs to the storage, and others may often read it."""
+CONFIGURATION = PurePosixPath("/etc/lessor/config.yaml")
+KEY = "/run/secrets/lessor"
 _PORTS = {"api": 8443, "grpc": 8444, "metrics": 9090, "health": 8090}
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights in one namespace, or in the whole cluster when `namespace` is empty. `names`: the only objects."""
+
+    rules: tuple[Rule, ...]
+    namespace: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
-    """`ports`: by name, of the container and of the Service. `liveness` and `readiness`: path and port's name.
-    `public`: the ports that everybody may connect to; the others are open to the own namespace.
+    """`ports`: by name, of the container and of the Service. `liveness` and `readiness`: path and port's name; without
+    a path the open port is the answer. `public`: the ports that everybody may connect to; the others are open to the
+    own namespace. `environment`: the data of its ConfigMap. `configuration`: the document of the file CONFIGURATION,
+    none if empty.
     """
 
     name: str
@@ -38,10 +50,21 @@ class Process:
     readiness: tuple[str, str]
     public: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    cluster_rules: tuple[Rule, ...] = ()
-    namespace_rules: tuple[Rule, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, Any] = field(default_factory=dict)
     cpu: str = "500m"
     memory: str = "512Mi"
+
+
+def environment(settings: ClusterStackSettings) -> dict[str, str]:
+    """The settings of `lessor run` that follow from this stack, by variable."""
+    found = {"AP_K8S_MANIFEST_NS": settings.manifest_namespace, "AP_INGRESS_MODE": settings.ingress_mode.value}
+    if settings.ingress_mode is IngressMode.INGRESS:
+        found["LESSOR_INGRESS_CLASS"] = settings.ingress_class
+    if settings.metallb.required:
+        found["LESSOR_METALLB_NAMESPACE"] = settings.metallb.namespace
+    return found
 
 
 def provider(settings: ClusterStackSettings) -> Process:
@@ -56,32 +79,32 @@ def provider(settings: ClusterStackSettings) -> Process:
         readiness=("/readyz", "health"),
         public=("api", "grpc"),
         labels={"app": PROVIDER},
-        cluster_rules=PROVIDER_RULES,
+        grants=_provider_grants(settings),
+        environment=_provider_environment(settings),
         cpu=settings.processes.cpu,
         memory=settings.processes.memory,
     )
 
 
-def operators(settings: ClusterStackSettings) -> list[Process]:
-    """The operators that the settings ask for."""
-    return [_inventory(settings.services_namespace)] if settings.processes.inventory else []
+def _provider_grants(settings: ClusterStackSettings) -> tuple[Grant, ...]:
+    """A provider in a pod asks the inventory operator directly. One elsewhere asks through the API server."""
+    everywhere = Grant(PROVIDER_RULES)
+    if settings.processes.image:
+        return (everywhere,)
+    return everywhere, Grant(MARKET_RULES, settings.services_namespace, MARKET_RESOURCE_NAMES)
 
 
-def _inventory(namespace: str) -> Process:
-    return Process(
-        name=INVENTORY_CONTAINER,
-        container=INVENTORY_CONTAINER,
-        account=INVENTORY_CONTAINER,
-        command=("lessor", "operator", "inventory", "--pod-name=$(POD_NAME)", f"--pod-namespace={namespace}"),
-        ports=INVENTORY_PORTS,
-        liveness=(INVENTORY_PROBES["liveness"], "rest"),
-        readiness=(INVENTORY_PROBES["readiness"], "rest"),
-        labels={
-            "app.kubernetes.io/name": "inventory",
-            "app.kubernetes.io/instance": "inventory-service",
-            "app.kubernetes.io/component": "operator",
-            "app.kubernetes.io/part-of": "provider",
-        },
-        cluster_rules=CLUSTER_RULES,
-        namespace_rules=NAMESPACE_RULES,
-    )
+def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
+    processes = settings.processes
+    operator = f"http://{INVENTORY_CONTAINER}.{settings.services_namespace}.svc:8080" if processes.inventory else "off"
+    account = {"AP_FROM": processes.account} if processes.account else {}
+    return {
+        "AP_HOME": _HOME,
+        "AP_METRICS_LISTENER": f"0.0.0.0:{_PORTS['metrics']}",
+        "LESSOR_HEALTH_LISTENER": f"0.0.0.0:{_PORTS['health']}",
+        "LESSOR_MNEMONIC_FILE": f"{KEY}/mnemonic",
+        "LESSOR_INVENTORY_ENDPOINT": operator,
+        **account,
+        **environment(settings),
+        **processes.environment,
+    }

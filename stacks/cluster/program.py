@@ -19,20 +19,20 @@ from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.core.v1 import Namespace, ServiceAccount
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.networking.v1 import IngressClass, IngressClassSpecArgs
-from pulumi_kubernetes.rbac.v1 import ClusterRole, ClusterRoleBinding, RoleRefArgs, SubjectArgs
+from pulumi_kubernetes.rbac.v1 import SubjectArgs
 
 from lease.spec import IngressMode
 from stacks.cluster.admission import NAME, policy_binding, policy_spec
 from stacks.cluster.classes import label_storage_classes, make_priority_class, make_runtime_classes
 from stacks.cluster.crds import CRDS, GROUP, VERSION, definition
-from stacks.cluster.fences import close, open_ports
-from stacks.cluster.node_admission import NODE_POLICY, node_policy_spec
-from stacks.cluster.processes import operators, provider
-from stacks.cluster.rbac import PROVIDER_RULES
+from stacks.cluster.fences import close, open_discovery, open_ports
+from stacks.cluster.inventory_admission import NODE_POLICY, node_policy_spec
+from stacks.cluster.operators import operators
+from stacks.cluster.processes import environment, provider
 from stacks.cluster.requirements import cluster_client, require_metallb
-from stacks.cluster.rights import policy_rules
+from stacks.cluster.rights import bind
 from stacks.cluster.settings import ClusterStackSettings
-from stacks.cluster.workloads import Place, environment, run_process
+from stacks.cluster.workloads import Place, run_process
 
 __all__ = ["cluster"]
 
@@ -82,16 +82,12 @@ def _namespaces(settings: ClusterStackSettings) -> Namespace:
 
 
 def _rights(settings: ClusterStackSettings, namespace: Namespace) -> None:
-    account, role = settings.service_account, "lessor-provider"
+    account, place = settings.service_account, settings.services_namespace
     options = ResourceOptions(depends_on=[namespace], deleted_with=namespace)
-    ServiceAccount("provider", metadata=_meta(account, namespace=settings.services_namespace), opts=options)
-    ClusterRole("provider", metadata=_meta(role), rules=policy_rules(PROVIDER_RULES))
-    ClusterRoleBinding(
-        "provider",
-        metadata=_meta(role),
-        role_ref=RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
-        subjects=[SubjectArgs(kind="ServiceAccount", name=account, namespace=settings.services_namespace)],
-    )
+    ServiceAccount("provider", metadata=_meta(account, namespace=place), opts=options)
+    subject = SubjectArgs(kind="ServiceAccount", name=account, namespace=place)
+    grants = provider(settings).grants
+    bind(grants, name="lessor-provider", subject=subject, labels=LABELS, opts=options, resource="provider")
 
 
 def _admission(settings: ClusterStackSettings) -> None:
@@ -101,7 +97,8 @@ def _admission(settings: ClusterStackSettings) -> None:
 
 
 def _node_admission(settings: ClusterStackSettings) -> None:
-    spec = node_policy_spec(settings.services_namespace)
+    privileged = settings.processes.privileged_discovery
+    spec = node_policy_spec(settings.services_namespace, privileged=privileged)
     policy = ValidatingAdmissionPolicy("inventory", metadata=_meta(NODE_POLICY), spec=spec)
     binding = ValidatingAdmissionPolicyBindingSpecArgs(policy_name=NODE_POLICY, validation_actions=["Deny"])
     options = ResourceOptions(depends_on=[policy])
@@ -131,6 +128,8 @@ def _processes(settings: ClusterStackSettings, namespace: Namespace) -> None:
         run_process(place, process)
         if settings.network_policies:
             open_ports(process, namespace=settings.services_namespace, labels=LABELS, opts=place.options)
+    if settings.network_policies and settings.processes.inventory:
+        open_discovery(settings.services_namespace, labels=LABELS, opts=place.options)
 
 
 def _outputs(settings: ClusterStackSettings) -> None:

@@ -1,9 +1,8 @@
-"""Roles and bindings of the stack's processes, from their tables of rights."""
+"""Roles and bindings of the stack's processes, from their grants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from pulumi import ResourceOptions
 from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
@@ -18,40 +17,60 @@ from pulumi_kubernetes.rbac.v1 import (
 )
 
 from stacks.cluster.inventory_rights import Rule
+from stacks.cluster.processes import Grant
 
-__all__ = ["bind", "policy_rules"]
+__all__ = ["bind"]
 
 _GROUP = "rbac.authorization.k8s.io"
 
 
-class _Holder(Protocol):
-    @property
-    def account(self) -> str: ...
-    @property
-    def cluster_rules(self) -> tuple[Rule, ...]: ...
-    @property
-    def namespace_rules(self) -> tuple[Rule, ...]: ...
+def bind(
+    grants: Iterable[Grant],
+    *,
+    name: str,
+    subject: SubjectArgs,
+    labels: Mapping[str, str],
+    opts: ResourceOptions,
+    resource: str = "",
+) -> None:
+    """Give `subject` the grants by roles called `name`. `opts`: of what is in a namespace. `resource`: Pulumi's name of
+    the roles, `name` by default; that of a role in another namespace than the subject's has the namespace too.
+    """
+    own = str(subject.namespace)
+    for grant in grants:
+        if not grant.namespace:
+            _everywhere(grant, name, subject, labels=labels, resource=resource or name)
+        else:
+            called = (resource or name) if grant.namespace == own else f"{resource or name}-{grant.namespace}"
+            _within(grant, name, subject, labels=labels, resource=called, opts=opts)
 
 
-def policy_rules(rules: Iterable[Rule]) -> list[PolicyRuleArgs]:
-    """A table of rights as the rules of a Role."""
+def _rules(rules: Iterable[Rule], names: tuple[str, ...]) -> list[PolicyRuleArgs]:
     return [
-        PolicyRuleArgs(api_groups=[group], resources=list(resources), verbs=list(verbs))
+        PolicyRuleArgs(
+            api_groups=[group], resources=list(resources), verbs=list(verbs), resource_names=list(names) or None
+        )
         for group, resources, verbs in rules
     ]
 
 
-def bind(holder: _Holder, *, namespace: str, labels: Mapping[str, str], opts: ResourceOptions) -> None:
-    """Give an account of `namespace` its rights: those of the whole cluster, and those of its own namespace."""
-    name = holder.account
-    subject = SubjectArgs(kind="ServiceAccount", name=name, namespace=namespace)
-    if holder.cluster_rules:
-        meta = ObjectMetaArgs(name=name, labels=dict(labels))
-        ClusterRole(name, metadata=meta, rules=policy_rules(holder.cluster_rules))
-        role = RoleRefArgs(api_group=_GROUP, kind="ClusterRole", name=name)
-        ClusterRoleBinding(name, metadata=meta, role_ref=role, subjects=[subject])
-    if holder.namespace_rules:
-        meta = ObjectMetaArgs(name=name, namespace=namespace, labels=dict(labels))
-        Role(name, metadata=meta, rules=policy_rules(holder.namespace_rules), opts=opts)
-        role = RoleRefArgs(api_group=_GROUP, kind="Role", name=name)
-        RoleBinding(name, metadata=meta, role_ref=role, subjects=[subject], opts=opts)
+def _everywhere(grant: Grant, name: str, subject: SubjectArgs, *, labels: Mapping[str, str], resource: str) -> None:
+    meta = ObjectMetaArgs(name=name, labels=dict(labels))
+    ClusterRole(resource, metadata=meta, rules=_rules(grant.rules, grant.names))
+    role = RoleRefArgs(api_group=_GROUP, kind="ClusterRole", name=name)
+    ClusterRoleBinding(resource, metadata=meta, role_ref=role, subjects=[subject])
+
+
+def _within(
+    grant: Grant,
+    name: str,
+    subject: SubjectArgs,
+    *,
+    labels: Mapping[str, str],
+    resource: str,
+    opts: ResourceOptions,
+) -> None:
+    meta = ObjectMetaArgs(name=name, namespace=grant.namespace, labels=dict(labels))
+    Role(resource, metadata=meta, rules=_rules(grant.rules, grant.names), opts=opts)
+    role = RoleRefArgs(api_group=_GROUP, kind="Role", name=name)
+    RoleBinding(resource, metadata=meta, role_ref=role, subjects=[subject], opts=opts)

@@ -12,16 +12,12 @@ from typing import Annotated, Any
 import pulumi
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN
 from lease.spec import IngressMode
-from stacks.cluster.process_settings import Name, ProcessSettings
+from stacks.cluster.process_settings import Label, Name, ProcessSettings
 
 __all__ = ["ClusterStackSettings", "ConfigError", "MetalLbSettings", "parse_settings", "read_settings"]
 
 PROJECT = "lessor"
-
-Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
-"""A DNS label: the form of a namespace's name."""
 
 
 class ConfigError(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,6 +20,7 @@ from pulumi_kubernetes.core.v1 import (
     CapabilitiesArgs,
     ConfigMap,
     ConfigMapEnvSourceArgs,
+    ConfigMapVolumeSourceArgs,
     ContainerArgs,
     ContainerPortArgs,
     EmptyDirVolumeSourceArgs,
@@ -41,29 +44,28 @@ from pulumi_kubernetes.core.v1 import (
     ServiceAccount,
     ServicePortArgs,
     ServiceSpecArgs,
+    TCPSocketActionArgs,
     VolumeArgs,
     VolumeMountArgs,
     VolumeResourceRequirementsArgs,
 )
 from pulumi_kubernetes.meta.v1 import LabelSelectorArgs, ObjectMetaArgs
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget, PodDisruptionBudgetSpecArgs
+from pulumi_kubernetes.rbac.v1 import SubjectArgs
 
-from lease.spec import IngressMode
 from stacks.cluster.inventory_rights import DISCOVERY_ACCOUNT, INVENTORY_CONTAINER
-from stacks.cluster.processes import PROVIDER, Process
+from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, VOLUME, Process
 from stacks.cluster.rights import bind
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["Place", "environment", "run_process"]
+__all__ = ["Place", "run_process"]
 
-_VOLUME = "/var/lib/lessor"
-_HOME = f"{_VOLUME}/home"
-"""A folder of the provider's own: the root of a volume belongs to the storage, and others may often read it."""
-_KEY = "/run/secrets/lessor"
 _TMP = "/tmp"  # noqa: S108  an emptyDir of the pod
 _USER = 10001
 """The user of the image (Containerfile)."""
 _SMALL = "1Gi"
+_CHANGES = "akash.network/configuration"
+"""An annotation of the pods with a hash of their environment: another environment replaces them."""
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 """A provider is ready when chain and cluster have answered; `pulumi up` must not wait for that, nor for a Secret."""
 
@@ -91,12 +93,13 @@ def run_process(place: Place, process: Process) -> None:
     if process.name != PROVIDER:
         meta = _meta(place, process, name=process.account)
         ServiceAccount(process.account, metadata=meta, opts=place.options)
-        bind(process, namespace=place.namespace, labels=place.labels, opts=place.options)
+        subject = SubjectArgs(kind="ServiceAccount", name=process.account, namespace=place.namespace)
+        bind(process.grants, name=process.account, subject=subject, labels=place.labels, opts=place.options)
     if process.name == INVENTORY_CONTAINER:
         meta = _meta(place, process, name=DISCOVERY_ACCOUNT)
         ServiceAccount(DISCOVERY_ACCOUNT, metadata=meta, automount_service_account_token=False, opts=place.options)
-    if process.name == PROVIDER:
-        _configuration(place, process)
+    if data := _configuration(process):
+        ConfigMap(process.name, metadata=_meta(place, process), data=data, opts=place.options)
     _workload(place, process)
     _service(place, process)
     if place.settings.processes.service_monitor and "metrics" in process.ports:
@@ -133,28 +136,10 @@ def _meta(place: Place, process: Process, *, name: str = "") -> ObjectMetaArgs:
     )
 
 
-def environment(settings: ClusterStackSettings) -> dict[str, str]:
-    """The settings of `lessor run` that follow from this stack, by variable."""
-    found = {"AP_K8S_MANIFEST_NS": settings.manifest_namespace, "AP_INGRESS_MODE": settings.ingress_mode.value}
-    if settings.ingress_mode is IngressMode.INGRESS:
-        found["LESSOR_INGRESS_CLASS"] = settings.ingress_class
-    if settings.metallb.required:
-        found["LESSOR_METALLB_NAMESPACE"] = settings.metallb.namespace
-    return found
-
-
-def _configuration(place: Place, process: Process) -> None:
-    """The ConfigMap of the provider, which is its environment."""
-    settings = place.settings
-    found = {
-        "AP_HOME": _HOME,
-        "AP_METRICS_LISTENER": f"0.0.0.0:{process.ports['metrics']}",
-        "LESSOR_HEALTH_LISTENER": f"0.0.0.0:{process.ports['health']}",
-        "LESSOR_MNEMONIC_FILE": f"{_KEY}/mnemonic",
-        **environment(settings),
-        **settings.processes.environment,
-    }
-    ConfigMap(process.name, metadata=_meta(place, process), data=found, opts=place.options)
+def _configuration(process: Process) -> dict[str, str]:
+    """The data of a process's ConfigMap: its environment and its file."""
+    file = {CONFIGURATION.name: json.dumps(process.configuration, sort_keys=True)} if process.configuration else {}
+    return {**process.environment, **file}
 
 
 def _workload(place: Place, process: Process) -> None:
@@ -195,8 +180,10 @@ def _claim(place: Place) -> PersistentVolumeClaimArgs:
 
 def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
     secret = place.settings.processes.pull_secret
+    text = json.dumps(dict(process.environment), sort_keys=True)
+    annotations = {_CHANGES: hashlib.sha256(text.encode()).hexdigest()[:16]} if process.environment else None
     return PodTemplateSpecArgs(
-        metadata=ObjectMetaArgs(labels={**place.labels, **process.labels}),
+        metadata=ObjectMetaArgs(labels={**place.labels, **process.labels}, annotations=annotations),
         spec=PodSpecArgs(
             service_account_name=process.account,
             automount_service_account_token=True,
@@ -224,7 +211,7 @@ def _container(place: Place, process: Process) -> ContainerArgs:
         image=place.settings.processes.image,
         command=list(process.command),
         env=[_own_name()],
-        env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.name == PROVIDER else None,
+        env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.environment else None,
         ports=[ContainerPortArgs(name=name, container_port=port) for name, port in process.ports.items()],
         resources=ResourceRequirementsArgs(limits=amounts, requests={"cpu": "100m", "memory": "256Mi"}),
         liveness_probe=_probe(process, process.liveness, failures=6),
@@ -236,7 +223,7 @@ def _container(place: Place, process: Process) -> ContainerArgs:
             run_as_non_root=True,
             capabilities=CapabilitiesArgs(drop=["ALL"]),
         ),
-        volume_mounts=_mounts(place, process),
+        volume_mounts=_mounts(process),
     )
 
 
@@ -248,7 +235,8 @@ def _own_name() -> EnvVarArgs:
 def _probe(process: Process, question: tuple[str, str], *, failures: int) -> ProbeArgs:
     path, port = question
     return ProbeArgs(
-        http_get=HTTPGetActionArgs(path=path, port=port),
+        http_get=HTTPGetActionArgs(path=path, port=port) if path else None,
+        tcp_socket=None if path else TCPSocketActionArgs(port=port),
         period_seconds=10,
         timeout_seconds=5,
         failure_threshold=failures,
@@ -257,6 +245,8 @@ def _probe(process: Process, question: tuple[str, str], *, failures: int) -> Pro
 
 def _volumes(place: Place, process: Process) -> list[VolumeArgs]:
     found = [VolumeArgs(name="tmp", empty_dir=EmptyDirVolumeSourceArgs(size_limit=_SMALL))]
+    if process.configuration:
+        found.append(VolumeArgs(name="configuration", config_map=ConfigMapVolumeSourceArgs(name=process.name)))
     if process.name == PROVIDER:
         secret = SecretVolumeSourceArgs(secret_name=place.settings.processes.key_secret, default_mode=0o400)
         found.append(VolumeArgs(name="key", secret=secret))
@@ -265,12 +255,14 @@ def _volumes(place: Place, process: Process) -> list[VolumeArgs]:
     return found
 
 
-def _mounts(place: Place, process: Process) -> list[VolumeMountArgs]:
+def _mounts(process: Process) -> list[VolumeMountArgs]:
     mounts = [VolumeMountArgs(name="tmp", mount_path=_TMP)]
+    if process.configuration:
+        mounts.append(VolumeMountArgs(name="configuration", mount_path=str(CONFIGURATION.parent), read_only=True))
     if process.name == PROVIDER:
         mounts += [
-            VolumeMountArgs(name="home", mount_path=_VOLUME),
-            VolumeMountArgs(name="key", mount_path=_KEY, read_only=True),
+            VolumeMountArgs(name="home", mount_path=VOLUME),
+            VolumeMountArgs(name="key", mount_path=KEY, read_only=True),
         ]
     return mounts
 

@@ -12,13 +12,19 @@ import pytest
 
 from policies.judge import RULES, judge
 from policies.rules import Domain
-from stacks.cluster.inventory_rights import INVENTORY_PORTS
 
 IMAGE = "registry.example/lessor:1.0"
-
+ACCOUNT = "akash1" + "q" * 38
 
 EVERYTHING: dict[str, Any] = {
-    "processes": {"image": IMAGE, "environment": {"AP_NODE": "http://node:26657"}},
+    "processes": {
+        "image": IMAGE,
+        "account": ACCOUNT,
+        "environment": {"AP_NODE": "http://node:26657", "LESSOR_IP_RANGES": "203.0.113.8/29"},
+        "rook-namespace": "rook-ceph",
+        "inventory-config": {"cluster_storage": ["beta2"]},
+    },
+    "metallb": {"required": True},
     "storage-classes": ["beta2"],
     "runtime-classes": {"nvidia": "nvidia"},
 }
@@ -29,9 +35,16 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "everything": EVERYTHING,
     "remote state": REMOTE,
-    "no inventory": {
-        "processes": {"image": IMAGE, "inventory": False, "service-type": "LoadBalancer", "service-monitor": True}
+    "no operators": {
+        "processes": {
+            "image": IMAGE,
+            "inventory": False,
+            "hostname": False,
+            "service-type": "LoadBalancer",
+            "service-monitor": True,
+        }
     },
+    "privileged discovery": {"processes": {"image": IMAGE, "privileged-discovery": True}},
     "gateway": {"ingress-mode": "gateway-api"},
     "no fence": {"admission-policy": False},
 }
@@ -98,7 +111,14 @@ def test_services_have_the_names_and_ports_that_the_go_providers_clients_look_up
         for item in everything
         if item["kind"] == "Service"
     }
-    assert ports["operator-inventory"] == INVENTORY_PORTS == {"rest": 8080, "grpc": 8081}
+    operators = ("operator-inventory", "operator-hostname", "operator-ip")
+    assert [ports[name] for name in operators] == [{"rest": 8080, "grpc": 8081}] * 3
+    for name in operators:
+        pod = named(everything, "Deployment", name)["spec"]["template"]
+        assert named(everything, "Service", name)["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        (container,) = pod["spec"]["containers"]
+        assert container["name"] == name, "an operator finds its ports by the name of its container"
+        assert {port["name"]: port["containerPort"] for port in container["ports"]} == ports[name]
     assert (ports["akash-provider"]["api"], ports["akash-provider"]["grpc"]) == (8443, 8444)
 
 
@@ -125,11 +145,78 @@ def test_classes_are_labelled_and_made(everything: list[dict[str, Any]]) -> None
 def test_every_process_has_an_account_of_its_own_and_a_disruption_budget(everything: list[dict[str, Any]]) -> None:
     workloads = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment")]
     accounts = [item["spec"]["template"]["spec"]["serviceAccountName"] for item in workloads]
-    assert sorted(accounts) == ["lessor", "operator-inventory"]
+    assert sorted(accounts) == ["lessor", "operator-hostname", "operator-inventory", "operator-ip"]
     budgets = {item["metadata"]["name"] for item in everything if item["kind"] == "PodDisruptionBudget"}
     assert budgets == {item["metadata"]["name"] for item in workloads}
     discovery = named(everything, "ServiceAccount", "operator-inventory-hardware-discovery")
     assert discovery["automountServiceAccountToken"] is False
+
+
+def test_operators_read_what_the_provider_reads_and_no_more(everything: list[dict[str, Any]]) -> None:
+    of_ips, of_hosts = (named(everything, "ConfigMap", name)["data"] for name in ("operator-ip", "operator-hostname"))
+    assert of_ips == {
+        "AP_K8S_MANIFEST_NS": "lease",
+        "LESSOR_IP_RANGES": "203.0.113.8/29",
+        "LESSOR_METALLB_NAMESPACE": "metallb-system",
+    }
+    assert of_hosts == {"AP_K8S_MANIFEST_NS": "lease"}
+    provider = named(everything, "ConfigMap", "akash-provider")["data"]
+    assert provider["AP_FROM"] == ACCOUNT
+    assert provider["LESSOR_INVENTORY_ENDPOINT"] == "http://operator-inventory.akash-services.svc:8080"
+    volumes = {
+        item["metadata"]["name"]: [volume["name"] for volume in item["spec"]["template"]["spec"]["volumes"]]
+        for item in everything
+        if item["kind"] == "Deployment"
+    }
+    assert volumes == {
+        "operator-hostname": ["tmp"],
+        "operator-inventory": ["tmp", "configuration"],
+        "operator-ip": ["tmp"],
+    }, "the key is the provider's alone"
+    commands = {
+        name: named(everything, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]["command"]
+        for name in ("operator-ip", "operator-inventory")
+    }
+    assert f"--provider={ACCOUNT}" in commands["operator-ip"]
+    assert "--config=/etc/lessor/config.yaml" in commands["operator-inventory"]
+    file = named(everything, "ConfigMap", "operator-inventory")["data"]["config.yaml"]
+    assert json.loads(file)["cluster_storage"] == ["beta2"]
+
+
+def test_liveness_of_an_operator_is_its_open_port_or_a_path_that_asks_nobody(everything: list[dict[str, Any]]) -> None:
+    probes = {
+        name: named(everything, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]
+        for name in ("operator-inventory", "operator-hostname", "operator-ip")
+    }
+    assert probes["operator-inventory"]["livenessProbe"]["httpGet"] == {"path": "/metrics/health", "port": "rest"}
+    for name in ("operator-hostname", "operator-ip"):
+        assert probes[name]["livenessProbe"]["tcpSocket"] == {"port": "rest"}
+        assert probes[name]["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
+
+
+def test_another_environment_replaces_the_pods_that_read_it(stacks: dict[str, list[dict[str, Any]]]) -> None:
+    def mark(name: str) -> str:
+        template = named(stacks[name], "StatefulSet", "akash-provider")["spec"]["template"]
+        return str(template["metadata"]["annotations"]["akash.network/configuration"])
+
+    assert mark("everything") != mark("no operators")
+
+
+def test_the_api_server_reaches_the_discovery_pods_of_a_closed_namespace(everything: list[dict[str, Any]]) -> None:
+    spec = named(everything, "NetworkPolicy", "operator-inventory-hardware-discovery")["spec"]
+    assert spec["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "inventory-hardware-discovery"
+    assert spec["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8081}]}]
+
+
+def test_only_a_provider_elsewhere_asks_the_inventory_operator_through_the_api_server(
+    stacks: dict[str, list[dict[str, Any]]],
+) -> None:
+    role = named(stacks["defaults"], "Role", "lessor-provider")
+    assert role["metadata"]["namespace"] == "akash-services"
+    assert role["rules"][0]["resourceNames"] == ["operator-inventory:rest"]
+    assert not [
+        item for item in stacks["everything"] if item["kind"] == "Role" and "lessor" in item["metadata"]["name"]
+    ]
 
 
 def _first_container(objects: list[dict[str, Any]]) -> dict[str, Any]:

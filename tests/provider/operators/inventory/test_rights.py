@@ -21,6 +21,8 @@ from stacks.cluster.inventory_rights import (
     CLUSTER_RULES,
     DISCOVERY_ACCOUNT,
     DISCOVERY_LABELS,
+    DISCOVERY_POD,
+    DISCOVERY_PORT,
     INVENTORY_CONTAINER,
     INVENTORY_PORTS,
     NAMESPACE_RULES,
@@ -119,5 +121,6 @@ async def test_a_discovery_pod_that_does_not_answer_is_an_error_that_names_it(tm
 
 def test_the_data_for_the_cluster_stack_is_the_operator_s() -> None:
     assert (DiscoveryOptions("", "").account, LABELS) == (DISCOVERY_ACCOUNT, DISCOVERY_LABELS)
+    assert (pod_name("n"), DiscoveryOptions("", "").port) == (f"{DISCOVERY_POD}n", DISCOVERY_PORT)
     assert INVENTORY_CONTAINER == CONTAINER
     assert INVENTORY_PORTS == {"rest": 8080, "grpc": 8081}
