@@ -16,7 +16,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MANIFEST_TYPE", "PAUSE", "STAND_IN", "Image", "add_image", "busybox", "program_image", "write_images"]
+__all__ = [
+    "MANIFEST_TYPE",
+    "PAUSE",
+    "STAND_IN",
+    "Image",
+    "add_image",
+    "add_layout",
+    "busybox",
+    "program_image",
+    "write_empty",
+    "write_images",
+]
 
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -51,7 +62,7 @@ def write_images(folder: Path, programs: Mapping[str, Path]) -> None:
 
     Raises OSError; CalledProcessError when busybox does not run.
     """
-    (folder / "blobs").mkdir(parents=True, exist_ok=True)
+    write_empty(folder)
     _write_tags(folder, {name: _write(folder, image) for image in _images(programs) for name in image.names})
 
 
@@ -59,6 +70,25 @@ def add_image(folder: Path, image: Image) -> None:
     """Add an image to a folder that `write_images` has made."""
     tags = json.loads((folder / "tags.json").read_text())
     _write_tags(folder, tags | {name: _write(folder, image) for name in image.names})
+
+
+def add_layout(folder: Path, layout: Path) -> None:
+    """Add the image of an OCI layout, whose index names it, to a folder that `write_images` has made."""
+    (named,) = json.loads((layout / "index.json").read_text())["manifests"]
+    for blob in (layout / "blobs" / "sha256").iterdir():
+        (folder / "blobs" / blob.name).unlink(missing_ok=True)
+        try:
+            (folder / "blobs" / blob.name).hardlink_to(blob)
+        except OSError:  # another file system
+            shutil.copyfile(blob, folder / "blobs" / blob.name)
+    tags = json.loads((folder / "tags.json").read_text())
+    _write_tags(folder, tags | {named["annotations"]["org.opencontainers.image.ref.name"]: named["digest"]})
+
+
+def write_empty(folder: Path) -> None:
+    """Make the folder without an image."""
+    (folder / "blobs").mkdir(parents=True, exist_ok=True)
+    _write_tags(folder, {})
 
 
 def _write_tags(folder: Path, tags: Mapping[str, str]) -> None:

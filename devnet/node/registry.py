@@ -8,12 +8,15 @@ meant in `?ns=`. A reference that the folder does not hold gets the stand-in ima
 from __future__ import annotations
 
 import base64
+import io
 import json
+import shutil
 import sys
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 from devnet.node.images import MANIFEST_TYPE, STAND_IN
@@ -55,19 +58,23 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.server.folder / "blobs" / digest.removeprefix("sha256:")
         if not path.is_file():
             return self._send(HTTPStatus.NOT_FOUND, b"{}", "application/json")
-        return self._send(HTTPStatus.OK, path.read_bytes(), media, digest=digest)
+        with path.open("rb") as blob:  # some layers have hundreds of megabytes
+            return self._send(HTTPStatus.OK, blob, media, digest=digest, length=path.stat().st_size)
 
-    def _send(self, status: HTTPStatus, body: bytes, media: str, *, digest: str = "") -> None:
+    def _send(
+        self, status: HTTPStatus, body: bytes | BinaryIO, media: str, *, digest: str = "", length: int = 0
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", media)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) if isinstance(body, bytes) else length))
         if digest:
             self.send_header("Docker-Content-Digest", digest)
         if status == HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", 'Basic realm="lessor"')
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        if self.command == "HEAD":
+            return
+        shutil.copyfileobj(io.BytesIO(body) if isinstance(body, bytes) else body, self.wfile)
 
 
 class _Registry(ThreadingHTTPServer):

@@ -58,10 +58,10 @@ from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, VOLUME, Proce
 from stacks.cluster.rights import bind
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["Place", "run_process"]
+__all__ = ["IMAGE_USER", "Place", "run_process"]
 
 _TMP = "/tmp"  # noqa: S108  an emptyDir of the pod
-_USER = 10001
+IMAGE_USER = 10001
 """The user of the image (Containerfile)."""
 _SMALL = "1Gi"
 _CHANGES = "akash.network/configuration"
@@ -192,9 +192,9 @@ def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
             image_pull_secrets=[LocalObjectReferenceArgs(name=secret)] if secret else None,
             security_context=PodSecurityContextArgs(
                 run_as_non_root=True,
-                run_as_user=_USER,
-                run_as_group=_USER,
-                fs_group=_USER,
+                run_as_user=IMAGE_USER,
+                run_as_group=IMAGE_USER,
+                fs_group=IMAGE_USER,
                 seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
             ),
             containers=[_container(place, process)],
