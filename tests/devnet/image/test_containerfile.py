@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 
 from devnet.image import contents
 from devnet.image.locked import needed, runtime_lock
-from stacks.cluster.processes import VOLUME, operators, provider
+from stacks.cluster.operators import operators
+from stacks.cluster.processes import VOLUME, provider
 from stacks.cluster.settings import ClusterStackSettings
 from stacks.cluster.workloads import IMAGE_USER
 
