@@ -9,9 +9,20 @@ from __future__ import annotations
 import re
 
 from components.errors import BuildError
+from lease.hostnames import is_wildcard
 from lease.kubernetes_names import is_label_name, is_service_label, is_subdomain_of_labels
 
-__all__ = ["label_key", "label_part", "label_value", "one_line", "service_name", "subdomain", "text", "within"]
+__all__ = [
+    "hostname",
+    "label_key",
+    "label_part",
+    "label_value",
+    "one_line",
+    "service_name",
+    "subdomain",
+    "text",
+    "within",
+]
 
 _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
@@ -55,10 +66,15 @@ def service_name(place: str, value: str) -> str:
     return value
 
 
-def subdomain(place: str, value: str) -> str:
-    """`value` as a hostname: RFC 1123 subdomain of at most 253 characters, no wildcard (kubernetes-objects.md §6), and
-    no IPv4 address, which the API server does not accept as a host.
+def hostname(place: str, value: str) -> str:
+    """`value` as a hostname: RFC 1123 subdomain of at most 253 characters (kubernetes-objects.md §6), or such a
+    domain of at least two labels after `*.`; no IPv4 address, which the API server does not accept as a host.
     """
+    return value if is_wildcard(value) else subdomain(place, value)
+
+
+def subdomain(place: str, value: str) -> str:
+    """`value` as an RFC 1123 subdomain of at most 253 characters, and no IPv4 address."""
     if not is_subdomain_of_labels(value) or _ADDRESS.fullmatch(value):
         raise BuildError(place, value, "a lower-case RFC 1123 subdomain of at most 253 characters, no IP address")
     return value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from components.checks import service_name, subdomain
+from components.checks import hostname as checked_hostname
+from components.checks import service_name
 from components.edge_options import ingress_annotations, route_annotations
 from components.labels import AKASH, Object, lease_labels, metadata
+from lease.hostnames import route_name
 from lease.spec import HostnameSpec, IngressMode, LeaseSpec
 
 __all__ = ["hostname_object"]
@@ -59,7 +61,7 @@ def _route(spec: LeaseSpec, hostname: HostnameSpec) -> Object:
 
 
 def _metadata(spec: LeaseSpec, hostname: HostnameSpec, annotations: dict[str, str]) -> Object:
-    name = subdomain("hostname", hostname.hostname)
+    name = route_name(checked_hostname("hostname", hostname.hostname))
     labels = {AKASH: "true"} | lease_labels(spec.lease)
     return metadata(name, spec.namespace, labels=labels, annotations=annotations)
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from lease.addresses import sharing_key
 from lease.errors import ManifestRefused, SpecRefused
 from lease.gpu_variables import fixed_variables
+from lease.hostnames import is_route_host
 from lease.ids import LeaseId, auto_hostname
-from lease.kubernetes_names import is_subdomain
 from lease.manifest import Credentials, Expose, Group, HttpOptions, Service
 from lease.resources import Volume
 from lease.spec import (
@@ -324,7 +324,7 @@ def _hostnames(
 
 
 def _hostname(service: Service, expose: Expose, host: str) -> HostnameSpec:
-    if not is_subdomain(host):
+    if not is_route_host(host):
         problem = f'"{host}" is no hostname; check the manifest and the setting ingress domain'
         raise SpecRefused(f'service "{service.name}": {problem}')
     return HostnameSpec.model_validate(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
 from typing import Any
 
+from lease.hostnames import covers, is_wildcard, route_name
 from lease.kubernetes_names import SUBDOMAIN_PATTERN
 from policies.pods import at, items, listed
 from policies.rules import Level, Manifest, ObjectProblem, Objects, Rule, RuleScope, Severity, fence, of_each
@@ -32,11 +33,11 @@ def _one_hostname(manifest: Manifest) -> Iterator[str]:
     hosts = _hosts(manifest)
     for host in hosts:
         text = host if isinstance(host, str) else ""
-        if not text or "*" in text:
-            yield f"it takes requests of host {text or 'any'}"
-        elif not _NAME.fullmatch(text) or text.endswith(_CLUSTER_NAMES):
+        if not text or ("*" in text and not is_wildcard(text)):
+            yield f"it takes requests of host {text[:200] or 'any'}"
+        elif not (_NAME.fullmatch(text) or is_wildcard(text)) or text.endswith(_CLUSTER_NAMES):
             yield f"{text[:200]!r} is no hostname of the internet"
-        elif text != at(manifest, "metadata").get("name"):
+        elif route_name(text) != at(manifest, "metadata").get("name"):
             yield f"it is not named after its hostname {text[:200]}"
     if len(hosts) > 1:
         yield f"it takes requests of {len(hosts)} hosts"
@@ -110,13 +111,17 @@ def _rented(objects: Objects) -> Iterator[ObjectProblem]:
 
 
 def denied_hostnames(patterns: Sequence[str]) -> Rule:
-    """A rule against hostnames that match one of `patterns`: `*` is any text, `?` one character."""
-    matchers = [re.compile(translate(pattern.strip().lower())) for pattern in patterns]
+    """A rule against hostnames that match one of `patterns`: `*` is any text, `?` one character. A wildcard must
+    cover no pattern either.
+    """
+    denied = [pattern.strip().lower() for pattern in patterns]
+    matchers = [re.compile(translate(pattern)) for pattern in denied]
 
     def check(manifest: Manifest) -> Iterator[str]:
         for host in _hosts(manifest):
-            if isinstance(host, str) and any(one.match(host.lower()) for one in matchers):
-                yield f"hostname {host[:200]} is not served by this provider"
+            text = host.lower() if isinstance(host, str) else ""
+            if any(one.match(text) for one in matchers) or any(covers(text, pattern) for pattern in denied):
+                yield f"hostname {text[:200]} is not served by this provider"
 
     return Rule(
         id="denied-hostname",
@@ -134,7 +139,7 @@ RULES = (
     fence(
         "one-hostname",
         of_each(_one_hostname, *_EDGES),
-        reason="A wildcard, a default backend or a name of the cluster takes the requests of other tenants.",
+        reason="A host of everything, a default backend or a name of the cluster takes the requests of other tenants.",
         remedy="Serve one hostname, and name the object after it.",
     ),
     fence(

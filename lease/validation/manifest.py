@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from lease.errors import ManifestErrorKind, ManifestRefused
 from lease.go_quote import go_quote
+from lease.hostnames import is_wildcard
 from lease.kubernetes_names import is_manifest_service_name, is_subdomain, is_variable_name
 from lease.manifest import Expose, Group, Manifest, Service
 from lease.resources import Resources
@@ -56,13 +57,15 @@ def _env_problems(service: Service) -> Iterator[ManifestRefused]:
             yield _in_service(service, f" defines an env. var. with an invalid name {go_quote(name)}", "env", entry)
 
 
-def _expose_problems(service: Service, expose: Expose, hosts: set[str]) -> Iterator[ManifestRefused]:
+def _expose_problems(
+    service: Service, expose: Expose, hosts: set[str], *, wildcards: bool
+) -> Iterator[ManifestRefused]:
     if not 0 < expose.port <= 65535:
         yield _in_service(service, ": port value must be 0 < value <= 65535 ", "port", str(expose.port))
     if expose.proto not in ("TCP", "UDP"):
         yield _in_service(service, f": protocol {go_quote(expose.proto)} unknown", "proto", expose.proto)
     for host in expose.hosts or ():
-        if not is_subdomain(host):
+        if not (is_subdomain(host) or (wildcards and is_wildcard(host))):
             yield _in_service(service, f": has invalid hostname {go_quote(host)}", "hosts", host)
         if host in hosts:
             yield _in_service(service, f": hostname {go_quote(host)} is duplicated, this is not allowed", "hosts", host)
@@ -73,7 +76,7 @@ def _sorted_exposes(exposes: Sequence[Expose]) -> bool:
     return all(expose_sort_key(left) <= expose_sort_key(right) for left, right in pairwise(exposes))
 
 
-def _service_problems(service: Service, hosts: set[str]) -> Iterator[ManifestRefused]:
+def _service_problems(service: Service, hosts: set[str], *, wildcards: bool) -> Iterator[ManifestRefused]:
     yield from _name_problems(service)
     if lacking := _absent_resources(service.resources):
         yield ManifestRefused(ManifestErrorKind.PLAIN, lacking, service=service.name, field="resources")
@@ -81,10 +84,10 @@ def _service_problems(service: Service, hosts: set[str]) -> Iterator[ManifestRef
     if len(service.expose or ()) > 1 and not _sorted_exposes(service.expose or ()):
         yield _in_service(service, ": expose is not sorted", "expose")
     for expose in service.expose or ():
-        yield from _expose_problems(service, expose, hosts)
+        yield from _expose_problems(service, expose, hosts, wildcards=wildcards)
 
 
-def _group_problems(group: Group, hosts: set[str]) -> Iterator[ManifestRefused]:
+def _group_problems(group: Group, hosts: set[str], *, wildcards: bool) -> Iterator[ManifestRefused]:
     services = group.services or ()
     if not services:
         yield _invalid(f"group {go_quote(group.name)} contains no services")
@@ -92,18 +95,20 @@ def _group_problems(group: Group, hosts: set[str]) -> Iterator[ManifestRefused]:
     if names != sorted(names):
         yield _invalid(f"group {go_quote(group.name)} services is not sorted")
     for service in services:
-        yield from _service_problems(service, hosts)
+        yield from _service_problems(service, hosts, wildcards=wildcards)
 
 
-def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
-    """Every problem, in the order in which Go would find it."""
+def manifest_problems(manifest: Manifest, *, wildcards: bool = False) -> Iterator[ManifestRefused]:
+    """Every problem, in the order in which Go would find it. `wildcards`: hosts may have the form `*.example.com`,
+    which the Go provider and its clients refuse.
+    """
     if not manifest:
         yield _invalid("manifest is empty")
         return
     hosts: set[str] = set()
     names: set[str] = set()
     for group in manifest:
-        yield from _group_problems(group, hosts)
+        yield from _group_problems(group, hosts, wildcards=wildcards)
         if group.name in names:
             yield _invalid(f"duplicate group {go_quote(group.name)}")
         names.add(group.name)
@@ -112,8 +117,8 @@ def manifest_problems(manifest: Manifest) -> Iterator[ManifestRefused]:
         yield _invalid("zero global services", field="expose")
 
 
-def validate_manifest(manifest: Manifest) -> None:
+def validate_manifest(manifest: Manifest, *, wildcards: bool = False) -> None:
     """Raise the first problem: kind INVALID, or PLAIN for absent resources."""
-    problem = next(manifest_problems(manifest), None)
+    problem = next(manifest_problems(manifest, wildcards=wildcards), None)
     if problem is not None:
         raise problem

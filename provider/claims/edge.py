@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["AskEdge", "EdgeAnswer", "asking", "route_accepted", "serves"]
+__all__ = ["AskEdge", "EdgeAnswer", "asked_name", "asking", "route_accepted", "serves"]
 
 _LIMIT_S = 3.0
 _HEAD_BYTES = 16 * 1024
@@ -33,6 +33,11 @@ class EdgeAnswer:
 
 AskEdge: TypeAlias = Callable[[str], Awaitable[EdgeAnswer]]
 """Takes a hostname."""
+
+
+def asked_name(hostname: str) -> str:
+    """The name with which the edge, or DNS, is asked for a hostname: of a wildcard a name below it."""
+    return f"lessor-check{hostname[1:]}" if hostname.startswith("*.") else hostname
 
 
 def serves(answer: EdgeAnswer) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.labels import AKASH
+from lease.hostnames import covers
 from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED
@@ -51,11 +52,12 @@ class ForeignRoutes:
 
     def serve(self, hostname: str) -> bool:
         """Whether a route names exactly this hostname."""
-        return hostname in self.exact
+        return hostname in self.exact or (hostname.startswith("*.") and hostname[1:] in self.suffixes)
 
     def cover(self, hostname: str) -> bool:
-        """Whether a route serves this hostname, by its name or by a wildcard."""
-        return self.serve(hostname) or any(hostname.endswith(suffix) for suffix in self.suffixes)
+        """Whether a route serves this hostname, by its name or by a wildcard, or a name that this wildcard covers."""
+        others = (*(f"*{suffix}" for suffix in self.suffixes), *(self.exact if hostname.startswith("*.") else ()))
+        return self.serve(hostname) or any(covers(one, hostname) or covers(hostname, one) for one in others)
 
 
 NO_ROUTES = ForeignRoutes()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lease.go_quote import go_quote
+from lease.hostnames import covers, is_wildcard, overlapping, route_name
 from lease.ids import GroupId, LeaseId, auto_hostname
 from lease.manifest import Group
 from lease.spec import HostnameSpec
@@ -36,6 +37,7 @@ __all__ = [
     "host_claims",
     "host_object",
     "hostname_rules",
+    "other_owner",
     "withheld_from",
 ]
 
@@ -66,7 +68,7 @@ class HostnameRules:
     """Hostnames that no tenant may claim. `blocked`: the operator's entries, for new claims and old ones. `public` and
     `domain`: the provider's public hostname and ingress domain, which are refused to new claims only: an upgrade takes
     no hostname from a lease that has it. `static`: services get automatic names. `cooldown_s`: how long after a release
-    no other owner may take a hostname.
+    no other owner may take a hostname. `wildcards`: hostnames of the form `*.example.com` may be claimed.
     """
 
     blocked: Sequence[str] = ()
@@ -74,6 +76,7 @@ class HostnameRules:
     domain: str = ""
     static: bool = False
     cooldown_s: float = 0.0
+    wildcards: bool = False
 
     @property
     def reserved(self) -> tuple[str, ...]:
@@ -90,6 +93,7 @@ def hostname_rules(settings: Settings) -> HostnameRules:
         domain=settings.ingress_domain.lower(),
         static=settings.ingress_static_hosts,
         cooldown_s=settings.hostname_cooldown,
+        wildcards=settings.wildcard_hostnames,
     )
 
 
@@ -108,7 +112,8 @@ def host_claims(objects: Iterable[Mapping[str, Any]]) -> dict[str, HostnameClaim
         spec, lease = obj.get("spec") or {}, lease_of(obj)
         hostname = str(spec.get("hostname") or obj["metadata"]["name"]).lower()
         if lease is not None:
-            service, port = str(spec.get("service_name", "")), int(spec.get("external_port") or 0)
+            service, port = str(spec.get("service_name", "")), spec.get("external_port")
+            port = port if isinstance(port, int) else 0
             claims[hostname] = HostnameClaim(hostname, lease, service, port, read_move(obj))
     return claims
 
@@ -133,10 +138,19 @@ def check_hostnames(
         if not problem and claim is None:
             problem = _reserved(hostname, rules, automatic) or _served(hostname, routes, automatic)
             problem = problem or cooling_text(hostname, owner, releases)
-        if not problem and claim is not None and claim.lease.owner != owner:
+        if not problem and other_owner(hostname, owner, claims) is not None:
             problem = f"host {go_quote(hostname)} in use"
         if problem:
             raise HostnameRefusedError(f"hostname not allowed: {problem}")
+
+
+def other_owner(hostname: str, owner: str, claims: Mapping[str, HostnameClaim]) -> HostnameClaim | None:
+    """The claim of another owner that keeps the hostname from `owner`: on the hostname itself; when nobody has that, on
+    a wildcard above it or on a name below it. Who comes first keeps what is claimed; one owner may have both.
+    """
+    claim = claims.get(hostname)
+    found = (claim,) if claim is not None else (claims[name] for name in overlapping(hostname, claims))
+    return next((one for one in found if one.lease.owner != owner), None)
 
 
 def withheld_from(
@@ -176,7 +190,8 @@ def host_object(
     """The ProviderHost to apply; dseq is an integer here. It has no timestamp, so the same claim again changes
     nothing.
     """
-    meta: dict[str, Any] = {"name": host.hostname.lower(), "namespace": namespace, "labels": managed_labels(lease)}
+    name = route_name(host.hostname.lower())
+    meta: dict[str, Any] = {"name": name, "namespace": namespace, "labels": managed_labels(lease)}
     if move.annotations:
         meta["annotations"] = move.annotations
     return {
@@ -199,6 +214,8 @@ def host_object(
 def _reserved(hostname: str, rules: HostnameRules, automatic: Collection[str]) -> str:
     if hostname in automatic:
         return ""
+    if "*" in hostname and not (rules.wildcards and is_wildcard(hostname)):
+        return f"{go_quote(hostname)} is a wildcard, which this provider does not serve"
     if "." not in hostname:
         return f"{go_quote(hostname)} has one label only, which no public DNS serves"
     return _blocked(hostname, rules.reserved)
@@ -212,11 +229,11 @@ def _served(hostname: str, routes: ForeignRoutes, automatic: Collection[str]) ->
 
 def _blocked(hostname: str, blocked: Sequence[str]) -> str:
     """Why `hostname` is blocked, empty when it is not. A plain entry blocks that hostname; an entry with a leading dot
-    blocks the bare domain and everything under it.
+    blocks the bare domain and everything under it. Both block a wildcard that covers them.
     """
     for entry in map(str.lower, blocked):
         if entry.startswith(".") and (hostname == entry[1:] or hostname.endswith(entry)):
             return f"domain {go_quote(hostname)} is blocked by this provider"
-        if hostname == entry:
+        if hostname == entry or covers(hostname, entry.removeprefix(".")):
             return f"{go_quote(hostname)} is blocked by this provider"
     return ""

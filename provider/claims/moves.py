@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lease.hostnames import route_name
 from lease.ids import LeaseId, parse_lease_id
 from provider.errors import Conflict
 from provider.protocols import Cluster
@@ -51,7 +52,9 @@ NO_MOVE = Move()
 
 @dataclass(frozen=True, slots=True)
 class PendingMove:
-    """A migration that goes on, of one claim (`kind`, `name`), to (`arriving`) or from the lease that is checked."""
+    """A migration that goes on, of one claim, to (`arriving`) or from the lease that is checked. `name`: the hostname,
+    or the name of the ProviderLeasedIP.
+    """
 
     kind: Kind
     name: str
@@ -85,12 +88,13 @@ def next_move(before: Move, *, holder: LeaseId, destination: LeaseId, overlap: b
 
 async def end_move(cluster: Cluster, move: PendingMove, *, namespace: str) -> None:
     """Remove `claim.from`, if the claim still has this sequence number. Raises `ClusterError`."""
-    obj = await cluster.get(move.kind, move.name, namespace=namespace)
+    name = route_name(move.name)
+    obj = await cluster.get(move.kind, name, namespace=namespace)
     if obj is None or read_move(obj).sequence != move.sequence or read_move(obj).source is None:
         return
     version = obj["metadata"]["resourceVersion"]
     changes = {"metadata": {"annotations": {SOURCE: None}, "resourceVersion": version}}
     try:
-        await cluster.patch(move.kind, move.name, changes, namespace=namespace)
+        await cluster.patch(move.kind, name, changes, namespace=namespace)
     except Conflict:
         return  # a watch reports what has changed, and the next check decides again

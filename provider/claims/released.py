@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lease.hostnames import overlapping
 from provider.protocols import Cluster
 from provider.protocols.cluster import SECRET
 
@@ -71,9 +72,12 @@ def releases_object(
 
 
 def cooling_text(hostname: str, owner: str, releases: Mapping[str, Release]) -> str:
-    """Why `owner` may not take the hostname yet; empty when it may."""
-    release = releases.get(hostname)
-    if release is None or release.owner == owner:
+    """Why `owner` may not take the hostname yet; empty when it may. A release of a name below a wildcard counts for the
+    wildcard, and the other way round.
+    """
+    names = (hostname, *overlapping(hostname, releases))
+    until = [releases[name].until for name in names if name in releases and releases[name].owner != owner]
+    if not until:
         return ""
-    moment = datetime.fromtimestamp(release.until, UTC)
+    moment = datetime.fromtimestamp(max(until), UTC)
     return f'host "{hostname}" was released by another account, and may be taken from {moment:%Y-%m-%d %H:%M:%S} UTC on'

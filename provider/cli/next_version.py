@@ -90,7 +90,7 @@ def read_manifest_text(text: bytes, *, file: str) -> Manifest:
     if text.lstrip()[:1] != b"[":
         return read_sdl(text, file=file).manifest
     manifest = manifest_from_json(text)
-    validate_manifest(manifest)
+    validate_manifest(manifest, wildcards=True)
     return manifest
 
 

@@ -228,7 +228,7 @@ class ManifestIntake:
         rented = self._rented(id_)
         leases, known = (rented.leases, rented.deployment) if rented else await self._asked(id_)
         read = _at_once if _is_small(body) else asyncio.to_thread
-        manifest, version = await read(_valid_manifest, body)
+        manifest, version = await read(_valid_manifest, body, self._config.hostnames.wildcards)
         if rented and known.hash != version:
             leases, known = await self._asked(id_)
         deployment = await self._newest(known, version)
@@ -305,10 +305,10 @@ async def _at_once(work: Callable[..., _T], *arguments: Any) -> _T:
     return work(*arguments)
 
 
-def _valid_manifest(body: bytes) -> tuple[Manifest, bytes]:
+def _valid_manifest(body: bytes, wildcards: bool) -> tuple[Manifest, bytes]:
     """The manifest in `body` and its hash. Raises `ManifestRefused` for its structure."""
     manifest = manifest_from_json(body)
-    validate_manifest(manifest)
+    validate_manifest(manifest, wildcards=wildcards)
     return manifest, manifest_version(manifest)
 
 

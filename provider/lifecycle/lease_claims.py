@@ -8,13 +8,15 @@ and a hostname is never given to two leases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
+from lease.hostnames import route_name
 from lease.ids import LeaseId
 from lease.spec import LeaseSpec
-from provider.claims.edge import AskEdge, route_accepted, serves
+from provider.claims.edge import AskEdge, asked_name, route_accepted, serves
 from provider.claims.foreign_routes import foreign_routes
 from provider.claims.hostnames import (
     HostnameClaim,
@@ -23,6 +25,7 @@ from provider.claims.hostnames import (
     check_transfer,
     host_claims,
     host_object,
+    other_owner,
 )
 from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object
 from provider.claims.moves import NO_MOVE, PendingMove, end_move, next_move, read_move
@@ -132,7 +135,8 @@ class LeaseClaims:
         if any(read_move(obj).source is not None for obj in (*hosts, *addresses)):
             return False
         given = {obj["metadata"]["name"]: str((obj.get("status") or {}).get("address") or "") for obj in addresses}
-        return {obj["metadata"]["name"] for obj in hosts} == spec_hosts(spec) and given == spec_addresses(spec)
+        names = {route_name(host) for host in spec_hosts(spec)}
+        return {obj["metadata"]["name"] for obj in hosts} == names and given == spec_addresses(spec)
 
     async def keep_only(self, spec: LeaseSpec, *, moves: Sequence[PendingMove] = ()) -> None:
         """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then.
@@ -168,7 +172,8 @@ class LeaseClaims:
         async with self._one_at_a_time:
             claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
             check_transfer((host.hostname for host in hosts), lease, claims=claims)
-            await self._check_unclaimed(lease, [host.hostname for host in hosts if host.hostname not in claims])
+            new = [host.hostname for host in hosts if host.hostname not in claims]
+            await self._check_unclaimed(lease, new, claims=claims)
             for host in hosts:
                 before, move = claims.get(host.hostname), NO_MOVE
                 if before is not None and before.holder == lease.group:
@@ -179,7 +184,9 @@ class LeaseClaims:
                 obj = host_object(lease, host, namespace=self._config.records, move=move)
                 await self._transfer(host.hostname, obj)
 
-    async def _check_unclaimed(self, lease: LeaseId, hostnames: list[str]) -> None:
+    async def _check_unclaimed(
+        self, lease: LeaseId, hostnames: list[str], *, claims: Mapping[str, HostnameClaim]
+    ) -> None:
         """Raises `HostnameRefusedError` for an unclaimed hostname that the lease's manifest would not get either."""
         if not hostnames:
             return
@@ -187,7 +194,7 @@ class LeaseClaims:
         routes = await foreign_routes(self._cluster)
         cooldown_s = rules.cooldown_s
         releases = await released_hostnames(self._cluster, namespace=namespace, now=now, cooldown_s=cooldown_s)
-        check_hostnames(hostnames, lease.owner, claims={}, rules=rules, routes=routes, releases=releases)
+        check_hostnames(hostnames, lease.owner, claims=claims, rules=rules, routes=routes, releases=releases)
 
     async def migrate_ports(self, lease: LeaseId, ports: Sequence[AddressClaim]) -> None:
         """Give ports on leased addresses to `lease`, which asks for them in its manifest. The address stays with the
@@ -235,10 +242,10 @@ class LeaseClaims:
     async def _route_problem(self, host: str, spec: LeaseSpec) -> str:
         """Why the edge does not serve the route of this lease, as far as one can see: the old route serves too."""
         if self._config.gateway_api:
-            route = await self._cluster.get(HTTP_ROUTE, host, namespace=spec.namespace)
+            route = await self._cluster.get(HTTP_ROUTE, route_name(host), namespace=spec.namespace)
             if route is None or not route_accepted(route):
                 return "the gateway has not accepted the new route yet"
-        answer = await self._ask(host) if self._ask is not None else None
+        answer = await self._ask(asked_name(host)) if self._ask is not None else None
         if answer is None or serves(answer):
             return ""
         return answer.problem or f"the edge answers {answer.status}"
@@ -266,11 +273,11 @@ class LeaseClaims:
         await self._cluster.apply(leased_ip_object(claim, namespace=namespace, status=True), status=True)
 
     async def _held(self, lease: LeaseId) -> tuple[set[str], set[str]]:
-        """The names of the lease's ProviderHosts and ProviderLeasedIPs."""
+        """The hostnames that the lease has, and the names of its ProviderLeasedIPs."""
         labels, namespace = managed_labels(lease), self._config.records
         hosts = await self._cluster.list(PROVIDER_HOST, namespace=namespace, labels=labels)
         addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
-        return {obj["metadata"]["name"] for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
+        return {_hostname_of(obj) for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
 
     async def _release_hosts(self, owner: str, names: set[str]) -> None:
         """Give hostnames back. The release is noted first: a crash in between forgets nothing."""
@@ -286,7 +293,13 @@ class LeaseClaims:
 
     async def _release(self, kind: Kind, names: Iterable[str]) -> None:
         for name in sorted(names):
-            await self._cluster.delete(kind, name, namespace=self._config.records)
+            await self._cluster.delete(kind, route_name(name), namespace=self._config.records)
+
+
+def _hostname_of(claim: Mapping[str, Any]) -> str:
+    """The hostname after which a ProviderHost is named; the object's name when it is named after nothing."""
+    name, hostname = str(claim["metadata"]["name"]), str((claim.get("spec") or {}).get("hostname") or "").lower()
+    return hostname if route_name(hostname) == name else name
 
 
 def without_claims(spec: LeaseSpec, names: frozenset[str]) -> LeaseSpec:
@@ -299,5 +312,6 @@ def without_claims(spec: LeaseSpec, names: frozenset[str]) -> LeaseSpec:
 def _never_overwrite(spec: LeaseSpec, hosts: WantedHosts) -> None:
     """The last check before claims are written, whatever gave the spec its hostnames. Raises `HostnameRefusedError`."""
     for hostname in sorted(spec_hosts(spec) - hosts.kept):
-        if hostname in hosts.claims and hosts.claims[hostname].holder != spec.lease.group:
+        claim = hosts.claims.get(hostname) or other_owner(hostname, spec.lease.owner, hosts.claims)
+        if claim is not None and claim.holder != spec.lease.group:
             raise HostnameRefusedError(f'hostname not allowed: host "{hostname}" in use')

@@ -9,7 +9,7 @@ from lease.ids import LeaseId
 from lease.manifest import Group
 from lease.spec import LeaseSpec
 from provider.claims.foreign_routes import NO_ROUTES, foreign_routes, leaving_hosts
-from provider.claims.hostnames import HostnameClaim, automatic_names, host_claims, withheld_from
+from provider.claims.hostnames import HostnameClaim, automatic_names, host_claims, other_owner, withheld_from
 from provider.claims.leased_ips import AddressClaim
 from provider.claims.moves import PendingMove
 from provider.claims.released import NOTHING_RELEASED, released_hostnames
@@ -78,7 +78,8 @@ async def _withheld(
     lease, group = inputs.record.lease, inputs.record.group
     automatic = automatic_names(lease, group, config.hostnames)
     wanted = _listed(group) | automatic
-    lost = {host for host in wanted & (inputs.withheld | inputs.moved) if _of_another_owner(lease, claims.get(host))}
+    others = {host: other_owner(host, lease.owner, claims) for host in wanted & (inputs.withheld | inputs.moved)}
+    lost = {host for host, claim in others.items() if claim is not None}
     away = {host for host in wanted & inputs.moved if host not in claims}
     wanted -= lost | away
     mine = {host for host, claim in claims.items() if claim.holder == lease.group}
@@ -91,11 +92,8 @@ async def _withheld(
     taken = withheld_from(
         lease, wanted, claims=claims, rules=rules, automatic=automatic, routes=routes, releases=releases
     )
-    return {host: holder_text(lease, claims.get(host)) for host in taken | lost} | dict.fromkeys(away, MIGRATED)
-
-
-def _of_another_owner(lease: LeaseId, claim: HostnameClaim | None) -> bool:
-    return claim is not None and claim.lease.owner != lease.owner
+    holders = {host: claims.get(host) or others.get(host) for host in taken | lost}
+    return {host: holder_text(lease, holder) for host, holder in holders.items()} | dict.fromkeys(away, MIGRATED)
 
 
 def holder_text(lease: LeaseId, claim: HostnameClaim | AddressClaim | None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from lease.hostnames import overlapping
 from lease.ids import LeaseId
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.directives import Directive, DirectiveKind
@@ -211,8 +212,14 @@ class Memories(dict[LeaseId, LeaseMemory]):
         return made
 
     def waiting_for(self, claim: str) -> list[LeaseId]:
-        """Leases that ask for what the claim of this name holds."""
-        return [lease for lease, memory in self.items() if claim in memory.waits_for]
+        """Leases that ask for what the claim holds, or for a hostname that it overlaps. `claim`: the hostname, or the
+        name of the ProviderLeasedIP.
+        """
+        return [
+            lease
+            for lease, memory in self.items()
+            if claim in memory.waits_for or any(overlapping(claim, memory.waits_for))
+        ]
 
     def held(self) -> frozenset[LeaseId]:
         """Leases that are proven closed and that the brake holds; empty when the brake is off."""

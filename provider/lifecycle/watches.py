@@ -158,7 +158,7 @@ class Watcher:
         if lease is not None and event.type != "DELETED":
             self._holders[key] = lease
         if before not in (None, self._holders.get(key)):
-            for other in self._waiting_for(key[1]):
+            for other in self._waiting_for(_claimed(event.object)):
                 self._ask(other, _SETTLE_S)
         if event.type == "DELETED" and lease not in self._by_namespace.values():
             return  # the last objects of a lease that has ended
@@ -252,6 +252,11 @@ class Watcher:
 def _key(event: WatchEvent) -> str:
     meta = event.object["metadata"]
     return str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
+
+
+def _claimed(obj: Mapping[str, Any]) -> str:
+    """The hostname of a ProviderHost, the name of another object."""
+    return str((obj.get("spec") or {}).get("hostname") or obj["metadata"]["name"]).lower()
 
 
 def _is_ready(obj: Mapping[str, Any]) -> bool:

@@ -151,6 +151,12 @@ class ClusterSettings(BaseModel, defer_build=True):
         description="How long after its release no other tenant may take a hostname: DNS entries and clients may still "
         "lead here. 0: not at all.",
     )
+    wildcard_hostnames: bool = Field(
+        False,
+        validation_alias=lessor("WILDCARD_HOSTNAMES"),
+        description="Tenants may claim hostnames such as `*.example.com`, of a domain of at least two labels. A "
+        "wildcard takes every name below it from other tenants. The Go provider and its clients refuse such hostnames.",
+    )
     network_policies: bool = Field(
         True,
         validation_alias=ap("DEPLOYMENT_NETWORK_POLICIES_ENABLED"),

@@ -89,7 +89,9 @@ def test_a_service_that_fits_no_cluster_is_refused_before_anything_is_built(host
 HOSTILE_LEASES = {
     "a hostname that is an address": {"hostnames": (hostname("192.0.2.1"),)},
     "a hostname with a line break": {"hostnames": (hostname("a.example\n"),)},
-    "a hostname with a wildcard": {"hostnames": (hostname("*.example.com"),)},
+    "a wildcard of a top-level domain": {"hostnames": (hostname("*.com"),)},
+    "a wildcard inside a hostname": {"hostnames": (hostname("a.*.example.com"),)},
+    "a wildcard that ends the line": {"hostnames": (hostname("*.example.com\n"),)},
     "a hostname with a label beyond 63 characters": {"hostnames": (hostname("a" * 64 + ".example.com"),)},
     "a hostname on port 0": {"hostnames": (hostname(external_port=0),)},
     "a hostname of a service that is no name": {"hostnames": (hostname(service="web;"),)},

@@ -7,6 +7,7 @@ import pytest
 from components.edge_options import NEXT_CASES, ingress_annotations, route_annotations
 from components.errors import BuildError
 from components.hostname import hostname_object
+from lease.hostnames import route_name
 from lease.spec import ClusterFacts, IngressMode
 from tests.components.specs import LEASE, NAMESPACE, hostname, spec
 
@@ -47,6 +48,13 @@ def test_an_http_route_sends_every_path_of_one_host_to_one_service():
             }
         ],
     }
+
+
+@pytest.mark.parametrize("cluster", [ClusterFacts(), GATEWAY], ids=["Ingress", "HTTPRoute"])
+def test_a_wildcard_s_route_has_the_wildcard_as_its_host_and_a_name_of_kubernetes(cluster):
+    made = hostname_object(spec(cluster=cluster), hostname("*.example.com"))
+    hosts = made["spec"].get("hostnames") or [rule["host"] for rule in made["spec"]["rules"]]
+    assert hosts == ["*.example.com"] and made["metadata"]["name"] == route_name("*.example.com")
 
 
 def test_an_ingress_has_one_rule_and_no_tls_block():
@@ -165,7 +173,11 @@ def test_every_allowed_case_is_built(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "*.example.com", "A.example.com", "a..b", "-a.b", "a_b.c", "a.b/c", "x." * 127 + "y", "192.0.2.1"]
+    "name",
+    [
+        *("", "*", "*.com", "**.example.com", "a.*.com", "*.A.com"),
+        *("A.example.com", "a..b", "-a.b", "a_b.c", "a.b/c", "x." * 127 + "y", "192.0.2.1"),
+    ],
 )
 def test_what_is_no_hostname_is_refused(name):
     with pytest.raises(BuildError, match="hostname"):

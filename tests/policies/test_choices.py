@@ -76,6 +76,17 @@ def test_lists_of_hostnames_addresses_and_classes_refuse_what_is_not_in_them(
     assert {found[0] for found in judged(read_book(file(tmp_path, text)), fenced())} == {rule}
 
 
+@pytest.mark.parametrize(
+    ("pattern", "denied"),
+    [("bank.example.com", True), ("*.bank.example.com", True), ("*.com", True), ("example.com", False)],
+)
+def test_a_wildcard_that_covers_a_denied_hostname_is_denied(tmp_path: Path, pattern: str, denied: bool) -> None:
+    lease = fenced()
+    wildcard = lease.hostnames[0].model_copy(update={"hostname": "*.example.com"})
+    book = read_book(file(tmp_path, f"hostnames: {{deny: ['{pattern}']}}"))
+    assert bool(judged(book, lease.model_copy(update={"hostnames": (wildcard,)}))) is denied
+
+
 @pytest.mark.parametrize("text", ["addresses: {ranges: [192.0.2.0/29]}", "addresses: {ranges: [192.0.2.7-192.0.2.7]}"])
 def test_an_address_of_the_ranges_is_leased(tmp_path: Path, text: str) -> None:
     assert judged(read_book(file(tmp_path, text)), fenced()) == []

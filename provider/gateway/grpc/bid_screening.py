@@ -21,6 +21,7 @@ from akash.market.v1beta5 import types_pb2 as market_pb
 from akash.provider.v1 import service_pb2
 
 from lease.groups import GroupSpec
+from lease.hostnames import is_wildcard
 from lease.kubernetes_names import is_subdomain
 from provider.budgets import PeerBudgets
 from provider.chain import codec
@@ -165,7 +166,7 @@ def screened_hostnames(cluster: Cluster, clock: Clock, *, namespace: str, rules:
 
 
 def _problem(hostname: str, claims: dict[str, HostnameClaim], rules: HostnameRules, routes: ForeignRoutes) -> str:
-    if not is_subdomain(hostname):
+    if not (is_subdomain(hostname) or (rules.wildcards and is_wildcard(hostname))):
         return f'invalid hostname "{hostname}"'
     try:
         check_hostnames((hostname,), _NO_OWNER, claims=claims, rules=rules, routes=routes)

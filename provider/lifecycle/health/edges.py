@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from components.leased_ip import leased_ip_service
+from lease.hostnames import route_name
 from lease.spec import IngressMode, LeaseSpec
 from provider.lifecycle.health.pods import shortened
 from provider.protocols import Cluster
@@ -35,7 +36,7 @@ async def edge_troubles(cluster: Cluster, spec: LeaseSpec) -> tuple[str, ...]:
     if spec.hostnames and spec.cluster.ingress_mode is IngressMode.GATEWAY_API:
         routes = _by_name(await cluster.list(HTTP_ROUTE, namespace=spec.namespace))
         for host in spec.hostnames:
-            for refusal in _refusals(routes.get(host.hostname, {})):
+            for refusal in _refusals(routes.get(route_name(host.hostname), {})):
                 found.append(shortened(f"service {host.service}: hostname {host.hostname} is not served: {refusal}"))
     return tuple(found)
 

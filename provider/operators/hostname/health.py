@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from provider.claims.edge import AskEdge, EdgeAnswer, serves
+from lease.hostnames import route_name
+from provider.claims.edge import AskEdge, EdgeAnswer, asked_name, serves
 from provider.protocols.cluster import PROVIDER_HOST
 
 __all__ = ["EdgeChecks", "HostnameHealth", "Resolve", "check_health", "health_status", "system_resolver"]
@@ -52,7 +53,7 @@ class EdgeChecks:
 
 async def check_health(hostname: str, checks: EdgeChecks) -> HostnameHealth:
     """One check. A wildcard is checked by a name below it. Raises nothing."""
-    name = hostname.replace("*", "lessor-check", 1) if hostname.startswith("*.") else hostname
+    name = asked_name(hostname)
     dns = await _dns_problem(name, checks) if checks.addresses else ""
     http = await checks.http(name) if checks.http is not None else None
     https = await checks.https(name) if checks.https is not None else None
@@ -94,12 +95,12 @@ def _shortest(address: str) -> str:
         return address
 
 
-def health_status(name: str, health: HostnameHealth, *, namespace: str, sequence: int) -> dict[str, Any]:
+def health_status(hostname: str, health: HostnameHealth, *, namespace: str, sequence: int) -> dict[str, Any]:
     """The status subresource of a ProviderHost."""
     return {
         "apiVersion": PROVIDER_HOST.api_version,
         "kind": PROVIDER_HOST.kind,
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": route_name(hostname), "namespace": namespace},
         "status": {
             "state": "unhealthy" if health.message else "healthy",
             "message": health.message,

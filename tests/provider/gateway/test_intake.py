@@ -587,3 +587,29 @@ async def test_a_tenant_whose_lease_this_provider_does_not_know_yet_is_served(tm
         data = body()
         rent(world, data, lease())
         assert (await put(world, data)).status == 200
+
+
+async def test_a_wildcard_is_an_invalid_hostname_unless_the_operator_allows_wildcards(tmp_path: Path) -> None:
+    """The text is the Go provider's."""
+    for allowed, status, text in (
+        (False, 422, 'invalid manifest: service "web": has invalid hostname "*.shop.example.org"'),
+        (True, 200, ""),
+    ):
+        world = new_world(tmp_path)
+        world.clock.set(NOW)
+        world.configure(hostnames=replace(world.config.hostnames, wildcards=allowed))
+        async with world.running():
+            answer = await put(world, _hosts("*.shop.example.org")(world))
+            assert (answer.status, answer.text.strip()) == (status, text)
+            assert bool(stored(world, lease())) is allowed
+
+
+@pytest.mark.parametrize("host", ["*.com", "*", "a.*.shop.example.org", "*.ingress.example.com", "*.example.com"])
+async def test_a_hostile_wildcard_is_refused_where_wildcards_are_allowed(tmp_path: Path, host: str) -> None:
+    """The last two would serve the provider's own names."""
+    world = new_world(tmp_path)
+    world.clock.set(NOW)
+    world.configure(hostnames=replace(world.config.hostnames, wildcards=True))
+    async with world.running():
+        assert (await put(world, _hosts(host)(world))).status == 422
+        assert not world.cluster.applied
