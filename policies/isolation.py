@@ -102,12 +102,20 @@ def _others(manifest: Manifest, place: str, found: Mapping[str, Any], known: fro
         yield ObjectProblem(manifest, f"{place} has {', '.join(strange)}")
 
 
+def _announces(manifest: Manifest) -> bool:
+    """Whether this is MetalLB's speaker, which answers ARP in the network of its node. A lease has no DaemonSet."""
+    labels = at(manifest, "metadata", "labels")
+    chosen = (labels.get("app"), labels.get("component")) == ("metallb", "speaker")
+    return manifest.get("kind") == "DaemonSet" and chosen
+
+
 def _root_user(manifest: Manifest) -> Iterator[str]:
     """The provider's own pods need no root and no writable image."""
     pod = pod_of(manifest)
     for container in all_containers(manifest) if pod else ():
         context = at(container, "securityContext")
-        if {**at(pod, "securityContext"), **context}.get("runAsNonRoot") is not True:
+        bound = {**at(pod, "securityContext"), **context}.get("runAsNonRoot") is True
+        if not bound and not _announces(manifest):
             yield f"{named(container)} may run as root"
         if context.get("readOnlyRootFilesystem") is not True:
             yield f"{named(container)} may write to its image"
@@ -118,13 +126,14 @@ def _root_user(manifest: Manifest) -> Iterator[str]:
 def _host_namespaces(manifest: Manifest) -> Iterator[str]:
     pod = pod_of(manifest)
     for field in _HOST:
-        if pod.get(field) not in (None, False):
+        if pod.get(field) not in (None, False) and not (field == "hostNetwork" and _announces(manifest)):
             yield f"{field} is set"
 
 
 def _capabilities(manifest: Manifest) -> Iterator[str]:
     for container in all_containers(manifest):
-        if added := at(container, "securityContext", "capabilities").get("add"):
+        added = at(container, "securityContext", "capabilities").get("add")
+        if added and not (added == ["NET_RAW"] and _announces(manifest)):
             yield f"{named(container)} adds capabilities {added}"
 
 

@@ -24,13 +24,11 @@ def label_storage_classes(names: Iterable[str]) -> None:
         StorageClassPatch(f"storage-{name}", metadata=meta)
 
 
-def make_runtime_classes(handlers: Mapping[str, str], labels: Mapping[str, str]) -> None:
-    """One RuntimeClass for each handler of the nodes' container runtime. Pods name them, so that they stay when the
-    stack is destroyed.
-    """
+def make_runtime_classes(handlers: Mapping[str, str], labels: Mapping[str, str], *, opts: ResourceOptions) -> None:
+    """One RuntimeClass for each handler of the nodes' container runtime. Tenants' pods name them."""
     for name, handler in handlers.items():
         meta = ObjectMetaArgs(name=name, labels=dict(labels))
-        RuntimeClass(f"runtime-{name}", metadata=meta, handler=handler, opts=ResourceOptions(retain_on_delete=True))
+        RuntimeClass(f"runtime-{name}", metadata=meta, handler=handler, opts=opts)
 
 
 def make_priority_class(name: str, labels: Mapping[str, str]) -> None:

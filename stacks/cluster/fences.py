@@ -22,12 +22,13 @@ __all__ = ["close", "open_discovery", "open_ports"]
 _NAME = "kubernetes.io/metadata.name"
 
 
-def close(namespace: str, *, labels: Mapping[str, str], opts: ResourceOptions) -> None:
-    """No pod of the namespace is reached, unless another policy says so."""
+def close(namespace: str, *, labels: Mapping[str, str], opts: ResourceOptions, both: bool = False) -> None:
+    """No pod of the namespace is reached, unless another policy says so. `both`: and none reaches anything."""
+    types = ["Ingress", "Egress"] if both else ["Ingress"]
     NetworkPolicy(
         f"closed-{namespace}",
         metadata=ObjectMetaArgs(name="closed", namespace=namespace, labels=dict(labels)),
-        spec=NetworkPolicySpecArgs(pod_selector=LabelSelectorArgs(), policy_types=["Ingress"]),
+        spec=NetworkPolicySpecArgs(pod_selector=LabelSelectorArgs(), policy_types=types),
         opts=opts,
     )
 

@@ -7,20 +7,26 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
-from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, SUBDOMAIN_PATTERN
+from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, OPTIONAL_LABEL_PATTERN, SUBDOMAIN_PATTERN
 
-__all__ = ["InventoryConfig", "Label", "Name", "ProcessSettings", "ServiceType"]
+__all__ = ["Image", "InventoryConfig", "Label", "Name", "OptionalName", "ProcessSettings", "ServiceType", "fault"]
 
 Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
 """A DNS subdomain: the form of most objects' names."""
+OptionalName = Annotated[str, StringConstraints(pattern=f"^$|{SUBDOMAIN_PATTERN}", max_length=253)]
+"""Empty for none. One pattern and no union, whose errors would name its members in the path."""
 Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN, max_length=LABEL_LENGTH)]
 """A DNS label: the form of a namespace's name."""
-_Image = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-zA-Z0-9._:/@-]*[a-zA-Z0-9]$", max_length=500)]
+_OptionalLabel = Annotated[str, StringConstraints(pattern=OPTIONAL_LABEL_PATTERN, max_length=LABEL_LENGTH)]
+_IMAGE = r"^[a-z0-9][a-zA-Z0-9._:/@-]*[a-zA-Z0-9]$"
+Image = Annotated[str, StringConstraints(pattern=_IMAGE, max_length=500)]
+_OptionalImage = Annotated[str, StringConstraints(pattern=f"^$|{_IMAGE}", max_length=500)]
 _Variable = Annotated[str, StringConstraints(pattern=r"^(AP|AKASH|LESSOR)_[A-Z0-9_]+$")]
-_Quantity = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
-_Account = Annotated[str, StringConstraints(pattern=r"^akash1[02-9ac-hj-np-z]{38}$")]
-_Nothing = Annotated[str, StringConstraints(max_length=0)]
+_Cpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}m?$")]
+_Bytes = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+_OptionalAccount = Annotated[str, StringConstraints(pattern=r"^$|^akash1[02-9ac-hj-np-z]{38}$")]
 _SECRETS = ("LESSOR_MNEMONIC", "LESSOR_STORE_URL")
 _FIXED = (
     "AP_HOME",
@@ -32,6 +38,11 @@ _FIXED = (
     "LESSOR_MNEMONIC_FILE",
 )
 """What the stack itself sets, since it mounts and names these things."""
+
+
+def fault(path: str, text: str) -> PydanticCustomError:
+    """The error of a check of several settings. `path`: of the setting to change, below the checked ones."""
+    return PydanticCustomError("lessor", "{text}", {"path": path, "text": text})
 
 
 class ServiceType(StrEnum):
@@ -80,10 +91,11 @@ class InventoryConfig(_Document):
 
     @model_validator(mode="after")
     def _are_offered(self) -> InventoryConfig:
-        for rule in self.exclude.node_storage:
+        for number, rule in enumerate(self.exclude.node_storage):
             for name in rule.classes:
                 if name not in self.cluster_storage:
-                    raise ValueError(f"exclude.node_storage names the class {name}, which cluster_storage lacks")
+                    path = f"exclude.node_storage.{number}.classes"
+                    raise fault(path, f"{name} is no class of cluster_storage")
         return self
 
     def document(self) -> dict[str, Any]:
@@ -97,21 +109,21 @@ class ProcessSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
 
-    image: _Image | _Nothing = ""
-    pull_secret: Name | _Nothing = ""
-    account: _Account | _Nothing = ""
+    image: _OptionalImage = ""
+    pull_secret: OptionalName = ""
+    account: _OptionalAccount = ""
     key_secret: Name = "lessor-key"  # noqa: S105 (an object's name)
     environment: dict[_Variable, str] = Field(default_factory=dict)
     service_type: ServiceType = ServiceType.CLUSTER_IP
     remote_state: bool = False
-    storage: _Quantity = "10Gi"
-    storage_class: Name | _Nothing = ""
-    cpu: _Quantity = "1"
-    memory: _Quantity = "2Gi"
+    storage: _Bytes = "10Gi"
+    storage_class: OptionalName = ""
+    cpu: _Cpu = "1"
+    memory: _Bytes = "2Gi"
     inventory: bool = True
     inventory_config: InventoryConfig | None = None
     privileged_discovery: bool = False
-    rook_namespace: Label | _Nothing = ""
+    rook_namespace: _OptionalLabel = ""
     hostname: bool = True
     ip: bool = True
     service_monitor: bool = False
@@ -120,11 +132,11 @@ class ProcessSettings(BaseModel):
     def _fits_together(self) -> ProcessSettings:
         for name in self.environment:
             if name in _SECRETS:
-                raise ValueError(f"environment.{name} is a secret: put it into the Secret {self.key_secret}")
+                raise fault(f"environment.{name}", f"is a secret: put it into the Secret {self.key_secret}")
             if name in _FIXED:
-                raise ValueError(f"environment.{name} is set by the stack itself")
+                raise fault(f"environment.{name}", "is set by the stack itself")
         if self.account and self.environment.get("AP_FROM", self.account) != self.account:
-            raise ValueError("environment.AP_FROM is another account than account")
+            raise fault("environment.AP_FROM", "is another account than lessor:processes.account")
         if self.remote_state and not self.environment.get("LESSOR_STACK_BACKEND"):
-            raise ValueError("remote-state needs environment.LESSOR_STACK_BACKEND: without it the state is in the pod")
+            raise fault("remote-state", "needs environment.LESSOR_STACK_BACKEND: without it the state is in the pod")
         return self

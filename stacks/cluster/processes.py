@@ -62,6 +62,8 @@ def environment(settings: ClusterStackSettings) -> dict[str, str]:
     found = {"AP_K8S_MANIFEST_NS": settings.manifest_namespace, "AP_INGRESS_MODE": settings.ingress_mode.value}
     if settings.ingress_mode is IngressMode.INGRESS:
         found["LESSOR_INGRESS_CLASS"] = settings.ingress_class
+    else:
+        found |= {"AP_GATEWAY_NAME": settings.gateway.name, "AP_GATEWAY_NAMESPACE": settings.gateway.namespace}
     if settings.metallb.required:
         found["LESSOR_METALLB_NAMESPACE"] = settings.metallb.namespace
     return found

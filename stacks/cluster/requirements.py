@@ -1,4 +1,4 @@
-"""Software that the operator must have installed before: MetalLB's custom resources, where addresses are leased.
+"""Software that the operator must have installed before: the custom resources of MetalLB and of the Gateway API.
 
 The module asks the cluster directly, because Pulumi's error for a missing object does not say what to do.
 """
@@ -13,14 +13,21 @@ from typing import Any
 import httpx2
 import yaml
 
-from stacks.cluster.settings import ConfigError
+from stacks.cluster.settings import ClusterStackSettings, ConfigError
 from stacks.common.errors import EngineError
 from stacks.common.kubeconfig import read_kubeconfig
 from stacks.kube import connect
 
-__all__ = ["METALLB_CRDS", "cluster_client", "require_metallb"]
+__all__ = ["METALLB_CRDS", "cluster_client", "needed_definitions", "require"]
 
 METALLB_CRDS = ("ipaddresspools.metallb.io", "l2advertisements.metallb.io")
+_METALLB = (
+    "install MetalLB first, which leased IPs need, or let the stack do it (pulumi config set --path "
+    "'lessor:metallb.install' true), or set lessor:metallb.required to false if you lease no addresses "
+    "(pulumi config set --path 'lessor:metallb.required' false)"
+)
+_GATEWAY = "install the Gateway API first, or set lessor:ingress-mode to ingress"
+_NGINX = "install NGINX Gateway Fabric first, or set lessor:gateway.nginx-policies to false"
 SECONDS = 10
 _CRDS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -42,18 +49,29 @@ def cluster_client(config: Mapping[str, Any]) -> httpx2.Client:
         ) from None
 
 
-def require_metallb(client: httpx2.Client) -> None:
-    """Raise `ConfigError` with what is missing and what to do."""
+def needed_definitions(settings: ClusterStackSettings) -> dict[str, str]:
+    """The custom resources that the stack uses and does not bring, each with what to do without it."""
+    found: dict[str, str] = {}
+    if settings.metallb.required and not settings.metallb.install:
+        found |= dict.fromkeys(METALLB_CRDS, _METALLB)
+    if settings.gateway.create:
+        found |= dict.fromkeys(("gateways.gateway.networking.k8s.io", "httproutes.gateway.networking.k8s.io"), _GATEWAY)
+    if settings.gateway.create and settings.gateway.nginx_policies:
+        found["clientsettingspolicies.gateway.nginx.org"] = _NGINX
+    return found
+
+
+def require(client: httpx2.Client, needed: Mapping[str, str]) -> None:
+    """Raise `ConfigError` with all that is missing. `needed`: names of custom resources, each with its remedy."""
     try:
-        missing = [name for name in METALLB_CRDS if not _exists(client, name)]
+        missing = [name for name in needed if not _exists(client, name)]
     except httpx2.HTTPError as error:
-        raise ConfigError(f"the API server at {client.base_url} could not be asked about MetalLB: {error}") from None
-    if missing:
         raise ConfigError(
-            f"the cluster lacks {' and '.join(missing)}: install MetalLB first, which leased IPs need, or set "
-            "lessor:metallb.required to false if you lease no addresses "
-            "(pulumi config set --path 'lessor:metallb.required' false)"
-        )
+            f"the API server at {client.base_url} could not be asked about custom resources: {error}"
+        ) from None
+    remedies = {needed[name]: [one for one in missing if needed[one] == needed[name]] for name in missing}
+    if remedies:
+        raise ConfigError("\n".join(f"the cluster lacks {' and '.join(n)}: {do}" for do, n in remedies.items()))
 
 
 def _exists(client: httpx2.Client, name: str) -> bool:

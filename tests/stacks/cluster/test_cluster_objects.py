@@ -24,7 +24,7 @@ EVERYTHING: dict[str, Any] = {
         "rook-namespace": "rook-ceph",
         "inventory-config": {"cluster_storage": ["beta2"]},
     },
-    "metallb": {"required": True},
+    "metallb": {"required": True, "install": True},
     "storage-classes": ["beta2"],
     "runtime-classes": {"nvidia": "nvidia"},
 }
@@ -45,7 +45,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         }
     },
     "privileged discovery": {"processes": {"image": IMAGE, "privileged-discovery": True}},
-    "gateway": {"ingress-mode": "gateway-api"},
+    "gateway": {"ingress-mode": "gateway-api", "gateway": {"create": True, "domain": "ingress.example.com"}},
+    "given gateway": {"ingress-mode": "gateway-api", "gateway": {"name": "edge"}},
     "no fence": {"admission-policy": False},
 }
 
@@ -64,8 +65,13 @@ def everything(stacks: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return copy.deepcopy(stacks["everything"])
 
 
-def named(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    return next(item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+def named(objects: list[dict[str, Any]], kind: str, name: str, *, namespace: str = "") -> dict[str, Any]:
+    return next(
+        item
+        for item in objects
+        if (item["kind"], item["metadata"]["name"]) == (kind, name)
+        and namespace in ("", item["metadata"].get("namespace"))
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGURATIONS.keys() - {"no fence"}))
@@ -123,7 +129,7 @@ def test_services_have_the_names_and_ports_that_the_go_providers_clients_look_up
 
 
 def test_the_own_namespace_is_closed_but_for_the_ports_that_are_served(everything: list[dict[str, Any]]) -> None:
-    closed = named(everything, "NetworkPolicy", "closed")["spec"]
+    closed = named(everything, "NetworkPolicy", "closed", namespace="akash-services")["spec"]
     assert closed["podSelector"] == {} and closed["policyTypes"] == ["Ingress"] and not closed.get("ingress")
     inner, public = named(everything, "NetworkPolicy", "akash-provider")["spec"]["ingress"]
     assert [port["port"] for port in public["ports"]] == ["api", "grpc"] and not public.get("from")
@@ -132,7 +138,7 @@ def test_the_own_namespace_is_closed_but_for_the_ports_that_are_served(everythin
 
 
 def test_pulumi_does_not_wait_for_processes_that_wait_for_the_chain(everything: list[dict[str, Any]]) -> None:
-    awaited = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment", "Service")]
+    awaited = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment", "DaemonSet", "Service")]
     assert {item["metadata"]["annotations"]["pulumi.com/skipAwait"] for item in awaited} == {"true"}
 
 
@@ -144,6 +150,7 @@ def test_classes_are_labelled_and_made(everything: list[dict[str, Any]]) -> None
 
 def test_every_process_has_an_account_of_its_own_and_a_disruption_budget(everything: list[dict[str, Any]]) -> None:
     workloads = [item for item in everything if item["kind"] in ("StatefulSet", "Deployment")]
+    workloads = [item for item in workloads if item["metadata"]["namespace"] == "akash-services"]
     accounts = [item["spec"]["template"]["spec"]["serviceAccountName"] for item in workloads]
     assert sorted(accounts) == ["lessor", "operator-hostname", "operator-inventory", "operator-ip"]
     budgets = {item["metadata"]["name"] for item in everything if item["kind"] == "PodDisruptionBudget"}
@@ -166,7 +173,7 @@ def test_operators_read_what_the_provider_reads_and_no_more(everything: list[dic
     volumes = {
         item["metadata"]["name"]: [volume["name"] for volume in item["spec"]["template"]["spec"]["volumes"]]
         for item in everything
-        if item["kind"] == "Deployment"
+        if item["kind"] == "Deployment" and item["metadata"]["namespace"] == "akash-services"
     }
     assert volumes == {
         "operator-hostname": ["tmp"],
@@ -202,6 +209,28 @@ def test_another_environment_replaces_the_pods_that_read_it(stacks: dict[str, li
     assert mark("everything") != mark("no operators")
 
 
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"hostPID": True}, "no-host-namespace"),
+        ({"containers": [{"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]}, "no-added-capability"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}, "no-node-volume"),
+    ],
+)
+def test_the_speaker_has_the_network_of_its_node_and_no_more(
+    change: dict[str, Any], rule: str, everything: list[dict[str, Any]]
+) -> None:
+    named(everything, "DaemonSet", "speaker")["spec"]["template"]["spec"].update(change)
+    assert rule in {each.rule for each in judge(everything, domain=Domain.CLUSTER)}
+
+
+def test_what_only_the_speaker_may_nobody_else_may(everything: list[dict[str, Any]]) -> None:
+    controller = named(everything, "Deployment", "controller")
+    controller["spec"]["template"]["spec"]["hostNetwork"] = True
+    controller["metadata"]["labels"]["component"] = "speaker"
+    assert "no-host-namespace" in {each.rule for each in judge(everything, domain=Domain.CLUSTER)}
+
+
 def test_the_api_server_reaches_the_discovery_pods_of_a_closed_namespace(everything: list[dict[str, Any]]) -> None:
     spec = named(everything, "NetworkPolicy", "operator-inventory-hardware-discovery")["spec"]
     assert spec["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "inventory-hardware-discovery"
@@ -217,6 +246,50 @@ def test_only_a_provider_elsewhere_asks_the_inventory_operator_through_the_api_s
     assert not [
         item for item in stacks["everything"] if item["kind"] == "Role" and "lessor" in item["metadata"]["name"]
     ]
+
+
+def test_metallb_comes_without_a_pool_and_without_a_webhook(everything: list[dict[str, Any]]) -> None:
+    kinds = [item["kind"] for item in everything]
+    assert not {"IPAddressPool", "L2Advertisement", "ValidatingWebhookConfiguration"} & set(kinds)
+    definitions = {item["metadata"]["name"] for item in everything if item["kind"] == "CustomResourceDefinition"}
+    assert {"ipaddresspools.metallb.io", "l2advertisements.metallb.io", "servicel2statuses.metallb.io"} <= definitions
+    controller = named(everything, "Deployment", "controller")
+    assert controller["metadata"]["namespace"] == "metallb-system"
+    arguments = controller["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--webhook-mode=disabled", "--namespace=metallb-system"} <= set(arguments)
+    rights = json.dumps([item for item in everything if item["metadata"]["name"] == "metallb-controller"])
+    assert "customresourcedefinitions" not in rights and "webhookconfigurations" not in rights
+    speaker = named(everything, "DaemonSet", "speaker")["spec"]["template"]["spec"]
+    assert speaker["hostNetwork"] is True
+    assert speaker["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
+
+
+def test_the_gateway_takes_routes_of_leases_alone(stacks: dict[str, list[dict[str, Any]]]) -> None:
+    gateway = named(stacks["gateway"], "Gateway", "akash-gateway")["spec"]
+    found = [(one["name"], one["port"], one.get("hostname")) for one in gateway["listeners"]]
+    assert found == [
+        ("http", 80, None),
+        ("https-wildcard", 443, "*.ingress.example.com"),
+        ("https-custom", 443, None),
+    ]
+    (allowed,) = {json.dumps(one["allowedRoutes"]["namespaces"]) for one in gateway["listeners"]}
+    assert json.loads(allowed) == {"from": "Selector", "selector": {"matchLabels": {"akash.network": "true"}}}
+    policy = named(stacks["gateway"], "ClientSettingsPolicy", "akash-gateway")["spec"]
+    assert policy["body"] == {"maxSize": "104857600"}, "the largest body that an SDL may ask for"
+    assert not {"Gateway", "IngressClass"} & {item["kind"] for item in stacks["given gateway"]}
+
+
+def test_every_own_namespace_without_public_services_is_closed(everything: list[dict[str, Any]]) -> None:
+    closed = {
+        item["metadata"]["namespace"]: item["spec"]["policyTypes"]
+        for item in everything
+        if item["kind"] == "NetworkPolicy" and item["metadata"]["name"] == "closed"
+    }
+    assert closed == {
+        "akash-services": ["Ingress"],
+        "lease": ["Ingress", "Egress"],
+        "metallb-system": ["Ingress"],
+    }
 
 
 def _first_container(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -243,7 +316,9 @@ FORBIDDEN: dict[str, Any] = {
     "no-privileged-namespace": lambda objects: named(objects, "Namespace", "akash-services")["metadata"][
         "labels"
     ].update({"pod-security.kubernetes.io/enforce": "privileged"}),
-    "own-namespaces-closed": lambda objects: objects.remove(named(objects, "NetworkPolicy", "closed")),
+    "own-namespaces-closed": lambda objects: objects.remove(
+        named(objects, "NetworkPolicy", "closed", namespace="akash-services")
+    ),
     "fixed-version": lambda objects: _first_container(objects)["containers"][0].update(image="lessor:latest"),
 }
 

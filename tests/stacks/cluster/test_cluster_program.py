@@ -130,7 +130,7 @@ def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
 
     gone = pulumi.stack("destroy", "--yes", "--skip-preview")
     assert gone.returncode == 0, gone.stdout + gone.stderr
-    assert not exists(kube, IngressClass, "akash-ingress-class")
+    assert exists(kube, IngressClass, "akash-ingress-class"), "tenants' Ingresses name it"
     for name in CRDS:
         assert kube.get(CustomResourceDefinition, name).metadata.deletionTimestamp is None
     assert kube.get(Namespace, "lease").metadata.deletionTimestamp is None, "it holds the record of every lease"

@@ -10,8 +10,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stacks.cluster.process_settings import ProcessSettings
 from stacks.cluster.requirements import cluster_client
-from stacks.cluster.settings import ClusterStackSettings, ConfigError, parse_settings
+from stacks.cluster.settings import (
+    ClusterStackSettings,
+    ConfigError,
+    GatewaySettings,
+    MetalLbSettings,
+    parse_settings,
+)
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "Pulumi.example.yaml"
 
@@ -37,7 +44,8 @@ def test_the_example_file_shows_every_key_with_its_default():
     assert {key.removeprefix("lessor:") for key in shown} == {
         f.alias for f in ClusterStackSettings.model_fields.values()
     }
-    assert set(shown["lessor:metallb"]) == {"required", "namespace"}
+    for name, model in (("metallb", MetalLbSettings), ("gateway", GatewaySettings), ("processes", ProcessSettings)):
+        assert set(shown[f"lessor:{name}"]) == {field.alias for field in model.model_fields.values()}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +64,40 @@ def test_the_example_file_shows_every_key_with_its_default():
         ("lessor:metallb", '{"namespace": ["x"]}', "lessor:metallb.namespace"),
         ("lessor:metallb", '{"namespace": ', "lessor:metallb"),
         ("lessor:metallb", "[" * 100_000, "lessor:metallb"),
+        ("lessor:metallb", '{"install": true, "required": false}', "lessor:metallb.install"),
+        ("lessor:gateway", '{"create": true}', "lessor:gateway.create"),
+        ("lessor:gateway", '{"domain": "*.example.com"}', "lessor:gateway.domain"),
+        ("lessor:services-namespace", "lease", "lessor:services-namespace"),
+        ("lessor:services-namespace", "kube-system", "lessor:services-namespace"),
+        ("lessor:manifest-namespace", "default", "lessor:manifest-namespace"),
+        ("lessor:priority-class", "A!", "lessor:priority-class"),
+        ("lessor:storage-classes", '["beta2", "B!"]', "lessor:storage-classes.1"),
+        ("lessor:runtime-classes", '{"B!": "x"}', "lessor:runtime-classes.B!"),
+        ("lessor:processes", "[1]", "lessor:processes"),
+        ("lessor:processes", '{"imag": "x"}', "lessor:processes.imag"),
+        ("lessor:processes", '{"image": "two words"}', "lessor:processes.image"),
+        ("lessor:processes", '{"image": "x\\n- evil"}', "lessor:processes.image"),
+        ("lessor:processes", '{"account": "akash1short"}', "lessor:processes.account"),
+        ("lessor:processes", '{"cpu": "0"}', "lessor:processes.cpu"),
+        ("lessor:processes", '{"cpu": "1Gi"}', "lessor:processes.cpu"),
+        ("lessor:processes", '{"memory": "100m"}', "lessor:processes.memory"),
+        ("lessor:processes", '{"service-type": "ExternalName"}', "lessor:processes.service-type"),
+        ("lessor:processes", '{"remote-state": true}', "lessor:processes.remote-state"),
+        ("lessor:processes", '{"rook-namespace": "A"}', "lessor:processes.rook-namespace"),
+        ("lessor:processes", '{"environment": {"PATH": "/x"}}', "lessor:processes.environment.PATH"),
+        ("lessor:processes", '{"environment": {"AP_NODE": ["x"]}}', "lessor:processes.environment.AP_NODE"),
+        ("lessor:processes", '{"environment": {"AP_HOME": "/x"}}', "lessor:processes.environment.AP_HOME"),
+        (
+            "lessor:processes",
+            '{"inventory-config": {"cluster_storage": ["a"], "exclude": {"nodes": ["("]}}}',
+            "lessor:processes.inventory-config.exclude.nodes.0",
+        ),
+        (
+            "lessor:processes",
+            '{"inventory-config": {"cluster_storage": [], "exclude": {"node_storage": [{"node_filter": "a", '
+            '"classes": ["b"]}]}}}',
+            "lessor:processes.inventory-config.exclude.node_storage.0.classes",
+        ),
     ],
 )
 def test_an_unknown_key_or_a_wrong_value_is_an_error_at_its_path(key, value, path):
@@ -63,6 +105,19 @@ def test_an_unknown_key_or_a_wrong_value_is_an_error_at_its_path(key, value, pat
         parse_settings({key: value})
 
     assert f"\n  {path}: " in str(error.value)
+
+
+@pytest.mark.parametrize("value", ['{"LESSOR_MNEMONIC": "%s"}', '{"AP_NODE": ["%s"]}', '{"LESSOR_STORE_URL": "%s"}'])
+def test_a_secret_in_the_wrong_place_is_not_shown(value):
+    words = "abandon abandon about"
+    with pytest.raises(ConfigError) as error:
+        parse_settings({"lessor:processes": f'{{"environment": {value % words}}}'})
+    assert "abandon" not in str(error.value)
+
+
+def test_an_unknown_key_is_told_what_its_group_has():
+    with pytest.raises(ConfigError, match="metallb has: required, namespace, install,"):
+        parse_settings({"lessor:metallb": '{"pool": "x"}'})
 
 
 def test_all_mistakes_are_told_at_once():

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from stacks.cluster.requirements import METALLB_CRDS, cluster_client, require_metallb
-from stacks.cluster.settings import ConfigError
+from stacks.cluster.requirements import METALLB_CRDS, cluster_client, needed_definitions, require
+from stacks.cluster.settings import ConfigError, parse_settings
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_metallb_is_found_by_a_kubeconfig_as_text_as_a_file_and_from_the_environ
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{tmp_path}/config")
         for text in (document(address), str(tmp_path / "config"), ""):
             with closing(cluster_client({"kubernetes:kubeconfig": text})) as client:
-                require_metallb(client)
+                require(client, needed_definitions(parse_settings({})))
 
 
 def test_what_is_missing_is_named_with_the_remedy() -> None:
@@ -64,7 +64,7 @@ def test_what_is_missing_is_named_with_the_remedy() -> None:
         closing(cluster_client(given(address))) as client,
         pytest.raises(ConfigError, match=wanted),
     ):
-        require_metallb(client)
+        require(client, needed_definitions(parse_settings({})))
 
 
 def given(address: str, **user: Any) -> dict[str, str]:
@@ -75,11 +75,13 @@ def test_an_api_server_that_refuses_or_is_away_is_named() -> None:
     with (
         api_server(*METALLB_CRDS, status=403) as address,
         closing(cluster_client(given(address))) as client,
-        pytest.raises(ConfigError, match=f"the API server at {address}.* could not be asked about MetalLB: .*403"),
+        pytest.raises(
+            ConfigError, match=f"the API server at {address}.* could not be asked about custom resources: .*403"
+        ),
     ):
-        require_metallb(client)
+        require(client, needed_definitions(parse_settings({})))
     with closing(cluster_client(given(address))) as client, pytest.raises(ConfigError, match="could not be asked"):
-        require_metallb(client)
+        require(client, needed_definitions(parse_settings({})))
 
 
 def test_a_credential_plugin_that_fails_is_no_traceback() -> None:
@@ -88,10 +90,30 @@ def test_a_credential_plugin_that_fails_is_no_traceback() -> None:
         closing(cluster_client(given("http://127.0.0.1:9", exec=plugin))) as client,
         pytest.raises(ConfigError, match="the credential plugin no-such-plugin failed"),
     ):
-        require_metallb(client)
+        require(client, needed_definitions(parse_settings({})))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"current-context": "x"}', "/nowhere/config"])
 def test_a_kubeconfig_that_cannot_be_used_says_what_to_set(text: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)no usable kubeconfig .*set KUBECONFIG or kubernetes:kubeconfig"):
         cluster_client({"kubernetes:kubeconfig": text})
+
+
+def test_everything_that_is_missing_is_named_at_once() -> None:
+    gateway = {"create": True}
+    settings = parse_settings({"lessor:ingress-mode": "gateway-api", "lessor:gateway": json.dumps(gateway)})
+    with (
+        api_server() as address,
+        closing(cluster_client(given(address))) as client,
+        pytest.raises(ConfigError) as error,
+    ):
+        require(client, needed_definitions(settings))
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == [
+        "the cluster lacks ipaddresspools.metallb.io and l2advertisements.metallb.io",
+        "the cluster lacks gateways.gateway.networking.k8s.io and httproutes.gateway.networking.k8s.io",
+        "the cluster lacks clientsettingspolicies.gateway.nginx.org",
+    ]
+
+
+def test_what_the_stack_brings_is_not_asked_for() -> None:
+    assert needed_definitions(parse_settings({"lessor:metallb": '{"install": true}'})) == {}
