@@ -12,7 +12,7 @@ YES    ?=
 # where it is set, every one of hundreds of started processes would compile the project again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup tools test suite test-node test-node-beside test-long sim kill-matrix lint demo docs lock wheel clean
+.PHONY: setup tools test suite test-node test-node-beside test-long sim kill-matrix lint demo docs site lock wheel clean
 
 setup: $(VENV)/.installed
 
@@ -70,6 +70,10 @@ docs: setup
 	$(BIN)/lessor settings --markdown > docs/settings.md
 	$(BIN)/python -c 'from provider.observe.operating import markdown; print(markdown(), end="")' > docs/operating.md
 	$(BIN)/python -c 'from provider.observe.scrape import markdown; print(markdown(), end="")' > docs/metrics.md
+
+# The documents as pages, in build/site. `.venv/bin/mkdocs serve` shows them while one writes.
+site: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # Needs `uv` on PATH; the result names no index.
 lock:

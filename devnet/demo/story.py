@@ -142,7 +142,10 @@ async def _story(world: World, sdl: Sdl, *, keep: bool, output: DemoOutput) -> N
     await _follow_lease(scene, sdl)
     output.line(f"The provider's daemon uses {scene.provider.resident_mb():.0f} MB of resident memory.")
     if keep:
-        await _keep(world, output)
+        with output.step("The tenant deploys once more; this lease stays until Ctrl-C"):
+            rental = await _rent(scene, sdl)
+            await _deploy(scene, rental, sdl)
+        await _keep(world, output, lease=rental.leases[0])
 
 
 async def _prepare_cluster(world: World, output: DemoOutput) -> None:
@@ -278,10 +281,14 @@ async def _close(scene: _Scene, rental: _Rental) -> None:
     scene.output.success("ledger: no reservation")
 
 
-async def _keep(world: World, output: DemoOutput) -> None:
-    output.line("\n   KEEP: everything runs until Ctrl-C. Try for example:", style="bold")
-    output.line(f"the dashboard: {(world.data / 'provider' / 'dashboard.link').read_text().strip()}")
-    output.line(f"export KUBECONFIG={world.plane.kubeconfig}")
+async def _keep(world: World, output: DemoOutput, *, lease: LeaseId) -> None:
+    home = world.data / "provider"
+    output.line("\n   KEEP: everything runs until Ctrl-C. Open in a browser:", style="bold")
+    output.line((home / "dashboard.link").read_text().strip())
+    output.line("\n   In another terminal of this checkout, with `source .venv/bin/activate`:", style="bold")
+    output.line(f"export AP_HOME={home} KUBECONFIG={world.plane.kubeconfig}")
+    for command in ("status", f"lease show {lease.dseq}", f"trace {lease.dseq}", "bid list", "earnings"):
+        output.line(f"lessor {command}")
     output.line(f"curl -k https://127.0.0.1:{world.gateway_port}/status")
     output.line(f"curl {world.chain.rpc_address}/status")
     await asyncio.Event().wait()

@@ -28,6 +28,8 @@ class DirectiveKind(StrEnum):
     """An operator says that the lease has ended; this counts until the chain calls the lease alive."""
     AWAITED = "awaited"
     """The lease waits for its first manifest since `at`, when this provider first knew of the lease."""
+    SERVED = "served"
+    """The lease waits for a manifest although this provider has served one: the cluster lost it."""
     NOTICE = "notice"
     """There is evidence that the provider has announced the reclamation of the lease; its block may be pruned later."""
 

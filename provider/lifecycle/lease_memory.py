@@ -19,7 +19,7 @@ from provider.lifecycle.ending.brake import Clearance
 from provider.lifecycle.ending.notice import Notice
 from provider.lifecycle.manifest_wait import ManifestWait
 from provider.lifecycle.openings import Opening
-from provider.lifecycle.state import LeaseStatus, Outcome, Phase
+from provider.lifecycle.state import WITH_MANIFEST, LeaseStatus, Outcome, Phase
 from provider.waits import GrowingPause
 
 __all__ = ["Instability", "LeaseMemory", "Memories", "SlowEnd", "Statuses", "Steadiness"]
@@ -173,6 +173,8 @@ class LeaseMemory:
             found.append(Directive(lease, DirectiveKind.CALLED_CLOSED, 0.0))
         if self.manifest_wait.known_since is not None:
             found.append(Directive(lease, DirectiveKind.AWAITED, self.manifest_wait.known_since + shift))
+            if self.manifest_wait.served:
+                found.append(Directive(lease, DirectiveKind.SERVED, 0.0))
         if self.notice.proven:
             found.append(Directive(lease, DirectiveKind.NOTICE, 0.0))
         return found
@@ -190,6 +192,8 @@ class LeaseMemory:
                 self.called_closed = True
             case DirectiveKind.AWAITED:
                 self.manifest_wait.restore(known_since=at)
+            case DirectiveKind.SERVED:
+                self.manifest_wait.served = True
             case DirectiveKind.NOTICE:
                 self.notice.proven = True
 
@@ -208,6 +212,7 @@ class Memories(dict[LeaseId, LeaseMemory]):
         made = LeaseMemory(Instability(config.unstable_after_s), ManifestWait(config.manifest_timeout_s))
         before = self.before.get(lease)
         made.was_ready = before is not None and before.phase in (Phase.RUNNING, Phase.DEGRADED)
+        made.manifest_wait.served = before is not None and before.phase in WITH_MANIFEST
         self[lease] = made
         return made
 

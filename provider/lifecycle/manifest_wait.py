@@ -26,12 +26,14 @@ class ManifestWait:
 
     Times are monotonic seconds, so no jump of the wall clock ends a lease. `known_since`: when this provider first knew
     of the waiting lease. `seen_since`: since when every check has found chain and cluster there, or when the chain was
-    last asked to end the lease. Forgetting them only gives a tenant more time.
+    last asked to end the lease. Forgetting them only gives a tenant more time. `served`: this provider has served a
+    manifest of the lease, so the manifest was lost with the cluster and the tenant did send it.
     """
 
     limit_s: float
     known_since: float | None = None
     seen_since: float | None = None
+    served: bool = False
 
     @property
     def _grace_s(self) -> float:

@@ -32,7 +32,7 @@ from provider.lifecycle.openings import offer, withdraw
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve, take_back
-from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Outcome, Phase
+from provider.lifecycle.state import LEASE_STATE, WITH_MANIFEST, LeaseStatus, Outcome, Phase
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import Lease
 from provider.protocols.cluster import SECRET
@@ -206,6 +206,7 @@ class Reconciler:
         if outcome.phase is Phase.WAITING_FOR_MANIFEST:
             return await self._wait(lease, memory, outcome)
         memory.manifest_wait.end()
+        memory.manifest_wait.served |= outcome.phase in WITH_MANIFEST
         instability, now = memory.instability, self._clock.monotonic()
         shown = memory.steadiness.saw(outcome, now=now)
         if shown is not outcome:  # ready, between two ends of a crash loop: no time counts, and none is forgotten
@@ -233,7 +234,9 @@ class Reconciler:
         if left > 0:
             reason = f"{outcome.reason}; the lease is given up {limit} after it was won"
             return replace(outcome, reason=reason, again_in=again_in)
-        if trace := await traces_of_a_manifest(self._parts.cluster, lease, records=self._parts.config.records):
+        trace = "this provider has served it" if wait.served else ""
+        cluster, records = self._parts.cluster, self._parts.config.records
+        if trace := trace or await traces_of_a_manifest(cluster, lease, records=records):
             return replace(outcome, reason=f"{outcome.reason}; the lease had one and is not given up: {trace}")
         await withdraw(self._parts, lease, memory.opening)
         outcome = replace(outcome, reason=f"no manifest has come within {limit}")

@@ -8,7 +8,16 @@ from enum import StrEnum
 from lease.ids import LeaseId
 from stacks.common import StackResult
 
-__all__ = ["LEASE_STATE", "STACK_RESULT", "LeaseStatus", "Outcome", "Phase", "StackReport", "tenant_text"]
+__all__ = [
+    "LEASE_STATE",
+    "STACK_RESULT",
+    "WITH_MANIFEST",
+    "LeaseStatus",
+    "Outcome",
+    "Phase",
+    "StackReport",
+    "tenant_text",
+]
 
 LEASE_STATE = "lease.state"
 """Bus topic; the value is a `LeaseStatus`, published when it differs from the one before."""
@@ -34,6 +43,12 @@ class Phase(StrEnum):
     QUARANTINED = "quarantined"
     """The lease has ended, and only its volumes are kept for a time."""
     CLOSED = "closed"
+
+
+WITH_MANIFEST = frozenset(
+    {Phase.BLOCKED, Phase.APPLYING, Phase.RUNNING, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAILED}
+)
+"""The phases of a lease whose tenant has sent a manifest that was accepted."""
 
 
 @dataclass(frozen=True, slots=True)

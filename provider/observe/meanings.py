@@ -68,7 +68,7 @@ REASONS = (
     Row("no manifest has come within *", "The time is over; the lease is given up."),
     Row(
         "*the lease had one and is not given up: *",
-        "Records of the lease are gone, and something of it still runs.",
+        "Records of the lease are gone. Something of it still runs, or this provider has served it.",
         "Have the tenant send the manifest again.",
     ),
     Row("the provider gives this lease up: *", "The chain was asked to end the lease, or to begin its notice."),

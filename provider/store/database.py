@@ -65,7 +65,7 @@ async def open_database(url: str) -> Database:
     try:
         async with engine.begin() as connection:
             await connection.run_sync(_migrate)
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, OSError, StoreError) as error:
         await engine.dispose()
         where = shown.render_as_string(hide_password=True)
         text = f"database {where}: {_first_line(error)}; move it away to start with an empty one, no lease is lost"
@@ -140,8 +140,11 @@ def _newest() -> str:
 
 
 def _migrate(connection: Connection) -> None:
-    if _revision(connection) == _newest():
+    found, newest = _revision(connection), _newest()
+    if found == newest:
         return
+    if found and found > newest:
+        raise StoreError(f"schema {found} is of a newer lessor, this one knows {newest}: take the newer one")
     from alembic import command  # noqa: PLC0415  its import is a fifth of a start, and seldom needed
     from alembic.config import Config  # noqa: PLC0415
 

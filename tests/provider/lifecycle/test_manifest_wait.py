@@ -19,7 +19,7 @@ from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.lease_memory import Memories
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.reconcile import Reconciler
-from provider.lifecycle.state import Outcome, Phase
+from provider.lifecycle.state import LeaseStatus, Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message, TxResult
 from provider.protocols.cluster import MANIFEST, SECRET
 from provider.settings import Settings
@@ -272,6 +272,26 @@ async def test_what_runs_without_its_records_is_never_given_up(lost: Sequence[ob
     outcome = await world.after(LIMIT)
     assert outcome.phase is Phase.WAITING_FOR_MANIFEST and "had one and is not given up" in outcome.reason
     assert world.said == []
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+async def test_a_lease_that_was_served_is_not_given_up_when_the_cluster_has_lost_all_of_it(restarts: int) -> None:
+    world = Waiting()
+    await world.run(L, a_group())
+    kept = {key: obj for key, obj in world.cluster.objects.items() if key[1::2] == ("Namespace", "lease")}
+    world.cluster.objects = kept
+    world.engine.lose_state()
+    for restart in range(restarts):
+        await world.restarted()
+        if restart == 0:
+            world.reconciler.memories.before = {L: LeaseStatus(L, Phase.RUNNING, "", 0.0, 0)}
+        await world.check(L)
+    await world.check(L)
+    outcome = await world.after(LIMIT)
+    assert outcome.phase is Phase.WAITING_FOR_MANIFEST and "this provider has served it" in outcome.reason
+    assert world.said == []
+    await world.send(L, a_group())
+    assert (await world.converge(L)).phase is Phase.RUNNING and world.store.directives == ()
 
 
 async def test_a_manifest_that_an_old_list_does_not_show_counts() -> None:

@@ -124,6 +124,15 @@ async def test_the_error_for_a_file_that_is_not_a_database_names_it_and_the_reme
         await open_database(f"sqlite+aiosqlite:///{path}")
 
 
+async def test_a_database_of_a_newer_version_is_refused_with_the_remedy_and_left_as_it_is(tmp_path: Path) -> None:
+    database = await open_database(url(tmp_path))
+    async with database.writing() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    await database.close()
+    with pytest.raises(StoreError, match=r"schema 9999 is of a newer lessor.*take the newer one.*no lease is lost"):
+        await open_database(url(tmp_path))
+
+
 def test_the_number_of_the_last_migration_is_read_from_its_file() -> None:
     script = ScriptDirectory(str(Path(database_module.__file__).parent / "migrations"))
     assert database_module._newest() == script.get_current_head()
