@@ -70,6 +70,7 @@ docs: setup
 	$(BIN)/lessor settings --markdown > docs/settings.md
 	$(BIN)/python -c 'from provider.observe.operating import markdown; print(markdown(), end="")' > docs/operating.md
 	$(BIN)/python -c 'from provider.observe.scrape import markdown; print(markdown(), end="")' > docs/metrics.md
+	$(BIN)/python tools/docs/grafana.py > examples/prometheus/dashboard.json
 
 # The documents as pages, in build/site. `.venv/bin/mkdocs serve` shows them while one writes.
 site: setup
