@@ -1,4 +1,4 @@
-"""The example alerts and the dashboard for Grafana name metrics that exist; each alert fires, and rests when it should."""
+"""The example alerts and the dashboard for Grafana name metrics that exist; each alert fires and rests."""
 
 from __future__ import annotations
 
