@@ -23,7 +23,7 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of what the site is made of, to be spoiled."""
     for folder in ("docs", "tools/docs"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder)
-    for name in (*DOCUMENTS, *LINKED, *(path.relative_to(CHECKOUT) for path in recorded_readmes())):
+    for name in (*DOCUMENTS, *LINKED, *(str(path.relative_to(CHECKOUT)) for path in recorded_readmes())):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(CHECKOUT / name, tmp_path / name)
     return tmp_path
