@@ -17,6 +17,7 @@ import structlog
 from lease.spec import ClusterFacts
 from provider.daemon.account_certificate import set_revoked_aside, watch_certificate
 from provider.daemon.backends import Backends, open_backends
+from provider.daemon.certificate_secret import certificate_secret
 from provider.daemon.fact_changes import follow_facts
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.health import health_listener
@@ -111,8 +112,12 @@ async def _listen(backends: Backends, parts: ProviderParts, start: _Start) -> No
     """Open the listeners. Tenants are answered from here on; what needs the cluster or the chain waits for them."""
     if listen := backends.settings.metrics_listen:
         start(serve_metrics(parts.scrape, listen), name="metrics")
+    if secret := certificate_secret(backends):
+        await secret.take(backends.clock)
     await set_revoked_aside(backends)
     await parts.gateway.start()
+    if secret:
+        start(secret.follow(backends.clock), name="certificate secret")
     start(_stop_at_end(parts.gateway), name="gateway")
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "kept_certificate",
     "next_certificate",
     "old_certificates",
+    "read_certificate",
     "take_next",
 ]
 
@@ -139,6 +140,11 @@ _Loaded: TypeAlias = "tuple[x509.Certificate, EllipticCurvePrivateKey, bytes]"
 """The certificate, its key, and the password that opened the key."""
 
 
+def read_certificate(pem: bytes, provider: str, *, place: str, passwords: Sequence[bytes]) -> x509.Certificate:
+    """The certificate in the content of a file. Raises `SettingsError`, which names `place`."""
+    return _parse(pem, provider, place=place, passwords=passwords)[0]
+
+
 def _load(path: Path, provider: str, passwords: Sequence[bytes]) -> _Loaded | None:
     try:
         pem = path.read_bytes()
@@ -146,17 +152,21 @@ def _load(path: Path, provider: str, passwords: Sequence[bytes]) -> _Loaded | No
         return None
     except OSError as error:
         raise SettingsError(f"account certificate {path} cannot be read: {error.strerror}") from error
+    return _parse(pem, provider, place=str(path), passwords=passwords)
+
+
+def _parse(pem: bytes, provider: str, *, place: str, passwords: Sequence[bytes]) -> _Loaded:
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         key, used = _read_key(pem[pem.index(_END) + len(_END) :], passwords)
         matches = certificate.public_key() == key.public_key() and _common_name(certificate) == provider
     except (ValueError, TypeError) as error:
         raise SettingsError(
-            f"account certificate {path} is damaged ({error}); move it away, and a new one is made"
+            f"account certificate {place} is damaged ({error}); move it away, and a new one is made"
         ) from error
     if not matches:
         raise SettingsError(
-            f"account certificate {path} is not for {provider}, or its key does not match; move it away"
+            f"account certificate {place} is not for {provider}, or its key does not match; move it away"
         )
     return certificate, key, used
 

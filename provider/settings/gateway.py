@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, Listen, MaybeListen, ap, lessor
+from provider.settings.kinds import Duration, Listen, MaybeListen, MaybeNamespaced, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -100,6 +100,13 @@ class GatewaySettings(BaseModel, defer_build=True):
         None,
         validation_alias=ap("GATEWAY_TLS_KEY"),
         description="PEM file of its private key, not encrypted. Empty: the key is in the certificate's file.",
+    )
+    certificate_secret: MaybeNamespaced = Field(
+        "",
+        validation_alias=lessor("CERTIFICATE_SECRET"),
+        description="Secret that holds the account certificate beside the home, as `namespace/name`: a provider that "
+        "has lost its home finds its certificate there. The cluster stack sets it. Empty: the certificate is in the "
+        "home only.",
     )
     metrics_listen: MaybeListen = Field(
         "",

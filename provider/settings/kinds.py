@@ -49,6 +49,7 @@ __all__ = [
     "Listen",
     "MaybeListen",
     "MaybeName",
+    "MaybeNamespaced",
     "NginxSize",
     "NodeAddresses",
     "ObjectName",
@@ -159,6 +160,15 @@ def _maybe_name(value: str) -> str:
     return parse_object_name(value.strip()) if value.strip() else ""
 
 
+def _maybe_namespaced(value: str) -> str:
+    namespace, slash, name = value.strip().partition("/")
+    if not slash and not namespace:
+        return ""
+    if "." in parse_object_name(namespace) or not slash:
+        raise ValueError("must be namespace/name")
+    return f"{namespace}/{parse_object_name(name)}"
+
+
 def _listen(value: object) -> object:
     match = _LISTEN.fullmatch(str(value))
     if match is None or int(match[2]) > 65535:
@@ -228,3 +238,4 @@ InventoryEndpoint = Annotated[
 ]
 PortRange = Annotated[str, AfterValidator(_port_range), Form("ports: `30000-32767`")]
 MaybeName = Annotated[str, AfterValidator(_maybe_name), Form("Kubernetes name")]
+MaybeNamespaced = Annotated[str, AfterValidator(_maybe_namespaced), Form("Kubernetes name: `namespace/name`")]

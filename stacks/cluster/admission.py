@@ -20,9 +20,11 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["NAME", "VALIDATIONS", "VARIABLES", "policy_binding", "policy_spec", "validations"]
+__all__ = ["CERTIFICATE_SECRET", "NAME", "VALIDATIONS", "VARIABLES", "policy_binding", "policy_spec", "validations"]
 
 NAME = "lessor-provider"
+CERTIFICATE_SECRET = "lessor-certificate"  # noqa: S105 (an object's name)
+"""The Secret in which the provider keeps its account certificate, in the namespace of its own processes."""
 _LEASE = "matches('^[0-9a-v]{45}$')"
 """The name of a lease's namespace: base32hex of SHA-224 (kubernetes-objects.md §1.1)."""
 _CAPABILITIES = [
@@ -65,10 +67,12 @@ VARIABLES = {
 
 VALIDATIONS = (
     (
-        "the account writes only in namespaces of leases, its records and its address pools",
+        "the account writes only in namespaces of leases, its records, its certificate and its address pools",
         "request.namespace == '' || variables.isNamespace || variables.inLease "
         "|| (request.namespace == '{manifests}' && (request.resource.group == 'akash.network' "
         "|| (request.resource.resource == 'secrets' && variables.name.startsWith('applied-')))) "
+        "|| (request.namespace == '{services}' && request.resource.resource == 'secrets' "
+        f"&& variables.name == '{CERTIFICATE_SECRET}' && request.operation != 'DELETE') "
         "|| (request.namespace == '{metallb}' && request.resource.group == 'metallb.io' "
         "&& variables.name.startsWith('ip-'))",
     ),
@@ -138,12 +142,16 @@ VALIDATIONS = (
         "|| object.metadata.annotations.all(key, !key.endsWith('-snippet') && !key.endsWith('-snippets'))",
     ),
 )
-"""What is allowed, with the text of the refusal; `{manifests}` and `{metallb}` are namespaces of the settings."""
+"""What is allowed, with the text of the refusal; names in braces are namespaces of the settings."""
 
 
 def validations(settings: ClusterStackSettings) -> list[tuple[str, str]]:
     """Message and CEL expression of each validation."""
-    spaces = {"{manifests}": settings.manifest_namespace, "{metallb}": settings.metallb.namespace}
+    spaces = {
+        "{manifests}": settings.manifest_namespace,
+        "{metallb}": settings.metallb.namespace,
+        "{services}": settings.services_namespace,
+    }
     filled = []
     for message, text in VALIDATIONS:
         expression = text

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from lease.spec import IngressMode
+from stacks.cluster.admission import CERTIFICATE_SECRET
 from stacks.cluster.inventory_rights import INVENTORY_CONTAINER, MARKET_RESOURCE_NAMES, MARKET_RULES, Rule
 from stacks.cluster.rbac import PROVIDER_RULES
 from stacks.cluster.settings import ClusterStackSettings
@@ -103,6 +104,7 @@ def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
     return {
         "AP_HOME": _HOME,
         "AP_METRICS_LISTENER": f"0.0.0.0:{_PORTS['metrics']}",
+        "LESSOR_CERTIFICATE_SECRET": f"{settings.services_namespace}/{CERTIFICATE_SECRET}",
         "LESSOR_HEALTH_LISTENER": f"0.0.0.0:{_PORTS['health']}",
         "LESSOR_MNEMONIC_FILE": f"{KEY}/mnemonic",
         "LESSOR_INVENTORY_ENDPOINT": operator,

@@ -12,6 +12,7 @@ import pytest
 
 from policies.judge import RULES, judge
 from policies.rules import Domain
+from stacks.cluster.admission import CERTIFICATE_SECRET
 
 IMAGE = "registry.example/lessor:1.0"
 ACCOUNT = "akash1" + "q" * 38
@@ -96,6 +97,7 @@ def test_the_provider_is_one_pod_with_its_state_in_a_claim(everything: list[dict
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
     environment = named(everything, "ConfigMap", "akash-provider")["data"]
     assert environment["AP_NODE"] == "http://node:26657" and environment["AP_K8S_MANIFEST_NS"] == "lease"
+    assert environment["LESSOR_CERTIFICATE_SECRET"] == f"akash-services/{CERTIFICATE_SECRET}"
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
     assert environment["AP_HOME"] == f"{mounts['home']}/home", (
         "the root of a volume belongs to root and is open to others"

@@ -24,6 +24,7 @@ from lightkube.types import PatchType
 
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox
+from stacks.cluster.admission import CERTIFICATE_SECRET
 from stacks.engine import EngineConfig, PulumiEngine
 from stacks.kube import connect
 from tests.stacks.leases import demo
@@ -306,6 +307,7 @@ def the_account_is_kept_to_what_belongs_to_leases(pulumi: Cli, cluster: ControlP
     assert apply(a_role(apiGroups=[""], resources=["pods"], verbs=["get"])) == ""
     assert apply(a_secret(SPACE, "mine")) == ""
     assert apply(a_secret("lease", "applied-x")) == ""
+    assert apply(a_secret("akash-services", CERTIFICATE_SECRET)) == ""
     assert apply(a_first_container(capabilities={"add": ["CHOWN"], "drop": ["NET_RAW"]})) == ""
     assert apply(an_ingress(**{"nginx.ingress.kubernetes.io/proxy-body-size": "1m"})) == ""
     assert apply(a_pod(), dry_run="server") == ""
@@ -366,6 +368,8 @@ ESCALATIONS = {
     "a token in kube-system": (a_secret("kube-system", "t", "kubernetes.io/service-account-token"), _WHERE),
     "a Secret in kube-system": (a_secret("kube-system", "t"), _WHERE),
     "another record": (a_secret("lease", "other"), _WHERE),
+    "the Secret of its own key": (a_secret("akash-services", "lessor-key"), _WHERE),
+    "a pod beside the provider": (a_deployment("akash-services"), _WHERE),
     "a pod in kube-system": (a_deployment("kube-system", serviceAccountName="x"), _WHERE),
     "a pod without a controller": (a_pod(), "as a dry run only"),
     "a pod with the node's disk": (
