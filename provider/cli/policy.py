@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,12 +20,20 @@ from policies.book import RuleBook, read_book, weakened
 from policies.errors import PolicyFileError
 from policies.own_rules import own_rules
 from policies.rules import Domain, Level, Manifest, Objects, Rule
+from policies.running import recorded as recorded_manifests
 from provider.cli.input_file import read_input
 from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines, warn
 from provider.daemon.backends import engine_config, policy_book
 from provider.errors import ProviderError, SettingsError
 from provider.kube.client import KubeCluster
-from provider.observe.policy_audit import Audit, Finding, audit_recorded, audit_running
+from provider.observe.policy_audit import (
+    CLUSTER_STACK,
+    Audit,
+    Finding,
+    audit_cluster_stack,
+    audit_recorded,
+    audit_running,
+)
 from provider.settings import Settings, load_settings
 from stacks.engine import EngineError, recorded_objects, recorded_stacks
 
@@ -142,21 +151,32 @@ def audit(
     *,
     recorded: Annotated[bool, typer.Option(help="Judge the recorded state of the stacks.")] = True,
     running: Annotated[bool, typer.Option(help="Judge what runs in the cluster.")] = True,
+    cluster_stack: Annotated[
+        str,
+        typer.Option(
+            help="State of the cluster stack as `pulumi stack export` prints it; - reads standard input.",
+            metavar="FILE",
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Judge the recorded state of all stacks, and what runs in the namespaces of leases.
+    """Judge the recorded state of all stacks, what runs in the namespaces of leases, and the cluster stack.
 
-    Whatever runs there is judged, whoever made it. Run the command where the provider runs, with its settings. Exit
-    code 1: a mandatory rule is broken; 2: the cluster or a state cannot be read.
+    Whatever runs there is judged, whoever made it. Run the command where the provider runs, with its settings. The
+    objects of the cluster stack are read where the kubeconfig allows it, as an administrator's does. Exit code 1: a
+    mandatory rule is broken; 2: the cluster or a state cannot be read.
     """
     try:
         settings = load_settings()
         book = policy_book(settings)
         found = list(_audit_stacks(settings, book)) if recorded else []
-        ran = asyncio.run(_audit_cluster(settings, book)) if running else Audit((), 0)
+        found += _audit_export(book, cluster_stack) if cluster_stack else []
+        ran, stack = asyncio.run(_audit_cluster(settings, book)) if running else (Audit((), 0), Audit((), 0))
     except (ProviderError, EngineError) as error:
         raise failure(error) from None
-    findings = [*found, *ran.findings]
+    findings = [*found, *ran.findings, *stack.findings]
+    if stack.unread:
+        warn(f"the cluster stack's objects were not judged, since the account may not list {', '.join(stack.unread)}")
     if ran.unread:
         warn(f"not judged, since the account may not list them: {', '.join(ran.unread)}")
     print_result([_finding(each) for each in findings], _finding_lines(findings), as_json=as_json)
@@ -169,10 +189,23 @@ def _audit_stacks(settings: Settings, book: RuleBook) -> Iterator[Finding]:
     return audit_recorded(book, recorded_stacks(config), lambda stack: recorded_objects(config, stack))
 
 
-async def _audit_cluster(settings: Settings, book: RuleBook) -> Audit:
+def _audit_export(book: RuleBook, name: str) -> list[Finding]:
+    """The violations in an export of the cluster stack's state."""
+    try:
+        document = json.loads(read_input(name, limit=_LARGEST))
+        resources = (document.get("deployment") or {}).get("resources") or ()
+        objects = list(recorded_manifests(resources))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise failure(f"cannot read {name}: {' '.join(str(error).split())}") from None
+    judged = book.judge(objects, domain=Domain.CLUSTER)
+    return [Finding(CLUSTER_STACK, "recorded", violation) for violation in judged]
+
+
+async def _audit_cluster(settings: Settings, book: RuleBook) -> tuple[Audit, Audit]:
     cluster = KubeCluster(settings.kubeconfig)
     try:
-        return await audit_running(book, cluster, records=settings.manifest_namespace)
+        ran = await audit_running(book, cluster, records=settings.manifest_namespace)
+        return ran, await audit_cluster_stack(book, cluster)
     finally:
         await cluster.aclose()
 

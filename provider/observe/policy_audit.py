@@ -1,4 +1,6 @@
-"""The policies over what there is: the recorded state of every stack, and what runs in the namespaces of leases."""
+"""The policies over what there is: the recorded state of every stack, what runs in the namespaces of leases, and the
+objects of the cluster stack.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from lease.ids import namespace_name
 from lease.spec import FIRST_FORM, LeaseSpec
 from policies.book import RuleBook
 from policies.facts import facts_of
-from policies.rules import Manifest, Violation
+from policies.rules import Domain, Manifest, Violation
 from policies.running import declared
 from provider.errors import ClusterError
 from provider.kube.labels import MANAGED, lease_of
@@ -27,13 +29,14 @@ from provider.protocols.cluster import (
     NAMESPACE,
     POD,
     SECRET,
+    SERVICE,
     STATEFUL_SET,
     Kind,
 )
 from provider.records.applied import APPLIED_LABEL, read_applied
 from provider.records.manifests import BadRecordError
 
-__all__ = ["Audit", "Finding", "audit_recorded", "audit_running"]
+__all__ = ["CLUSTER_STACK", "Audit", "Finding", "audit_cluster_stack", "audit_recorded", "audit_running"]
 
 _NAMESPACED = (
     *(kind for kind in ALWAYS_WATCHED if kind is not SECRET),
@@ -46,6 +49,26 @@ _NAMESPACED = (
     Kind("batch/v1", "CronJob", "cronjobs"),
 )
 """What may run in a namespace of a lease, or open it. Secrets are not read."""
+_RBAC, _ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1"
+_OF_THE_STACK = (
+    NAMESPACE,
+    Kind(_RBAC, "ClusterRole", "clusterroles", namespaced=False),
+    Kind(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    Kind(_RBAC, "Role", "roles"),
+    Kind(_RBAC, "RoleBinding", "rolebindings"),
+    Kind(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False),
+    Kind(_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False),
+    Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"),
+    Kind("v1", "ServiceAccount", "serviceaccounts"),
+    DEPLOYMENT,
+    STATEFUL_SET,
+    Kind("apps/v1", "DaemonSet", "daemonsets"),
+    SERVICE,
+)
+"""What the rules of the cluster stack judge."""
+CLUSTER_STACK = "cluster-stack"
+"""Where the findings are, in place of a lease's namespace."""
+_MADE_BY_STACK = {"app.kubernetes.io/managed-by": "lessor"}
 _SHARED = (IP_ADDRESS_POOL, L2_ADVERTISEMENT)
 _DEFAULT_ACCOUNT = "default"
 _OF_ACCOUNTS = ("ServiceAccount", "RoleBinding")
@@ -54,7 +77,7 @@ _ABSENT, _FORBIDDEN = 404, 403
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation in the namespace of a lease. `source`: `recorded` or `running`."""
+    """A violation in the namespace of a lease, or in CLUSTER_STACK. `source`: `recorded` or `running`."""
 
     namespace: str
     source: str
@@ -97,6 +120,19 @@ async def audit_running(book: RuleBook, cluster: Cluster, *, records: str) -> Au
     return Audit(found, len(spaces), [kind.plural for kind, objects in listed.items() if objects is None])
 
 
+async def audit_cluster_stack(book: RuleBook, cluster: Cluster) -> Audit:
+    """The violations in the cluster stack's objects as they are in the cluster. All of them are judged together, so
+    that nothing is judged when the account may not list one of the kinds. Raises `ClusterError`.
+    """
+    lists = await asyncio.gather(*(_listed(cluster, kind, labels=_MADE_BY_STACK) for kind in _OF_THE_STACK))
+    unread = [kind.plural for kind, objects in zip(_OF_THE_STACK, lists, strict=True) if objects is None]
+    if unread:
+        return Audit((), 0, unread)
+    found = [declared(obj) for objects in lists for obj in objects or ()]
+    judged = book.judge(found, domain=Domain.CLUSTER)
+    return Audit([Finding(CLUSTER_STACK, "running", violation) for violation in judged], 0)
+
+
 async def _leases(cluster: Cluster) -> list[dict[str, Any]]:
     """The namespaces of leases that are not about to go."""
     found = await cluster.list(NAMESPACE, labels=MANAGED)
@@ -109,12 +145,14 @@ async def _leases(cluster: Cluster) -> list[dict[str, Any]]:
     ]
 
 
-async def _listed(cluster: Cluster, kind: Kind) -> list[dict[str, Any]] | None:
+async def _listed(
+    cluster: Cluster, kind: Kind, *, labels: Mapping[str, str] | None = None
+) -> list[dict[str, Any]] | None:
     """All objects of a kind, with apiVersion and kind, which items of a list may lack; None where the account may not
     list them. A kind that the cluster does not have has no objects.
     """
     try:
-        found = await cluster.list(kind)
+        found = await cluster.list(kind, labels=labels or {})
     except ClusterError as error:
         if error.status == _ABSENT:
             return []

@@ -6,13 +6,20 @@ import copy
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from policies.book import RuleBook
 from policies.judge import RULES, judge
 from policies.rules import Domain
+from provider.cli import build_app
+from provider.errors import ClusterError
+from provider.observe.policy_audit import audit_cluster_stack
 from stacks.cluster.admission import CERTIFICATE_SECRET
+from tests.world.cluster import FakeCluster
 
 IMAGE = "registry.example/lessor:1.0"
 ACCOUNT = "akash1" + "q" * 38
@@ -333,3 +340,59 @@ def test_what_the_cluster_stack_must_not_have_is_found(rule: str, everything: li
 
 def test_every_rule_of_the_cluster_stack_alone_has_such_a_shape() -> None:
     assert {rule.id for rule in RULES if tuple(rule.domains) == (Domain.CLUSTER,)} <= FORBIDDEN.keys()
+
+
+def in_a_cluster(objects: list[dict[str, Any]]) -> FakeCluster:
+    """A cluster with the objects, as an API server has completed them."""
+    cluster = FakeCluster("akash-services", "lease", "metallb-system", "rook-ceph")
+    for obj in copy.deepcopy(objects):
+        if obj["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+            pod = obj["spec"]["template"]["spec"]
+            pod |= {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler"}
+            pod["serviceAccount"] = pod["serviceAccountName"]
+        cluster.put(obj)
+    return cluster
+
+
+async def test_an_audit_finds_nothing_wrong_with_the_cluster_stack_and_finds_what_hands_have_changed(
+    everything: list[dict[str, Any]],
+) -> None:
+    untouched = await audit_cluster_stack(RuleBook(), in_a_cluster(everything))
+    assert not untouched.findings and not untouched.unread
+    _first_container(everything)["hostNetwork"] = True
+    (found,) = (await audit_cluster_stack(RuleBook(), in_a_cluster(everything))).findings
+    assert (found.namespace, found.source, found.violation.rule) == ("cluster-stack", "running", "no-host-namespace")
+
+
+async def test_an_audit_names_the_kinds_of_the_cluster_stack_that_the_account_may_not_list(
+    everything: list[dict[str, Any]],
+) -> None:
+    cluster = in_a_cluster(everything)
+
+    def refuse(operation: str, kind: str, name: str) -> None:
+        if kind == "ClusterRole":
+            raise ClusterError("x", "forbidden", status=403)
+
+    cluster.before = refuse
+    assert (await audit_cluster_stack(RuleBook(), cluster)).unread == ["clusterroles"]
+
+
+def test_an_audit_of_an_exported_state_judges_the_cluster_stack(
+    everything: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AP_HOME", str(tmp_path))
+
+    def audited() -> list[str]:
+        resources = [
+            {"type": f"kubernetes:{obj['apiVersion']}:{obj['kind']}", "inputs": obj, "outputs": {}}
+            for obj in everything
+        ]
+        export = tmp_path / "export.json"
+        export.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}))
+        command = ["policy", "audit", "--no-recorded", "--no-running", "--cluster-stack", str(export), "--json"]
+        shown = CliRunner().invoke(build_app(), command)
+        return [found["rule"] for found in json.loads(shown.stdout)]
+
+    assert audited() == []
+    _first_container(everything).pop("serviceAccountName")
+    assert "named-accounts" in audited()
