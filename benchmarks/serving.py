@@ -41,7 +41,7 @@ from lease.manifest_json import manifest_json
 from lease.sdl import Sdl
 from tests.whole.node.documents import small
 
-__all__ = ["serving_figures"]
+__all__ = ["cpu_s", "gateway_target", "rent", "serving_figures"]
 
 _DEPOSIT = (5_000_000, "uact")
 _SDL = Path(__file__).resolve().parents[1] / "tests" / "data" / "sdl" / "accept-empty.yaml"
@@ -59,7 +59,7 @@ def cli_s() -> float:
     return statistics.median(spent)
 
 
-async def _target(world: World, *, connections: int) -> Target:
+async def gateway_target(world: World, *, connections: int) -> Target:
     """The gateway as the tenant's client finds it: with a certificate that the chain calls valid."""
     await (await world.tenant.gateway(world.provider)).request("GET", "/version", token="")
     address = ("127.0.0.1", world.gateway_port)
@@ -69,13 +69,13 @@ async def _target(world: World, *, connections: int) -> Target:
     return Target(pem, f"https://{address[0]}:{address[1]}", token, connections)
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """CPU seconds of all threads of a process so far."""
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
-async def _leases(world: World, sdl: Sdl, count: int) -> Sequence[LeaseId]:
+async def rent(world: World, sdl: Sdl, count: int) -> Sequence[LeaseId]:
     """That many leases of the tenant: two transactions."""
     tenant = world.tenant
     ids = [DeploymentId(tenant.account.address, tenant._next_dseq()) for _ in range(count)]
@@ -89,16 +89,16 @@ async def _leases(world: World, sdl: Sdl, count: int) -> Sequence[LeaseId]:
 
 async def _round(world: World, provider: ProviderProcess, *, leases: int) -> dict[str, list[float]]:
     sdl = small(web={})
-    taken = await _leases(world, sdl, leases)
+    taken = await rent(world, sdl, leases)
     paths = [f"/lease/{lease.dseq}/{lease.gseq}/{lease.oseq}/status" for lease in taken]
     groups = (
         Group("PUT", [f"/deployment/{lease.dseq}/manifest" for lease in taken], manifest_json(sdl.manifest), True),
         Group("GET", [paths[number % leases] for number in range(_STATUSES)]),
     )
-    async with client(await _target(world, connections=leases), groups) as tenant:
-        began, cpu = time.perf_counter(), _cpu_s(provider.pid)
+    async with client(await gateway_target(world, connections=leases), groups) as tenant:
+        began, cpu = time.perf_counter(), cpu_s(provider.pid)
         puts = await tenant.times_ms()
-        cpu_ms = (_cpu_s(provider.pid) - cpu) * 1000 / leases
+        cpu_ms = (cpu_s(provider.pid) - cpu) * 1000 / leases
         for lease in taken:
             await provider.wait_for("lease.state", lease=str(lease), phase="running", seconds=300)
         available = time.perf_counter() - began
@@ -124,7 +124,7 @@ async def _restart(world: World) -> dict[str, float]:
     while not world.chain.node.pending:
         await asyncio.sleep(0.002)
     sent = time.time() - began
-    cpu = _cpu_s(world._providers[-1].pid)
+    cpu = cpu_s(world._providers[-1].pid)
     provider = await starting
     served, bid = await provider.wait_for("provider.ready"), await provider.wait_for("market.bid")
     gateway, block = (_at(event) - began for event in (served, bid))

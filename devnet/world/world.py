@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from akash.provider.v1beta4.msg_pb2 import MsgCreateProvider
 
 from devnet.chain import TEST_MNEMONIC, SimulatedChain, derive_key
 from devnet.chain.keys import ROLES
-from devnet.controlplane import ControlPlane, NodeSpec
+from devnet.controlplane import DEFAULT_NODES, ControlPlane, NodeSpec
 from devnet.controlplane.certificates import Outward
 from devnet.node import own_enclosure
 from devnet.node.configuration import NODE_NAME
@@ -29,7 +29,7 @@ from devnet.world.cluster_stack import ClusterStack
 from devnet.world.provider_process import ProviderProcess
 from devnet.world.terms import Cluster, Terms
 
-__all__ = ["PROVIDER_LOG", "World"]
+__all__ = ["PROVIDER_LOG", "World", "free_port"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -56,7 +56,7 @@ class World:
         self.plane = plane
         self.terms = terms
         self.chain = chain
-        self.gateway_port = _free_port()
+        self.gateway_port = free_port()
         self.provider = derive_key("provider").address
         self.tenant = Tenant(self.account("tenant"))
         name = f"devnet-{secrets.token_hex(4)}"
@@ -70,10 +70,17 @@ class World:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, data: Path, toolbox: Toolbox, *, block_seconds: float = 0.25) -> AsyncIterator[World]:
+    async def start(
+        cls,
+        data: Path,
+        toolbox: Toolbox,
+        *,
+        block_seconds: float = 0.25,
+        nodes: Sequence[NodeSpec] = DEFAULT_NODES,
+    ) -> AsyncIterator[World]:
         """Start control plane and chain. The end of the context stops them and everything started since."""
         data.mkdir(parents=True, exist_ok=True)
-        with ControlPlane.start(data / "controlplane", toolbox) as plane:
+        with ControlPlane.start(data / "controlplane", toolbox, nodes=nodes) as plane:
             async with cls.around(data, plane, _devnet_terms(plane), block_seconds=block_seconds) as world:
                 yield world
 
@@ -185,7 +192,8 @@ def _real_terms(plane: ControlPlane) -> Terms:
     return replace(plain, provider=settings, nodes=(NodeSpec(NODE_NAME),), real=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of loopback that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
