@@ -12,6 +12,7 @@ from lease.ids import LeaseId
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode
 from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
+from provider.claims.proof_lookups import hostname_proofs
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
@@ -196,12 +197,15 @@ def _lease_loop(
     precedence: Precedence,
 ) -> LeaseLoop:
     config = _lifecycle_config(backends, chain_id)
+    settings, clock = backends.settings, backends.clock
+    proofs = hostname_proofs(settings, clock, nodes=lambda: specs.facts.own_addresses)
+    ask = asking(settings.edge_endpoint)
     parts = Parts(
         cluster=backends.cluster,
         engine=backends.engine,
         bus=backends.bus,
         config=config,
-        claims=LeaseClaims(backends.cluster, config, clock=backends.clock, ask=asking(backends.settings.edge_endpoint)),
+        claims=LeaseClaims(backends.cluster, config, clock=clock, ask=ask, proofs=proofs),
         specs=specs,
         release=ledger.release,
         note_refusal=backends.engine.note_refusal,

@@ -29,12 +29,13 @@ from provider.claims.hostnames import (
 )
 from provider.claims.leased_ips import AddressClaim, address_claims, leased_ip_object
 from provider.claims.moves import NO_MOVE, PendingMove, end_move, next_move, read_move
+from provider.claims.ownership import OwnershipProofs
 from provider.claims.pools import remove_unused_pools
 from provider.claims.released import released_hostnames, releases_object
 from provider.errors import ClusterError, ProviderError
 from provider.kube.labels import managed_labels
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.lease_hosts import WantedHosts, spec_hosts, wanted_hosts
+from provider.lifecycle.lease_hosts import WantedHosts, new_hosts, spec_hosts, wanted_hosts
 from provider.lifecycle.lease_ports import spec_addresses, wanted_ports, without_ports
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.metrics import DEPLOYMENTS
@@ -86,16 +87,24 @@ class ClaimedSpec:
 
 class LeaseClaims:
     """All claims of one provider in one cluster. Raises `ClusterError` throughout. `ask` asks the edge for a hostname;
-    without it a new route counts as served when it has been there for a while.
+    without it a new route counts as served when it has been there for a while. `proofs`: what a tenant proves before it
+    gets a new hostname.
     """
 
     def __init__(
-        self, cluster: Cluster, config: LifecycleConfig, *, clock: Clock | None = None, ask: AskEdge | None = None
+        self,
+        cluster: Cluster,
+        config: LifecycleConfig,
+        *,
+        clock: Clock | None = None,
+        ask: AskEdge | None = None,
+        proofs: OwnershipProofs | None = None,
     ) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock or SystemClock()
         self._ask = ask
+        self._proofs = proofs
         self._one_at_a_time = asyncio.Lock()
         self._served_since: dict[tuple[str, int], float] = {}
 
@@ -105,8 +114,10 @@ class LeaseClaims:
 
         Raises `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`; then nothing new was claimed.
         """
+        unproved = await self._unproved(inputs)
         async with self._one_at_a_time, _counted():
-            hosts = await wanted_hosts(self._cluster, inputs, self._config, now=self._clock.now())
+            now = self._clock.now()
+            hosts = await wanted_hosts(self._cluster, inputs, self._config, now=now, unproved=unproved)
             ports = await wanted_ports(self._cluster, inputs, self._config)
             withheld = frozenset(hosts.withheld)
             spec = specs.make(replace(inputs, withheld=withheld, addresses=ports.addresses))
@@ -126,6 +137,14 @@ class LeaseClaims:
                 moved=hosts.moved | ports.moved,
                 moves=(*hosts.moves, *ports.moves),
             )
+
+    async def _unproved(self, inputs: SpecInputs) -> Mapping[str, str]:
+        """The new hostnames of the manifest whose owner is not proved. Asks DNS, so it must not hold the lock."""
+        if self._proofs is None:
+            return {}
+        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
+        lease, group = inputs.record.lease, inputs.record.group
+        return await self._proofs.unproved(lease.owner, new_hosts(group, lease, self._config, claims=claims))
 
     async def match(self, spec: LeaseSpec) -> bool:
         """Whether the lease holds exactly the claims of `spec`, and no migration to it goes on."""
@@ -169,6 +188,7 @@ class LeaseClaims:
         Raises `HostnameRefusedError` for a hostname of another owner; then nothing was changed. Raises
         `NotTransferredError` for the first one that could not be written.
         """
+        await self._check_proofs(lease, {host.hostname for host in hosts})
         async with self._one_at_a_time:
             claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
             check_transfer((host.hostname for host in hosts), lease, claims=claims)
@@ -183,6 +203,14 @@ class LeaseClaims:
                     move = next_move(before.move, holder=before.lease, destination=lease, overlap=overlap)
                 obj = host_object(lease, host, namespace=self._config.records, move=move)
                 await self._transfer(host.hostname, obj)
+
+    async def _check_proofs(self, lease: LeaseId, hostnames: set[str]) -> None:
+        """Raises `HostnameRefusedError` for an unclaimed hostname whose owner is not proved."""
+        if self._proofs is None:
+            return
+        claims = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=self._config.records))
+        for hostname, why in (await self._proofs.unproved(lease.owner, hostnames - claims.keys())).items():
+            raise HostnameRefusedError(f"hostname not allowed: {hostname}: {why}")
 
     async def _check_unclaimed(
         self, lease: LeaseId, hostnames: list[str], *, claims: Mapping[str, HostnameClaim]

@@ -18,7 +18,7 @@ from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_HOST
 
-__all__ = ["MIGRATED", "STILL_SERVED", "WantedHosts", "holder_text", "spec_hosts", "wanted_hosts"]
+__all__ = ["MIGRATED", "STILL_SERVED", "WantedHosts", "holder_text", "new_hosts", "spec_hosts", "wanted_hosts"]
 
 MIGRATED = "it was migrated to another lease; it returns when it is migrated back or the manifest is sent again"
 STILL_SERVED = "the lease that had it is still giving it back"
@@ -27,8 +27,9 @@ STILL_SERVED = "the lease that had it is still giving it back"
 @dataclass(frozen=True, slots=True)
 class WantedHosts:
     """`claims`: of every lease, by hostname. `withheld`: each hostname that the spec goes without, and why. `soon`: one
-    of them is being given back. `moved`: those of them that were migrated away. `kept`: hostnames that the lease serves
-    although they are migrating away: the edge takes two routes. `moves`: the migrations from and to this lease.
+    of them is being given back, or waits for its proof. `moved`: those of them that were migrated away. `kept`:
+    hostnames that the lease serves although they are migrating away: the edge takes two routes. `moves`: the migrations
+    from and to this lease.
     """
 
     claims: Mapping[str, HostnameClaim]
@@ -39,9 +40,17 @@ class WantedHosts:
     moves: tuple[PendingMove, ...] = field(default=())
 
 
-async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleConfig, *, now: float) -> WantedHosts:
-    """The decision for one lease. `now`: Unix seconds. Raises `HostnameRefusedError` for a hostname that the lease may
-    never have, and `ClusterError`.
+async def wanted_hosts(
+    cluster: Cluster,
+    inputs: SpecInputs,
+    config: LifecycleConfig,
+    *,
+    now: float,
+    unproved: Mapping[str, str] = {},
+) -> WantedHosts:
+    """The decision for one lease. `now`: Unix seconds. `unproved`: hostnames that the lease does not get while nobody
+    has claimed them, and why. Raises `HostnameRefusedError` for a hostname that the lease may never have, and
+    `ClusterError`.
     """
     lease, group = inputs.record.lease, inputs.record.group
     claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=config.records))
@@ -51,6 +60,8 @@ async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     kept = frozenset(going & served) if config.routes_overlap else frozenset()
     withheld = await _withheld(cluster, inputs, config, claims=claims, now=now)
     withheld = {host: why for host, why in withheld.items() if host not in kept}
+    waiting = {host: why for host, why in unproved.items() if host not in claims and host not in withheld}
+    withheld |= waiting
     free = (inputs.withheld & _listed(group) | arriving) - withheld.keys()
     leaving = await leaving_hosts(cluster, free - arriving if config.routes_overlap else free, lease)
     withheld |= dict.fromkeys(leaving, STILL_SERVED)
@@ -58,7 +69,7 @@ async def wanted_hosts(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     return WantedHosts(
         claims,
         withheld,
-        soon=bool(leaving),
+        soon=bool(leaving or waiting),
         moved=frozenset(taken | inputs.moved & withheld.keys()),
         kept=kept,
         moves=(*_moves(arriving, claims, arriving=True), *_moves(going - kept, claims, arriving=False)),
@@ -108,6 +119,11 @@ def holder_text(lease: LeaseId, claim: HostnameClaim | AddressClaim | None) -> s
 def spec_hosts(spec: LeaseSpec | None) -> set[str]:
     """The hostnames that a version serves."""
     return {host.hostname.lower() for host in spec.hostnames} if spec is not None else set()
+
+
+def new_hosts(group: Group, lease: LeaseId, config: LifecycleConfig, *, claims: Collection[str]) -> set[str]:
+    """The hostnames that the group lists and nobody has claimed, without the lease's automatic names."""
+    return _listed(group) - automatic_names(lease, group, config.hostnames) - set(claims)
 
 
 def _listed(group: Group) -> set[str]:

@@ -21,6 +21,7 @@ from provider.settings.kinds import (
     MaybeName,
     NginxSize,
     ObjectName,
+    ProofKind,
     ap,
     lessor,
 )
@@ -156,6 +157,13 @@ class ClusterSettings(BaseModel, defer_build=True):
         validation_alias=lessor("WILDCARD_HOSTNAMES"),
         description="Tenants may claim hostnames such as `*.example.com`, of a domain of at least two labels. A "
         "wildcard takes every name below it from other tenants. The Go provider and its clients refuse such hostnames.",
+    )
+    hostname_proof: ProofKind = Field(
+        ProofKind.OFF,
+        validation_alias=lessor("HOSTNAME_PROOF"),
+        description="How a tenant proves that it owns a hostname before it gets it: `dns` by a TXT record of "
+        "`_akash-owner.HOSTNAME`, `http` by a line of `http://HOSTNAME/.well-known/akash-owner`, `either`, or `off`. "
+        "The text is the tenant's account. A wildcard is proved by DNS only.",
     )
     network_policies: bool = Field(
         True,

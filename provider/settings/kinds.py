@@ -54,6 +54,7 @@ __all__ = [
     "NodeAddresses",
     "ObjectName",
     "PortRange",
+    "ProofKind",
     "Scale",
     "StorageScales",
     "ap",
@@ -66,6 +67,15 @@ class EdgeKind(StrEnum):
 
     INGRESS_NGINX = "ingress-nginx"
     TRAEFIK = "traefik"
+
+
+class ProofKind(StrEnum):
+    """How a tenant proves that it owns a hostname."""
+
+    OFF = "off"
+    DNS = "dns"
+    HTTP = "http"
+    EITHER = "either"
 
 
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")

@@ -16,6 +16,7 @@ from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
 from provider.bus.memory import MemoryBus
 from provider.claims.edge import AskEdge
+from provider.claims.ownership import OwnershipProofs
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_claims import LeaseClaims
 from provider.lifecycle.loop import LeaseLoop
@@ -114,6 +115,7 @@ class World:
         self.bus = MemoryBus()
         self.released: list[OrderId] = []
         self.ask: AskEdge | None = None
+        self.proofs: OwnershipProofs | None = None
         self.settings = SpecSettings()
         ranges = tuple(parse_address_range(text) for text in ip_ranges)
         self.config = LifecycleConfig(provider=PROVIDER, chain_id="akashnet-2", ip_ranges=ranges, **config)
@@ -125,7 +127,7 @@ class World:
             engine=self.engine,
             bus=self.bus,
             config=self.config,
-            claims=LeaseClaims(self.cluster, self.config, clock=self.clock, ask=self.ask),
+            claims=LeaseClaims(self.cluster, self.config, clock=self.clock, ask=self.ask, proofs=self.proofs),
             specs=ScriptedMaker(self.facts, script=self.build_spec),
             release=self.released.append,
         )
