@@ -27,7 +27,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from akash.market.v1beta5.msg_pb2 import MsgCreateBid
 from cosmos.tx.v1beta1.tx_pb2 import TxBody, TxRaw
@@ -49,6 +49,7 @@ from provider.market.book import Market
 from provider.market.loop import run_market
 from provider.market.pricing.strategy import pricing_from
 from provider.market.rules import rules_from
+from provider.protocols.bus import Topic
 from provider.protocols.chain import BidState, Block
 from provider.protocols.clock import SystemClock
 from provider.settings import Settings
@@ -94,6 +95,9 @@ class Watch:
                 self.taken.setdefault(MsgCreateBid.FromString(packed.value).id.dseq, now)
 
 
+_T = TypeVar("_T")
+
+
 class WatchedBus(MemoryBus):
     """Records the time at which a block is passed on."""
 
@@ -101,7 +105,7 @@ class WatchedBus(MemoryBus):
         super().__init__()
         self._watch = watch
 
-    def publish(self, topic: str, value: object, *, retain: bool = False) -> None:
+    def publish(self, topic: Topic[_T], value: _T, *, retain: bool = False) -> None:
         if topic == CHAIN_BLOCK and isinstance(value, Block):
             self._watch.of_block(value)
         super().publish(topic, value, retain=retain)

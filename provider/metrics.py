@@ -8,6 +8,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 __all__ = [
     "BIDS",
     "BIDS_UNSENT",
+    "BUS_CONNECTED",
+    "BUS_LOST",
     "CHAIN_HEIGHT",
     "CHAIN_TIME",
     "DECISIONS",
@@ -127,6 +129,15 @@ DEPLOYMENT_HEALTH = Counter(
     "provider_deployment_monitor_health",
     "Changes of the health of leases, by `state`: up, down (degraded), err (unknown), failed",
     ["state"],
+    registry=REGISTRY,
+)
+BUS_CONNECTED = Gauge(
+    "lessor_bus_connected", "1: Redis carries the bus between processes, 0: it does not", registry=REGISTRY
+)
+BUS_LOST = Counter(
+    "lessor_bus_lost",
+    "Messages of the bus that did not cross Redis, by `why` (full: too many waited, refused: no message of this bus)",
+    ["why"],
     registry=REGISTRY,
 )
 CHAIN_HEIGHT = Gauge("lessor_chain_height", "Last block whose events were published", registry=REGISTRY)

@@ -1,13 +1,4 @@
-"""The bus in memory. Topics and their values:
-
-* `chain.block`: `provider.protocols.chain.Block`, every height once and in order
-* `lease.changed`: `lease.ids.LeaseId`, a lease was won, found or its escrow ends: the lease loop checks it
-* `manifest.accepted`: `lease.ids.LeaseId`, the gateway has stored a manifest for it
-* `lease.state`: `provider.lifecycle.state.LeaseStatus`, a lease has another state
-* `stack.result`: `provider.lifecycle.state.StackReport`, an operation of the engine ended
-* `inventory.changed`: None, the inventory differs from the last one
-* `funds.wallet`: `provider.funds.wallet.Wallet`, retained
-* `funds.escrow`: mapping of `LeaseId` to `provider.funds.escrow.LeaseFunds`, every lease, retained
+"""The bus in memory.
 
 No value is lost silently: when the queue of a subscriber is full, it is emptied and one `Overflow` is put in its place.
 After an `Overflow` the subscriber checks everything instead of single events (docs/architecture.md §2: events only say
@@ -17,26 +8,23 @@ where to look).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-__all__ = [
-    "CHAIN_BLOCK", "FUNDS_ESCROW", "FUNDS_WALLET", "INVENTORY_CHANGED", "LEASE_CHANGED", "MANIFEST_ACCEPTED",
-    "MemoryBus", "Overflow", "QueueSubscription",
-]  # fmt: skip
+from provider.protocols.bus import Topic
 
-CHAIN_BLOCK = "chain.block"
-LEASE_CHANGED = "lease.changed"
-MANIFEST_ACCEPTED = "manifest.accepted"
-INVENTORY_CHANGED = "inventory.changed"
-FUNDS_WALLET = "funds.wallet"
-FUNDS_ESCROW = "funds.escrow"
+__all__ = ["MemoryBus", "Overflow", "QueueSubscription"]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """`dropped` values were lost for this subscriber, which must reconcile from state."""
+    """`dropped` values were lost for this subscriber, which must reconcile from state. 0: an unknown number, of another
+    process.
+    """
 
     dropped: int
 
@@ -79,14 +67,18 @@ class MemoryBus:
         self._subscribers: dict[str, list[QueueSubscription]] = {}
         self._retained: dict[str, object] = {}
 
-    def publish(self, topic: str, value: object, *, retain: bool = False) -> None:
-        """Give `value` to every subscriber of `topic`; with `retain` also to later ones, until another value is
-        retained.
+    def publish(self, topic: Topic[_T], value: _T, *, retain: bool = False) -> None:
+        """Give `value` to every subscriber of `topic`, in any spelling; with `retain` also to later ones, until another
+        value is retained.
         """
-        if retain:
-            self._retained[topic] = value
-        for subscription in self._subscribers.get(topic, ()):
-            subscription.put(value)
+        for name in (topic, *topic.spellings):
+            self._put(name, value, retain=retain)
+
+    def lose(self, *topics: Topic[Any]) -> None:
+        """Send an `Overflow` to the subscribers: values of these topics may have been lost on their way."""
+        subscriptions = {id(each): each for name in _names(topics) for each in self._subscribers.get(name, ())}
+        for subscription in subscriptions.values():
+            subscription.put(Overflow(0))
 
     @asynccontextmanager
     async def subscribe(self, *topics: str) -> AsyncIterator[QueueSubscription]:
@@ -101,3 +93,14 @@ class MemoryBus:
         finally:
             for topic in topics:
                 self._subscribers[topic].remove(subscription)
+
+    def _put(self, name: str, value: object, *, retain: bool) -> None:
+        if retain:
+            self._retained[name] = value
+        for subscription in self._subscribers.get(name, ()):
+            subscription.put(value)
+
+
+def _names(topics: Iterable[Topic[Any]]) -> Iterator[str]:
+    for topic in topics:
+        yield from (topic, *topic.spellings)

@@ -1,6 +1,8 @@
-"""What `lessor doctor` checks of the provider: whether other users may read its home or reach its engine."""
+"""What `lessor doctor` checks of the provider: whether home and engine are closed to other users, and its Redis."""
 
 from __future__ import annotations
+
+import asyncio
 
 from provider.cli.output import warn
 from provider.daemon.private_home import home_problems
@@ -10,15 +12,45 @@ from stacks.common import fence_problem
 
 __all__ = ["home_is_open"]
 
+_ANSWER_S = 5.0
+
 
 def home_is_open() -> bool:
-    """Whether other users reach the home or the engine; a warning for each problem is printed on standard error."""
+    """Whether other users reach the home or the engine, or a Redis that is set does not answer; a warning for each
+    problem is printed on standard error.
+    """
     try:
         problems = home_problems(load_settings())
     except (SettingsError, OSError):
         problems = ()  # `lessor run` and `lessor settings` name wrong settings
     for problem in problems:
         warn(problem)
+    if bus := asyncio.run(_bus_problem()):
+        warn(bus)
     if unfenced := fence_problem():
         warn(f"other users of this machine can reach the engine's listeners while it works: {unfenced}")
-    return bool(problems or unfenced)
+    return bool(problems or bus or unfenced)
+
+
+async def _bus_problem() -> str:
+    """Why the Redis of LESSOR_BUS_URL does not answer; empty when it does, or when none is set."""
+    try:
+        url = load_settings().bus_url.get_secret_value()
+    except (SettingsError, OSError):
+        return ""
+    if not url:
+        return ""
+    from provider.daemon.backends import bus_url_problem  # noqa: PLC0415  half a second, and most providers have no Redis
+
+    if problem := bus_url_problem(url):
+        return f"LESSOR_BUS_URL: {problem}"
+    from provider.bus.redis_url import redis_client, shown_url  # noqa: PLC0415  most providers have no Redis
+
+    try:
+        async with redis_client(url, timeout_s=_ANSWER_S) as client:
+            await client.ping()
+    except Exception as error:  # whatever answers at that address
+        return (
+            f"LESSOR_BUS_URL={shown_url(url)}: {type(error).__name__}: {error}; other processes hear nothing until then"
+        )
+    return ""

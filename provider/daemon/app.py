@@ -26,6 +26,7 @@ from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
 from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
+from provider.gateway.provider_status import status_document
 from provider.gateway.server import Gateway
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
@@ -37,6 +38,7 @@ from provider.market.question_socket import market_socket, serve_questions
 from provider.market.screening import Screening
 from provider.observe.narration import narrate
 from provider.observe.operator_status import serve_status
+from provider.observe.publication import publish_status
 from provider.observe.scrape import serve_metrics
 from provider.settings import Settings
 from provider.store.leases import known_leases
@@ -133,7 +135,23 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     start(parts.rented.run(), name="rented deployments")
     start(serve_control(parts.leases, control_path(home)), name="control")
     start(serve_status(parts.status, status_socket(home)), name="status")
+    if backends.settings.bus_url.get_secret_value():
+        start(_publish_status(backends, parts), name="public topics")
     start(pump_blocks(backends.chain, backends.bus, database=database, clock=clock), name="chain")
+
+
+async def _publish_status(backends: Backends, parts: ProviderParts) -> None:
+    config = parts.gateway.config
+
+    def document() -> dict[str, Any]:
+        return status_document(
+            parts.scrape.status(),
+            address=backends.address,
+            public_hostname=config.public_hostname,
+            reclamation_window_ns=config.reclamation_window_ns,
+        )
+
+    await publish_status(backends.bus, document, mask=backends.engine.mask, clock=backends.clock)
 
 
 async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) -> None:

@@ -13,19 +13,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
 from policies.book import RuleBook, read_book, weakened
 from policies.choices import PolicyChoices, read_choices
 from policies.errors import PolicyFileError
-from provider.bus import MemoryBus
+from provider.bus import LEASE_CHANGED, MANIFEST_ACCEPTED, MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
 from provider.daemon.private_home import prepare_home
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
 from provider.kube.pod_account import in_a_pod, place_pod_kubeconfig
+from provider.observe.publication import PUBLIC_TOPICS
 from provider.observe.queue import log_resident_engine, log_shared_plugin, show_load
 from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
@@ -37,7 +39,10 @@ from provider.store.transactions import StoredJournal
 from stacks.common import fence_problem
 from stacks.engine import EngineConfig, EngineError, PulumiEngine, require_plugin
 
-__all__ = ["Backends", "engine_config", "open_backends", "policy_book"]
+if TYPE_CHECKING:
+    from provider.bus.redis import RedisBus
+
+__all__ = ["Backends", "bus_url_problem", "engine_config", "open_backends", "policy_book"]
 
 _log = structlog.get_logger("lessor")
 
@@ -53,7 +58,7 @@ class Backends:
     settings: Settings
     address: str
     clock: Clock
-    bus: MemoryBus
+    bus: MemoryBus | RedisBus
     database: Database
     chain: CometChain
     public_chain: CometChain
@@ -85,7 +90,7 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
             settings,
             key.address,
             clock,
-            MemoryBus(),
+            await _bus(settings, key.address, clock, stack),
             database,
             chain,
             public,
@@ -95,6 +100,35 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
             policies,
             key.certificate_passwords,
         )
+
+
+async def _bus(settings: Settings, address: str, clock: Clock, stack: AsyncExitStack) -> MemoryBus | RedisBus:
+    """The bus; by Redis, which is connected to beside everything else, if its URL is set. Raises `SettingsError`."""
+    if not (url := settings.bus_url.get_secret_value()):
+        return MemoryBus()
+    if problem := bus_url_problem(url):
+        raise SettingsError(f"LESSOR_BUS_URL: {problem}")
+    from provider.bus.redis import RedisBus  # noqa: PLC0415  most providers need no Redis, nor have its client
+
+    topics = (LEASE_CHANGED, MANIFEST_ACCEPTED, *PUBLIC_TOPICS)
+    bus = RedisBus(url, provider=address, topics=topics, clock=clock)
+    carrying = asyncio.create_task(bus.run(), name="redis")
+    stack.push_async_callback(_end_task, carrying)
+    return bus
+
+
+async def _end_task(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def bus_url_problem(url: str) -> str:
+    """What is wrong with LESSOR_BUS_URL, a missing client of Redis too; empty for nothing."""
+    try:
+        from provider.bus.redis_url import url_problem  # noqa: PLC0415  see above
+    except ImportError:
+        return "the client of Redis is missing: pip install 'lessor[redis]'"
+    return url_problem(url)
 
 
 def policy_book(settings: Settings) -> RuleBook:

@@ -12,11 +12,12 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from provider.bus import FUNDS_WALLET, INVENTORY_CHANGED
+from provider.bus import INVENTORY_CHANGED
 from provider.dashboard.access import guard, link_file, token_of
 from provider.dashboard.pages import page
 from provider.dashboard.views import Sources, Views
 from provider.errors import ProviderError, StoreError
+from provider.funds.watch import FUNDS_WALLET
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT
 
 __all__ = ["dashboard_app", "serve_dashboard"]

@@ -15,11 +15,11 @@ from components.lease import lease_objects
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from policies.book import RuleBook
-from provider.bus import FUNDS_ESCROW
 from provider.claims.hostnames import host_claims
 from provider.claims.leased_ips import address_claims
 from provider.errors import ClusterError, StoreError
 from provider.funds.escrow import LeaseFunds
+from provider.funds.watch import FUNDS_ESCROW
 from provider.inventory.capacity import Card
 from provider.inventory.snapshot import Inventory, Node, Snapshot
 from provider.lifecycle.state import LeaseStatus, Phase

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from lease.ids import DeploymentId, LeaseId
-from provider.bus import CHAIN_BLOCK, FUNDS_ESCROW, FUNDS_WALLET, Overflow
+from provider.bus import CHAIN_BLOCK, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
 from provider.funds.collection import WithdrawalSender
@@ -26,11 +26,17 @@ from provider.funds.plan import FundsRules, NextCheck, Withdrawal, next_check, w
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules, judge_wallet
 from provider.metrics import WALLET
 from provider.protocols import Bus, Chain, Clock
+from provider.protocols.bus import Topic
 from provider.protocols.chain import Block, LeaseState
 from provider.store import Database
 from provider.waits import wait_for_event
 
-__all__ = ["Funds", "FundsWatch"]
+__all__ = ["FUNDS_ESCROW", "FUNDS_WALLET", "Funds", "FundsWatch"]
+
+FUNDS_WALLET: Topic[Wallet | None] = Topic("funds.wallet")
+"""The last verdict on the wallet, retained."""
+FUNDS_ESCROW: Topic[Mapping[LeaseId, LeaseFunds]] = Topic("funds.escrow")
+"""The money of every lease, retained."""
 
 _log = structlog.get_logger(__name__)
 _RETRY_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from lease.ids import LeaseId
-from provider.bus.memory import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, Overflow
 from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED, lease_id
 from provider.errors import ClusterError
 from provider.lifecycle.cluster_lists import list_cluster

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lease.ids import LeaseId
+from provider.protocols.bus import Topic
 from stacks.common import StackResult
 
 __all__ = [
@@ -18,11 +19,6 @@ __all__ = [
     "StackReport",
     "tenant_text",
 ]
-
-LEASE_STATE = "lease.state"
-"""Bus topic; the value is a `LeaseStatus`, published when it differs from the one before."""
-STACK_RESULT = "stack.result"
-"""Bus topic; the value is a `StackReport`, published after every operation of the engine."""
 
 
 class Phase(StrEnum):
@@ -94,6 +90,12 @@ class LeaseStatus:
 class StackReport:
     lease: LeaseId
     result: StackResult
+
+
+LEASE_STATE: Topic[LeaseStatus] = Topic("lease.state")
+"""The state of a lease, published when it differs from the one before. A reason may quote a tenant's secret."""
+STACK_RESULT: Topic[StackReport] = Topic("stack.result")
+"""Published after every operation of the engine."""
 
 
 _OF_THE_TENANT = (Phase.BLOCKED, Phase.DEGRADED, Phase.FAILED, Phase.UPDATE_FAILED)

@@ -32,6 +32,13 @@ class HomeSettings(BaseModel, defer_build=True):
         description="SQLAlchemy URL of the database, such as `postgresql+asyncpg://user:password@host/name`. "
         "Empty: SQLite in the home folder.",
     )
+    bus_url: SecretStr = Field(
+        SecretStr(""),
+        validation_alias=lessor("BUS_URL"),
+        description="Redis between the processes of this provider: `redis://user:password@host:6379/0`, `rediss://…` "
+        "with TLS, `unix:///path`, or `redis+sentinel://host1:26379,host2:26379/SERVICE/0`. Needs `lessor[redis]`. "
+        "Leases and bids go on without it. Empty: one process, no Redis.",
+    )
     store_key_file: Path | None = Field(
         None,
         validation_alias=lessor("STORE_KEY_FILE"),

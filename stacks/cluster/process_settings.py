@@ -27,7 +27,7 @@ _Variable = Annotated[str, StringConstraints(pattern=r"^(AP|AKASH|LESSOR)_[A-Z0-
 _Cpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}m?$")]
 _Bytes = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 _OptionalAccount = Annotated[str, StringConstraints(pattern=r"^$|^akash1[02-9ac-hj-np-z]{38}$")]
-_SECRETS = ("LESSOR_MNEMONIC", "LESSOR_STORE_URL")
+_SECRETS = ("LESSOR_BUS_URL", "LESSOR_MNEMONIC", "LESSOR_STORE_URL")
 _FIXED = (
     "AP_HOME",
     "AP_K8S_MANIFEST_NS",

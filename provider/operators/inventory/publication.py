@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from provider.operators.inventory.config import InventoryConfig
 from provider.operators.inventory.facts import StorageClassFacts
 from provider.operators.inventory.registry import GpuRegistry
-from provider.operators.inventory.state import ClusterState, NodeState
+from provider.operators.inventory.state import ClusterState, NodeState, StorageState
 from provider.protocols import Bus
+from provider.protocols.bus import Topic
 
 __all__ = ["CLUSTER", "NodeChange", "Publication"]
-
-CLUSTER = "inventory-cluster"
-_CONFIG, _CLASSES, _GPUS = "inventory-config", "storage-classes", "gpu-ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,15 @@ class NodeChange:
 
     name: str
     node: NodeState | None
+
+
+CLUSTER: Topic[ClusterState] = Topic("inventory-cluster", "inventory.cluster", shared=ClusterState)
+_NODES: Topic[tuple[NodeState, ...]] = Topic("inventory-nodes", "inventory.nodes")
+_STORAGE: Topic[tuple[StorageState, ...]] = Topic("inventory-storage", "inventory.storage")
+_NODE: Topic[NodeChange] = Topic("inventory-node", "inventory.node")
+_CONFIG: Topic[InventoryConfig] = Topic("inventory-config")
+_CLASSES: Topic[Mapping[str, StorageClassFacts]] = Topic("storage-classes")
+_GPUS: Topic[GpuRegistry] = Topic("gpu-ids")
 
 
 class Publication:
@@ -48,12 +55,12 @@ class Publication:
         old, new = _by_name(before), _by_name(state)
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
-                self._both("node", NodeChange(name, new.get(name)))
+                self._bus.publish(_NODE, NodeChange(name, new.get(name)))
         if before is None or before.nodes != state.nodes:
-            self._both("nodes", state.nodes, retain=True)
+            self._bus.publish(_NODES, state.nodes, retain=True)
         if before is None or before.storage != state.storage:
-            self._both("storage", state.storage)
-        self._both("cluster", state, retain=True)
+            self._bus.publish(_STORAGE, state.storage)
+        self._bus.publish(CLUSTER, state, retain=True)
 
     def config(self, config: InventoryConfig) -> None:
         self._bus.publish(_CONFIG, config, retain=True)
@@ -63,10 +70,6 @@ class Publication:
 
     def registry(self, registry: GpuRegistry) -> None:
         self._bus.publish(_GPUS, registry, retain=True)
-
-    def _both(self, what: str, value: object, *, retain: bool = False) -> None:
-        for separator in ("-", "."):
-            self._bus.publish(f"inventory{separator}{what}", value, retain=retain)
 
 
 def _by_name(state: ClusterState | None) -> dict[str, NodeState]:

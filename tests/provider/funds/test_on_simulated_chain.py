@@ -12,14 +12,13 @@ import pytest
 
 from devnet.chain import SimulatedChain
 from devnet.tenant import messages as tenant_messages
-from provider.bus import FUNDS_ESCROW
 from provider.chain import messages
 from provider.chain.comet import CometChain
 from provider.daemon.pump import pump_blocks
 from provider.funds.escrow import runs_out_at
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
-from provider.funds.watch import Funds, FundsWatch
+from provider.funds.watch import FUNDS_ESCROW, Funds, FundsWatch
 from provider.protocols.chain import LeaseState
 from provider.protocols.clock import SystemClock
 from provider.store import Database, open_database

@@ -15,12 +15,12 @@ import pytest
 
 from lease.ids import LeaseId
 from lease.resources import Price
-from provider.bus import FUNDS_ESCROW, FUNDS_WALLET, LEASE_CHANGED
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED
 from provider.chain import events
 from provider.errors import CannotPay, ChainError, FeesHeldBack, TxRefused
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import Wallet, WalletLevel, WalletRules
-from provider.funds.watch import Funds, FundsWatch
+from provider.funds.watch import FUNDS_ESCROW, FUNDS_WALLET, Funds, FundsWatch
 from provider.metrics import exposition
 from provider.protocols.chain import (
     Bid,
@@ -97,7 +97,7 @@ class World:
     async def blocks(self, count: int) -> None:
         for _ in range(count):
             await self.chain.push()
-            self.bus.publish("chain.block", self.chain.blocks[-1])
+            self.bus.publish(CHAIN_BLOCK, self.chain.blocks[-1])
             await self.settle()
 
     async def advance(self, seconds: float) -> None:
@@ -419,7 +419,7 @@ async def test_another_providers_lease_of_our_deployment_is_noticed_since_it_dra
         theirs = LeaseId(OWNER, 1, 2, 1, "akash1them")
         world.chain.accounts[L1.deployment] = replace(account, rates=(*account.rates, Price("uact", Decimal(90))))
         await world.chain.push(event_of(events.LEASE_CREATED, theirs))
-        world.bus.publish("chain.block", world.chain.blocks[-1])
+        world.bus.publish(CHAIN_BLOCK, world.chain.blocks[-1])
         await world.settle()
         await world.blocks(9)
         assert not world.chain.sent
@@ -451,7 +451,7 @@ async def test_blocks_that_are_caught_up_with_ask_for_an_empty_wallet_once(world
         await world.advance(5)
         for _ in range(200):
             await world.chain.push()
-            world.bus.publish("chain.block", world.chain.blocks[-1])
+            world.bus.publish(CHAIN_BLOCK, world.chain.blocks[-1])
         await world.settle()
         assert world.chain.calls.count("balances") == asked + 1
 
@@ -497,7 +497,7 @@ async def test_deposits_of_our_bids_are_noticed_between_two_looks(world: World) 
         assert not watch.paused()
         world.chain.wallet = {"uakt": 600_000}
         await world.chain.push(event_of(events.BID_CREATED, L1))
-        world.bus.publish("chain.block", world.chain.blocks[-1])
+        world.bus.publish(CHAIN_BLOCK, world.chain.blocks[-1])
         await world.settle()
         assert "600000uakt" in watch.paused()
         assert world.chain.calls.count("lease_payments") == 1

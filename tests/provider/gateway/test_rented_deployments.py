@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lease.ids import DeploymentId, LeaseId
-from provider.bus import CHAIN_BLOCK, Overflow
+from provider.bus import CHAIN_BLOCK
 from provider.chain import events
 from provider.errors import ChainError
 from provider.gateway.rented_deployments import RentedDeployments
@@ -164,7 +164,7 @@ async def test_missed_blocks_forget_everything(chain: Chain) -> None:
 
 async def test_lost_blocks_of_the_bus_forget_everything(chain: Chain) -> None:
     await chain.block(won())
-    chain.world.bus.publish(CHAIN_BLOCK, Overflow(3))
+    chain.world.bus.lose(CHAIN_BLOCK)
     await settle()
     assert not known(chain)
 

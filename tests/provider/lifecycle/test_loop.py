@@ -12,8 +12,7 @@ from structlog.testing import capture_logs
 
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
-from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED
-from provider.bus.memory import MemoryBus
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, MANIFEST_ACCEPTED, MemoryBus
 from provider.chain.events import LEASE_CLOSED, LEASE_RECLAIM_STARTED
 from provider.claims.hostnames import host_object
 from provider.errors import ChainError, ClusterError, Conflict

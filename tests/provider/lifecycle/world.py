@@ -14,7 +14,7 @@ from lease.ids import LeaseId, OrderId, namespace_name
 from lease.manifest import Expose, Group, Params, Service, StorageMount
 from lease.resources import Attribute, Price, Resources, Volume
 from lease.spec import ClusterFacts, LeaseSpec
-from provider.bus.memory import MemoryBus
+from provider.bus import MemoryBus
 from provider.claims.edge import AskEdge
 from provider.claims.ownership import OwnershipProofs
 from provider.lifecycle.config import LifecycleConfig

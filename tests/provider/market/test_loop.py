@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from provider.bus import CHAIN_BLOCK
 from provider.chain import events
 from provider.errors import ChainError, TxRefused
 from provider.market.book import Book
@@ -162,11 +163,11 @@ async def test_an_order_that_closes_while_its_bid_is_on_its_way_leaves_no_open_b
     async with running(tmp_path) as world:
         world.chain.gate = asyncio.Event()
         world.chain.add_order(make_order())
-        world.bus.publish("chain.block", await world.chain.push())
+        world.bus.publish(CHAIN_BLOCK, await world.chain.push())
         await world.quiet()
         assert world.chain.sent
         world.chain.close_order(order_id(7))
-        world.bus.publish("chain.block", await world.chain.push())
+        world.bus.publish(CHAIN_BLOCK, await world.chain.push())
         await world.quiet()
         world.chain.gate.set()
         await world.quiet()
