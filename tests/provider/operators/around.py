@@ -19,12 +19,12 @@ from provider.operators.hostname.health import EdgeChecks
 from provider.operators.hostname.operator import HostnameOperator
 from provider.operators.ip.operator import IpOperator
 from provider.operators.process import OperatorOptions
+from provider.protocols import Clock, Cluster
 from provider.protocols.clock import SystemClock
 from provider.records.manifests import ManifestRecord, manifest_object
 from provider.settings import Settings
 from provider.units import parse_address_range
 from tests.provider.lifecycle.world import PROVIDER
-from tests.world.cluster import FakeCluster
 from tests.world.patience import eventually as until
 
 HOST = "a.example.com"
@@ -65,10 +65,10 @@ class Answers:
         return EdgeChecks(self.resolve, (OWN,), self.ask, self.ask)
 
 
-def hostnames(cluster: FakeCluster, answers: Answers | None = None) -> HostnameOperator:
+def hostnames(cluster: Cluster, answers: Answers | None = None, *, clock: Clock | None = None) -> HostnameOperator:
     checks = (answers or Answers(OWN)).checks()
     return HostnameOperator(
-        Settings(), cluster, SystemClock(), version=VERSION, checks=checks, options=OPTIONS, check_s=0
+        Settings(), cluster, clock or SystemClock(), version=VERSION, checks=checks, options=OPTIONS, check_s=0
     )
 
 
@@ -107,7 +107,7 @@ def leased(lease: LeaseId, *, port: int = 80, address: str = "203.0.113.1", endp
     return {**leased_ip_object(one, namespace="lease"), "status": {"address": address}}
 
 
-def addresses(cluster: FakeCluster) -> IpOperator:
+def addresses(cluster: Cluster) -> IpOperator:
     ranges = (parse_address_range("203.0.113.1-203.0.113.10"),)
     settings = Settings(ip_ranges=ranges)
     return IpOperator(settings, cluster, SystemClock(), provider=PROVIDER, version=VERSION, options=OPTIONS)
