@@ -187,6 +187,8 @@ def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
         spec=PodSpecArgs(
             service_account_name=process.account,
             automount_service_account_token=True,
+            enable_service_links=False,  # AKASH_PROVIDER_PORT and others would look like settings
+            share_process_namespace=True,  # its first process reaps what a killed engine leaves
             priority_class_name=place.priority_class or None,
             termination_grace_period_seconds=60,
             image_pull_secrets=[LocalObjectReferenceArgs(name=secret)] if secret else None,

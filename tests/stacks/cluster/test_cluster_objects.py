@@ -111,6 +111,13 @@ def test_the_provider_is_one_pod_with_its_state_in_a_claim(everything: list[dict
     )
 
 
+def test_no_variable_of_a_service_looks_like_a_setting_and_orphans_are_reaped(everything: list[dict[str, Any]]) -> None:
+    for item in everything:
+        if item["metadata"].get("namespace") == "akash-services" and item["kind"] in ("StatefulSet", "Deployment"):
+            spec = item["spec"]["template"]["spec"]
+            assert spec["enableServiceLinks"] is False and spec["shareProcessNamespace"] is True
+
+
 def test_a_provider_with_its_state_elsewhere_is_a_deployment_that_ends_before_the_next_begins(
     stacks: dict[str, list[dict[str, Any]]],
 ) -> None:
