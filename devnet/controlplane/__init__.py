@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from devnet.controlplane.contents import DEFAULT_NODES, STORAGE_CLASSES, NodeSpec, default_nodes
 from devnet.controlplane.holders import is_supervised
+from devnet.controlplane.members import AUDIT_LOG, AUDIT_POLICY
 from devnet.controlplane.plane import ControlPlane, stop_supervisor
 from devnet.controlplane.state import State, read_state
 
 __all__ = [
+    "AUDIT_LOG",
+    "AUDIT_POLICY",
     "DEFAULT_NODES",
     "STORAGE_CLASSES",
     "ControlPlane",

@@ -16,7 +16,7 @@ import yaml
 
 from devnet.controlplane.certificates import Certificates, Outward
 
-__all__ = ["Layout", "Member", "free_ports", "members", "write_configuration"]
+__all__ = ["AUDIT_LOG", "AUDIT_POLICY", "Layout", "Member", "free_ports", "members", "write_configuration"]
 
 _CONTROLLERS = (
     "namespace-controller",
@@ -50,6 +50,10 @@ class Member:
     name: str
     args: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
+
+
+AUDIT_POLICY, AUDIT_LOG = "audit-policy.yaml", "audit.log"
+"""An audit policy in the folder of a control plane, and the log that it asks for, one JSON object a line."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,16 @@ def _api_server(layout: Layout) -> Member:
             "--enable-priority-and-fairness=false",
             "--profiling=false",
             "--event-ttl=15m",
+            *_audit_options(layout),
         ),
     )
+
+
+def _audit_options(layout: Layout) -> tuple[str, ...]:
+    """A log of the requests, when the folder has an audit policy."""
+    if not (policy := layout.data / AUDIT_POLICY).exists():
+        return ()
+    return (f"--audit-policy-file={policy}", f"--audit-log-path={layout.data / 'logs' / AUDIT_LOG}")
 
 
 def _listen_options(outward: Outward | None) -> tuple[str, ...]:

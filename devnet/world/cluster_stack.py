@@ -33,7 +33,7 @@ class ClusterStack:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The settings of `Pulumi.yaml`'s program that differ from their defaults."""
 
-    async def up(self, line: Line) -> Mapping[str, str]:
+    async def up(self, line: Line) -> Mapping[str, Any]:
         """Create or update the stack, and pass each line of Pulumi's output to `line`; returns the stack's outputs."""
         self.data.mkdir(parents=True, exist_ok=True)
         key = self.data / "passphrase"
@@ -44,7 +44,7 @@ class ClusterStack:
         await self._pulumi("up", "--yes", "--skip-preview", "--stack", self.name, *config, line=line)
         printed: list[str] = []
         await self._pulumi("stack", "output", "--json", "--stack", self.name, line=printed.append)
-        outputs: Mapping[str, str] = json.loads("\n".join(printed))
+        outputs: Mapping[str, Any] = json.loads("\n".join(printed))
         return outputs
 
     async def _create(self) -> None:

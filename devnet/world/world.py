@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import akash  # noqa: F401
 from akash.base.attributes.v1.types_pb2 import Attribute as AttributeMessage
@@ -61,7 +62,7 @@ class World:
         self.tenant = Tenant(self.account("tenant"))
         name = f"devnet-{secrets.token_hex(4)}"
         self.stack = ClusterStack(CHECKOUT, data / "cluster-stack", plane.env(), name, terms.stack)
-        self.outputs: Mapping[str, str] = {}
+        self.outputs: Mapping[str, Any] = {}
         self.node: RealNode | None = None
         """The real node, if there is one."""
         self._providers: list[ProviderProcess] = []
@@ -120,7 +121,7 @@ class World:
             TEST_MNEMONIC, index=ROLES.index(role), grpc=self.chain.grpc_address, chain_id=self.chain.chain_id
         )
 
-    async def apply_cluster_stack(self, line: Callable[[str], None]) -> Mapping[str, str]:
+    async def apply_cluster_stack(self, line: Callable[[str], None]) -> Mapping[str, Any]:
         """Run `pulumi up` on the top-level project; returns its outputs."""
         self.outputs = await self.stack.up(line)
         return self.outputs
@@ -137,7 +138,9 @@ class World:
         return uri
 
     def provider_env(self, **changes: str) -> dict[str, str]:
-        """The environment of `lessor run` with all its settings; `changes` replace some."""
+        """The environment of `lessor run`: what the cluster stack puts out and all other settings; `changes` replace
+        some.
+        """
         mnemonic = self.data / "mnemonic"
         if not mnemonic.exists():
             mnemonic.touch(mode=0o600)
@@ -157,7 +160,8 @@ class World:
             "LESSOR_KEY_INDEX": str(ROLES.index("provider")),
             "LESSOR_LOG_FORMAT": "json",
         }
-        return {**self.plane.env(), **own, **_DEMO_PRICES, **self.terms.provider, **changes}
+        stack: Mapping[str, str] = self.outputs.get("environment", {})
+        return {**self.plane.env(), **stack, **own, **_DEMO_PRICES, **self.terms.provider, **changes}
 
     async def run_provider(self, *, seconds: float = 120, **changes: str) -> ProviderProcess:
         """Start `lessor run`; returns when it follows the chain and serves its gateway."""

@@ -12,9 +12,9 @@ from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import NAMESPACE
+from provider.protocols.cluster import IP_ADDRESS_POOL, NAMESPACE
 from stacks.common.results import Operation
-from tests.provider.lifecycle.world import World, a_group, a_lease, closed, unknown
+from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease, closed, unknown
 from tests.world.cluster import unreachable
 from tests.world.engine import Fault, Killed
 
@@ -210,3 +210,32 @@ async def test_rule_6_a_namespace_that_does_not_go_names_what_holds_it() -> None
     world.cluster.settle()
     assert (await world.converge(L)).phase is Phase.CLOSED
     assert world.cluster.find(NAMESPACE, namespace_name(L)) is None
+
+
+async def test_a_load_balancer_that_does_not_go_holds_its_address_until_it_is_gone() -> None:
+    """Field problem I7: nobody takes the finalizer off its Service while the controller of a cloud is away."""
+    world, other = World(), replace(a_lease(2), owner=OTHER)
+    await world.run(L, a_group(ip="meow"))
+    space = namespace_name(L)
+    service = "service.kubernetes.io/load-balancer-cleanup in 1 resource instances: services. has 1 resource instances"
+    world.cluster.stuck[space] = f"Some content in the namespace has finalizers remaining: {service}"
+    (held,) = pool_addresses(world)
+    world.chain.put_lease(L, LeaseState.CLOSED)
+    for _ in range(5):
+        outcome = await world.check(L)
+        world.cluster.settle()
+    assert (
+        outcome.phase is Phase.CLOSING and "load-balancer-cleanup" in outcome.reason and "services." in outcome.reason
+    )
+    await world.run(other, a_group(ip="meow"))
+    assert held in pool_addresses(world) and len(pool_addresses(world)) == 2, "the next tenant has another address"
+
+    world.cluster.stuck.clear()
+    world.cluster.settle()
+    assert (await world.converge(L)).phase is Phase.CLOSED
+    assert held not in pool_addresses(world), "it can be leased again"
+
+
+def pool_addresses(world: World) -> set[str]:
+    pools = [obj for key, obj in world.cluster.objects.items() if key[1] == IP_ADDRESS_POOL.kind]
+    return {text for pool in pools for text in pool["spec"]["addresses"]}

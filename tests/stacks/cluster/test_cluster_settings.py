@@ -10,7 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lease.spec import IngressMode
+from provider.settings import load_settings, unknown_variables
 from stacks.cluster.process_settings import ProcessSettings
+from stacks.cluster.processes import environment
 from stacks.cluster.requirements import cluster_client
 from stacks.cluster.settings import (
     ClusterStackSettings,
@@ -46,6 +49,31 @@ def test_the_example_file_shows_every_key_with_its_default():
     }
     for name, model in (("metallb", MetalLbSettings), ("gateway", GatewaySettings), ("processes", ProcessSettings)):
         assert set(shown[f"lessor:{name}"]) == {field.alias for field in model.model_fields.values()}
+
+
+def test_the_devnet_file_is_a_configuration():
+    shown = yaml.safe_load((EXAMPLE.parent / "Pulumi.dev.yaml").read_text())["config"]
+    settings = parse_settings({key: as_pulumi_hands_it_over(value) for key, value in shown.items()})
+    assert settings.storage_classes == ("beta1", "beta2", "beta3", "default")
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value"),
+    [
+        ({"lessor:manifest-namespace": "records"}, "manifest_namespace", "records"),
+        ({"lessor:ingress-class": "edge"}, "ingress_class", "edge"),
+        ({"lessor:metallb": '{"namespace": "lb"}'}, "metallb_namespace", "lb"),
+        ({"lessor:ingress-mode": "gateway-api"}, "ingress_mode", IngressMode.GATEWAY_API),
+        ({"lessor:ingress-mode": "gateway-api", "lessor:gateway": '{"name": "g"}'}, "gateway_name", "g"),
+        ({"lessor:ingress-mode": "gateway-api", "lessor:gateway": '{"namespace": "g"}'}, "gateway_namespace", "g"),
+    ],
+)
+def test_the_output_environment_is_settings_of_lessor_run(given, field, value, monkeypatch):
+    made = environment(parse_settings(given))
+    assert unknown_variables(made) == {}
+    for name, text in made.items():
+        monkeypatch.setenv(name, text)
+    assert getattr(load_settings(), field) == value
 
 
 @pytest.mark.parametrize(
