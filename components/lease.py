@@ -3,64 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from components.access import access_objects
 from components.bounds import bound_objects
 from components.credentials import credentials_objects
 from components.environment import environment_objects
 from components.errors import BuildError
+from components.found import found_parts
 from components.guard import check_spec
 from components.hostname import hostname_object
 from components.isolation import isolation_objects
 from components.labels import ADMISSION, FORM_LABEL, Object, checked_labels, lease_labels, namespace_labels
 from components.leased_ip import address_objects, leased_ip_service
+from components.parts import AddressPart, LeaseParts, ServicePart
 from components.service import service_objects
 from components.workload import workload_object
 from lease.markers import first_marker
 from lease.spec import LeasedIpSpec, LeaseSpec
 
-__all__ = ["AddressPart", "LeaseParts", "ServicePart", "lease_objects", "lease_parts", "namespace_object"]
-
-
-@dataclass(frozen=True, slots=True)
-class ServicePart:
-    """The objects of one service: `access` is ServiceAccount, Role and RoleBinding or empty; `services` has 0 to 2
-    Services.
-    """
-
-    name: str
-    access: tuple[Object, ...]
-    workload: Object
-    services: tuple[Object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AddressPart:
-    """One leased address: `shared` (pool, advertisement) outlives the lease; `services` belong to this lease alone."""
-
-    sharing_key: str
-    shared: tuple[Object, Object]
-    services: tuple[Object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseParts:
-    """A lease's objects by purpose. Secrets come first, since they take longest to register (toolchain.md §3)."""
-
-    namespace: Object
-    credentials: tuple[Object, ...]
-    bounds: tuple[Object, ...]
-    policies: tuple[Object, ...]
-    services: tuple[ServicePart, ...]
-    hostnames: tuple[Object, ...]
-    addresses: tuple[AddressPart, ...]
+__all__ = ["lease_objects", "lease_parts", "namespace_object"]
 
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
     """All objects of the lease. Raises `BuildError` for a value that must not reach a cluster."""
+    parts = found_parts(spec) if spec.found else _built_parts(spec)
+    _all_different(_listed(parts))
+    _check_unmarked(_listed(parts))
+    return parts
+
+
+def _built_parts(spec: LeaseSpec) -> LeaseParts:
     check_spec(spec)
-    parts = LeaseParts(
+    return LeaseParts(
         namespace=namespace_object(spec),
         credentials=(*credentials_objects(spec), *environment_objects(spec)),
         bounds=bound_objects(spec),
@@ -69,9 +43,6 @@ def lease_parts(spec: LeaseSpec) -> LeaseParts:
         hostnames=tuple(hostname_object(spec, hostname) for hostname in spec.hostnames),
         addresses=_addresses(spec),
     )
-    _all_different(_listed(parts))
-    _check_unmarked(_listed(parts))
-    return parts
 
 
 def lease_objects(spec: LeaseSpec) -> tuple[Object, ...]:

@@ -26,9 +26,14 @@ from lease.spec import LeasedIpSpec, LeaseSpec
 __all__ = ["address_objects", "leased_ip_service"]
 
 
-def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, Object]:
-    """IPAddressPool and L2Advertisement of one sharing key; identical in every lease of the owner that uses the key."""
-    pool = {"addresses": [_network(leased)], "autoAssign": False}
+def address_objects(spec: LeaseSpec, leased: LeasedIpSpec) -> tuple[Object, ...]:
+    """IPAddressPool and L2Advertisement of one sharing key; identical in every lease of the owner that uses the key.
+    Empty for an address in somebody else's pool: MetalLB refuses a second pool that holds the address.
+    """
+    network = _network(leased)
+    if leased.pool:
+        return ()
+    pool = {"addresses": [network], "autoAssign": False}
     advertisement = {"ipAddressPools": [pool_name(leased.sharing_key)]}
     return (
         _metallb(spec, leased, "IPAddressPool") | {"spec": pool},
@@ -49,10 +54,7 @@ def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
             name,
             spec.namespace,
             labels={AKASH: "true", SERVICE_TARGET: "metal-lb"} | lease_labels(spec.lease),
-            annotations={
-                "metallb.universe.tf/allow-shared-ip": leased.sharing_key,
-                "metallb.io/address-pool": pool_name(leased.sharing_key),
-            },
+            annotations={"metallb.universe.tf/allow-shared-ip": leased.sharing_key, **_from_pool(leased)},
         ),
         "spec": {
             "type": "LoadBalancer",
@@ -61,6 +63,13 @@ def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
             "selector": {AKASH: "true", MANIFEST_SERVICE: leased.service},
         },
     }
+
+
+def _from_pool(leased: LeasedIpSpec) -> dict[str, str]:
+    """The annotations that name the pool, and in somebody else's pool the address."""
+    if not leased.pool:
+        return {"metallb.io/address-pool": pool_name(leased.sharing_key)}
+    return {"metallb.io/address-pool": leased.pool, "metallb.io/loadBalancerIPs": leased.address}
 
 
 def _network(leased: LeasedIpSpec) -> str:

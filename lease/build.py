@@ -115,13 +115,14 @@ def lease_spec(
     withheld: frozenset[str] = frozenset(),
     previous: LeaseSpec | None = None,
     form: int = FORM,
+    pools: Mapping[str, str] | None = None,
 ) -> LeaseSpec:
     """The spec of one lease, whose objects will have this `form`.
 
     `resource_version` is the Manifest object's. A service that is the same as in `previous` keeps the version it had,
     and one whose pods are the same keeps theirs, so that they do not roll. `placements` holds the reserved card by
-    resource id, `addresses` the leased address by sharing key, `withheld` the hostnames that another lease of the same
-    owner keeps. Raises `SpecRefused`.
+    resource id, `addresses` the leased address by sharing key, `pools` the pool of an address that is in somebody
+    else's, `withheld` the hostnames that another lease of the same owner keeps. Raises `SpecRefused`.
     """
     try:
         check_for_provider(group, require_hosts=False)
@@ -138,7 +139,7 @@ def lease_spec(
         first_resource_version=previous.first_resource_version if previous else resource_version,
         services=tuple(_service(context, service) for service in group.services),
         hostnames=tuple(_hostnames(lease, group.services, settings, withheld)),
-        leased_ips=tuple(_leased_ips(lease, group.services, addresses)),
+        leased_ips=tuple(_leased_ips(lease, group.services, addresses, pools or {})),
         cluster=facts_for(cluster, form),
     )
 
@@ -337,7 +338,9 @@ def _hostname(service: Service, expose: Expose, host: str) -> HostnameSpec:
     )
 
 
-def _leased_ips(lease: LeaseId, services: Sequence[Service], addresses: Mapping[str, str]) -> Iterator[LeasedIpSpec]:
+def _leased_ips(
+    lease: LeaseId, services: Sequence[Service], addresses: Mapping[str, str], pools: Mapping[str, str]
+) -> Iterator[LeasedIpSpec]:
     """One leased IP for each global expose that names an IP. Of two exposes with the same address, port and protocol
     the first one counts.
     """
@@ -360,4 +363,5 @@ def _leased_ips(lease: LeaseId, services: Sequence[Service], addresses: Mapping[
                 proto=expose.proto,
                 sharing_key=key,
                 address=addresses[key],
+                pool=pools.get(key, ""),
             )

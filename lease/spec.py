@@ -17,11 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 from lease.ids import LeaseId, namespace_name
 
 __all__ = [
+    "AS_FOUND",
     "BUILDER_VERSION",
     "FIRST_FORM",
     "FORM",
     "ClusterFacts",
     "EnvironmentVariable",
+    "FoundObject",
     "GpuPlacement",
     "HostnameSpec",
     "IngressMode",
@@ -41,11 +43,13 @@ BUILDER_VERSION = 2
 2: values that an apply would fold or refuse are held in a Secret; `pulumi.com/patchForce` on every object.
 """
 
+AS_FOUND = 0
 FIRST_FORM = 1
 FORM = 2
 """The form of the objects of new leases (docs/architecture.md §4). A lease takes the newest form with the tenant's next
 manifest, so that an upgrade of Lessor changes nothing that runs.
 
+0: the objects that another provider made, as they were found (`LeaseSpec.found`); no new lease has this form.
 1: pods and namespaces as the Go provider makes them.
 2: pods with the runtime's seccomp profile and without needless capabilities, an ephemeral-storage limit for every
 container, GPU variables of the provider only, a namespace with an admission level, a quota and default limits, more
@@ -217,6 +221,25 @@ class LeasedIpSpec(_Model):
     proto: str
     sharing_key: str
     address: str
+    pool: str = Field(
+        default="", exclude_if=_unset, description="of somebody else, which holds the address; empty: one of its own"
+    )
+
+
+class FoundObject(_Model):
+    """An object of a lease as another provider made it, without what the API server adds."""
+
+    text: SecretStr = Field(description="JSON of the manifest")
+
+    @field_serializer("text", when_used="json")
+    def _plain(self, value: SecretStr) -> str:
+        return value.get_secret_value()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The plain Kubernetes manifest."""
+        found: dict[str, Any] = json.loads(self.text.get_secret_value())
+        return found
 
 
 class KeptWorkload(_Model):
@@ -284,6 +307,10 @@ class LeaseSpec(_Model):
     cluster: ClusterFacts = ClusterFacts()
     kept: tuple[KeptWorkload, ...] = Field(
         default=(), exclude_if=_unset, description="workloads that stay as found until the next manifest"
+    )
+
+    found: tuple[FoundObject, ...] = Field(
+        default=(), exclude_if=_unset, description="the objects of an adopted lease; nothing else is made of it"
     )
 
     @property

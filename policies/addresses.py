@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 
 from lease.addresses import pool_name, sharing_key_hash
+from policies.facts import LeaseFacts
 from policies.pods import at, listed
 from policies.rules import (
     OWNER_LABEL,
@@ -79,7 +80,7 @@ def _own_address(objects: Objects) -> Iterator[ObjectProblem]:
         if at(shared, "metadata", "labels").get(OWNER_LABEL) not in owners:
             yield ObjectProblem(shared, "it is another owner's")
     for service in objects.of_kinds("Service"):
-        yield from (ObjectProblem(service, text) for text in _leased(service, owners))
+        yield from (ObjectProblem(service, text) for text in _leased(service, owners, objects.lease))
     if objects.lease is not None:
         yield from _rented(objects)
 
@@ -101,16 +102,17 @@ def _plain(text: str) -> str:
         return text
 
 
-def _leased(service: Manifest, owners: set[str]) -> Iterator[str]:
+def _leased(service: Manifest, owners: set[str], lease: LeaseFacts | None) -> Iterator[str]:
     annotations = at(service, "metadata", "annotations")
-    for key in _CHOSEN:
-        if key in annotations:
-            yield f"annotation {key} chooses an address"
+    for name in _CHOSEN:
+        if name in annotations and not (lease and lease.takes(name, str(annotations[name]))):
+            yield f"annotation {name} chooses an address"
     if at(service, "spec").get("type") != "LoadBalancer":
         return
     keys = {str(annotations[name]) for name in _SHARED_IP if name in annotations}
     pools = {str(annotations[name]) for name in _POOL if name in annotations}
-    if len(keys) != 1 or pools != {pool_name(key) for key in keys}:
+    foreign = lease.pools if lease else {}
+    if len(keys) != 1 or pools != {foreign.get(key) or pool_name(key) for key in keys}:
         yield "it takes an address that is not of its sharing key's pool"
     elif owners and not any(key.startswith(f"{owner}-ip-") for key in keys for owner in owners):
         yield "its sharing key is another owner's"

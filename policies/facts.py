@@ -7,11 +7,13 @@ A builder that makes an object which the lease did not rent is found by comparin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lease.spec import LeaseSpec, ServiceSpec, VolumeKind
 
-__all__ = ["LeaseFacts", "ServiceFacts", "facts_of"]
+__all__ = ["FOREIGN_ADDRESS", "FOREIGN_POOL", "LeaseFacts", "ServiceFacts", "facts_of"]
+
+FOREIGN_POOL, FOREIGN_ADDRESS = "metallb.io/address-pool", "metallb.io/loadBalancerIPs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,9 @@ class ServiceFacts:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """`addresses`: the leased address by sharing key. `gateway`: namespace and name of the Gateway that serves
-    hostnames; both empty in ingress mode.
+    """`addresses`: the leased address by sharing key. `pools`: the pool of an address that another provider has leased
+    from a pool of somebody else. `gateway`: namespace and name of the Gateway that serves hostnames; both empty in
+    ingress mode.
     """
 
     owner: str
@@ -45,6 +48,13 @@ class LeaseFacts:
     ingress_class: str
     gateway: tuple[str, str]
     metallb_namespace: str
+    pools: Mapping[str, str] = field(default_factory=dict)
+
+    def takes(self, annotation: str, value: str) -> bool:
+        """Whether the annotation names somebody else's pool, or the address in it, of a leased address."""
+        if annotation == FOREIGN_POOL:
+            return value in self.pools.values()
+        return annotation == FOREIGN_ADDRESS and any(self.addresses.get(key) == value for key in self.pools)
 
 
 def facts_of(spec: LeaseSpec) -> LeaseFacts:
@@ -61,6 +71,7 @@ def facts_of(spec: LeaseSpec) -> LeaseFacts:
         ingress_class=cluster.ingress_class,
         gateway=(cluster.gateway_namespace, cluster.gateway_name),
         metallb_namespace=cluster.metallb_namespace,
+        pools={each.sharing_key: each.pool for each in spec.leased_ips if each.pool},
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pulumi
 
 from components.labels import Object
-from components.lease import LeaseParts, lease_parts
+from components.lease import lease_parts
+from components.parts import LeaseParts
 from components.resources.manifest import ManifestResource
 from components.resources.parts import Hostname, Isolation, KubernetesServices, LeasedIp, Namespace, Workload
 from lease.spec import LeaseSpec

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pulumi
 
 from components.labels import Object
-from components.lease import AddressPart, ServicePart
+from components.parts import AddressPart, ServicePart
 from components.resources.manifest import ManifestResource
 
 __all__ = ["Hostname", "Isolation", "KubernetesServices", "LeasedIp", "Namespace", "Workload"]

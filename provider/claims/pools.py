@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
 from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
+from provider.claims.addresses import pool_addresses
 from provider.claims.leased_ips import AddressClaim
 from provider.errors import ClusterError, Conflict
 from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
-__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "remove_unused_pools"]
+__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "pool_of", "remove_unused_pools"]
 
 _ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
 _POOL = "metallb.io/address-pool"
@@ -83,6 +85,17 @@ async def _unused(cluster: Cluster, managed: list[dict[str, Any]], claims_namesp
 def _pool_of(claim: dict[str, Any]) -> str:
     key = (claim.get("spec") or {}).get("sharing_key")
     return pool_name(str(key)) if key else ""
+
+
+def pool_of(address: str, pools: Iterable[Mapping[str, Any]]) -> str:
+    """The name of the pool that holds the address and that somebody else made, an operator for a Go provider; empty for
+    none.
+    """
+    wanted = ipaddress.ip_address(address)
+    others = (pool for pool in pools if not is_lease_pool(pool))
+    return next(
+        (pool["metadata"]["name"] for pool in others if any(wanted in one for one in pool_addresses([pool]))), ""
+    )
 
 
 def is_lease_pool(obj: Mapping[str, Any]) -> bool:

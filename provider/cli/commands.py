@@ -168,6 +168,9 @@ COMMANDS: Table = {
     "bid": _BID,
     "policy": _POLICY,
     "earnings": CommandEntry("provider.cli.earnings:earnings", "Show what leases earned and what transactions cost."),
+    "adopt": CommandEntry(
+        "provider.cli.adopt:adopt", "Take over the leases of a cluster that a Go provider has run until now."
+    ),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
     "operator": _OPERATOR,
     "tools": _TOOLS,

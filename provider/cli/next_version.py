@@ -63,6 +63,9 @@ class _Unwritten:
     async def apply(self, obj: Mapping[str, Any], *, status: bool = False, dry_run: bool = False) -> dict[str, Any]:
         return dict(obj)
 
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
+        return False
+
     async def patch(
         self, kind: Kind, name: str, changes: Mapping[str, Any], *, namespace: str | None = None
     ) -> dict[str, Any]:
@@ -113,7 +116,9 @@ async def next_version(
     record = ManifestRecord(lease, group, seen.manifest.placements, NEXT_VERSION)
     if record.content_hash() == seen.manifest.content_hash():
         record = seen.manifest
-    unchanged = record.content_hash() == seen.applied.manifest_hash
+    unchanged = record.has_hash(seen.applied.manifest_hash)
+    if unchanged and seen.applied.spec.found and not seen.applied.anew:
+        return Versions(seen.applied.spec, seen.applied.spec, _rented_differently(seen.manifest.group, group))
     claimed = await _claimed(record, seen.applied, settings=settings, cluster=cluster, specs=specs)
     again = unchanged and not seen.applied.anew
     wanted = await carried(cluster, claimed, applied=seen.applied.spec, again=again)
@@ -132,7 +137,7 @@ async def _claimed(
     record: ManifestRecord, applied: Applied, *, settings: Settings, cluster: Cluster, specs: SpecMaker
 ) -> LeaseSpec:
     """The spec with the hostnames and addresses that the lease would get, chosen as the lease loop chooses them."""
-    unchanged = applied.manifest_hash == record.content_hash()
+    unchanged = record.has_hash(applied.manifest_hash)
     config = LifecycleConfig(
         provider=record.lease.provider,
         records=settings.manifest_namespace,

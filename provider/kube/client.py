@@ -19,6 +19,7 @@ from urllib.parse import quote
 import structlog
 
 from provider.errors import ClusterError, Conflict
+from provider.kube.field_owners import taken_fields
 from provider.kube.pods import KubePods
 from provider.kube.server import ApiServer, Request
 from provider.metrics import KUBE_CALLS
@@ -108,14 +109,18 @@ class KubeCluster:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": resource}},
         }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        path = f"/apis/{body['apiVersion']}/selfsubjectaccessreviews"
         answer = await self._call("selfsubjectaccessreviews-create", "POST", path, body=body)
         return (answer.get("status") or {}).get("allowed") is True
 
     async def get(self, kind: Kind, name: str, *, namespace: str | None = None) -> dict[str, Any] | None:
         """The object, or None when the API server answers 404."""
+        found = await self._whole(kind, name, namespace)
+        return None if found is None else _slim(found)
+
+    async def _whole(self, kind: Kind, name: str, namespace: str | None) -> dict[str, Any] | None:
         try:
-            return _slim(await self._call(f"{kind.plural}-get", "GET", _path(kind, namespace, name)))
+            return await self._call(f"{kind.plural}-get", "GET", _path(kind, namespace, name))
         except ClusterError as error:
             if error.status == 404:
                 return None
@@ -143,6 +148,14 @@ class KubeCluster:
         return _slim(
             await self._call(f"{kind.plural}-patch", "PATCH", path, params=params, body=changes, headers=_MERGE)
         )
+
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
+        meta = (await self._whole(kind, name, namespace) or {}).get("metadata") or {}
+        if (taken := taken_fields(meta.get("managedFields") or [], manager=FIELD_MANAGER, label=label)) is None:
+            return False
+        changes = {"resourceVersion": meta["resourceVersion"], "managedFields": taken}
+        await self.patch(kind, name, {"metadata": changes}, namespace=namespace)
+        return True
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
@@ -333,10 +346,8 @@ class KubeCluster:
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream that end with a line feed, and what follows the last one; empty lines are left out.
-
-    Only a line feed ends an event. JSON may hold every other character that Unicode calls an end of line, such as
-    U+0085, as it is.
+    """The lines of a stream, which end with a line feed, and what follows the last one, without empty lines. JSON may
+    hold every other character that Unicode calls an end of line, such as U+0085, as it is.
     """
     begun: list[bytes] = []
     async for chunk in chunks:
@@ -352,7 +363,7 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
     """A relative path: a server address with a path of its own (behind a proxy) keeps that path."""
-    base = f"apis/{kind.api_version}" if "/" in kind.api_version else f"api/{kind.api_version}"
+    base = f"{'apis' if '/' in kind.api_version else 'api'}/{kind.api_version}"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{base}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
 

@@ -155,6 +155,9 @@ class _Listed:
     ) -> NoReturn:
         raise _ListsTooShort
 
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> NoReturn:
+        raise _ListsTooShort
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> NoReturn:

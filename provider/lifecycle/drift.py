@@ -37,6 +37,7 @@ from provider.units import parse_quantity
 
 __all__ = [
     "ALWAYS_WATCHED",
+    "KINDS",
     "NETWORK_POLICY",
     "Change",
     "Digests",
@@ -68,7 +69,7 @@ ALWAYS_WATCHED = (
 )
 """Watched beside Namespace, Deployment and StatefulSet. HTTP_ROUTE exists only where the Gateway API is installed."""
 
-_KINDS = {
+KINDS = {
     kind.kind: kind
     for kind in (*ALWAYS_WATCHED, HTTP_ROUTE, NAMESPACE, DEPLOYMENT, STATEFUL_SET, IP_ADDRESS_POOL, L2_ADVERTISEMENT)
 }
@@ -153,7 +154,7 @@ async def remove_additions(cluster: Cluster, spec: LeaseSpec) -> None:
         if (patch := removal(wanted, live)) is not None:
             meta = live["metadata"]
             changes = patch | {"metadata": {"resourceVersion": meta["resourceVersion"]}}
-            await cluster.patch(_KINDS[wanted["kind"]], meta["name"], changes, namespace=meta.get("namespace"))
+            await cluster.patch(KINDS[wanted["kind"]], meta["name"], changes, namespace=meta.get("namespace"))
 
 
 async def _wanted_and_live(cluster: Cluster, spec: LeaseSpec) -> list[tuple[Object, Object | None]]:
@@ -162,7 +163,7 @@ async def _wanted_and_live(cluster: Cluster, spec: LeaseSpec) -> list[tuple[Obje
     live: dict[tuple[str, str], Object] = {}
     for kind, namespace in sorted({(obj["kind"], obj["metadata"].get("namespace", "")) for obj in wanted}):
         names = {obj["metadata"]["name"] for obj in wanted if obj["kind"] == kind}
-        live |= {(kind, obj["metadata"]["name"]): obj for obj in await _read(cluster, _KINDS[kind], namespace, names)}
+        live |= {(kind, obj["metadata"]["name"]): obj for obj in await _read(cluster, KINDS[kind], namespace, names)}
     return [(obj, live.get((obj["kind"], obj["metadata"]["name"]))) for obj in wanted]
 
 

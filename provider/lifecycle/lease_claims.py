@@ -120,7 +120,7 @@ class LeaseClaims:
             hosts = await wanted_hosts(self._cluster, inputs, self._config, now=now, unproved=unproved)
             ports = await wanted_ports(self._cluster, inputs, self._config)
             withheld = frozenset(hosts.withheld)
-            spec = specs.make(replace(inputs, withheld=withheld, addresses=ports.addresses))
+            spec = specs.make(replace(inputs, withheld=withheld, addresses=ports.addresses, pools=ports.pools))
             served = {claim.name for claim in ports.mine}
             spec = without_ports(spec, set(spec_addresses(spec)) - served)
             _never_overwrite(spec, hosts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
@@ -16,7 +17,7 @@ from lease.spec import LeasedIpSpec, LeaseSpec
 from provider.claims.addresses import choose_address, pool_addresses
 from provider.claims.leased_ips import AddressClaim, address_claims, wanted_addresses
 from provider.claims.moves import PendingMove
-from provider.claims.pools import leaving_ports, list_pools
+from provider.claims.pools import leaving_ports, list_pools, pool_of
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_hosts import MIGRATED, STILL_SERVED, holder_text
 from provider.lifecycle.spec_maker import SpecInputs
@@ -30,13 +31,14 @@ _NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
 
 @dataclass(frozen=True, slots=True)
 class WantedPorts:
-    """`mine`: the claims of this lease, with their addresses. `addresses`: by sharing key. `remarks`: claim → why the
-    lease goes without this port. `waits_for`: the claims of other leases among them. `soon`, `moved` and `moves`: as in
-    `WantedHosts`.
+    """`mine`: the claims of this lease, with their addresses. `addresses`: by sharing key. `pools`: the pool of each
+    address that is in somebody else's. `remarks`: claim → why the lease goes without this port. `waits_for`: the claims
+    of other leases among them. `soon`, `moved` and `moves`: as in `WantedHosts`.
     """
 
     mine: Sequence[AddressClaim] = ()
     addresses: Mapping[str, str] = field(default_factory=dict)
+    pools: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     waits_for: frozenset[str] = frozenset()
     soon: bool = False
@@ -58,12 +60,14 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     arriving = [claim for claim in own if claim.move.arrives_at(lease)]
     leaving = await leaving_ports(cluster, arriving, lease)
     kept = [claim for claim in own if claim.name not in leaving]
-    known = await _addresses(cluster, config, [*own, *foreign.values()], stored=stored)
+    listed = await list_pools(cluster, namespace=config.metallb_namespace)
+    known = _addresses(listed, config, [*own, *foreign.values()], stored=stored)
     reasons = {name: f"{holder_text(lease, claim)} on the same IP endpoint" for name, claim in foreign.items()}
     reasons |= dict.fromkeys(sorted(away), MIGRATED) | dict.fromkeys(sorted(leaving), STILL_SERVED)
     return WantedPorts(
         mine=[claim.at(known[claim.key]) for claim in kept],
         addresses=dict.fromkeys((claim.key for claim in wanted.values()), _NO_ADDRESS) | known,
+        pools={claim.key: pool for claim in kept if (pool := pool_of(known[claim.key], listed))},
         remarks={name: _remark(claim, reasons[name]) for name, claim in wanted.items() if name in reasons},
         waits_for=frozenset(foreign),
         soon=bool(leaving),
@@ -88,13 +92,16 @@ def _name(leased: LeasedIpSpec) -> str:
     return leased_ip_name(leased.sharing_key, proto=leased.proto.upper() or "TCP", external_port=leased.external_port)
 
 
-async def _addresses(
-    cluster: Cluster, config: LifecycleConfig, claims: Sequence[AddressClaim], *, stored: Mapping[str, AddressClaim]
+def _addresses(
+    pools: Sequence[Mapping[str, Any]],
+    config: LifecycleConfig,
+    claims: Sequence[AddressClaim],
+    *,
+    stored: Mapping[str, AddressClaim],
 ) -> dict[str, str]:
     """The address of each sharing key that has one, and of the keys of `claims`. The pool of a key keeps the address of
     a claim whose status was lost.
     """
-    pools = await list_pools(cluster, namespace=config.metallb_namespace)
     known = {claim.key: claim.address for claim in stored.values() if claim.address}
     for key in sorted({claim.key for claim in claims} - known.keys()):
         held = pool_addresses([pool for pool in pools if pool["metadata"]["name"] == pool_name(key)])

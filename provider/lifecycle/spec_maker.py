@@ -30,9 +30,9 @@ that is opened when the lease is won cannot know that version.
 @dataclass(frozen=True, slots=True)
 class SpecInputs:
     """What one spec is made from. `withheld`: hostnames that another lease of the owner keeps. `addresses`: the leased
-    address by sharing key. `previous`: the last version that was applied completely, None for a first deployment.
-    `form`: of the objects; not the newest one while the tenant asks for nothing new. `moved`: the names of claims that
-    were migrated away from the lease.
+    address by sharing key, `pools`: the pool of an address that is in somebody else's. `previous`: the last version
+    that was applied completely, None for a first deployment. `form`: of the objects; not the newest one while the
+    tenant asks for nothing new. `moved`: the names of claims that were migrated away from the lease.
     """
 
     record: ManifestRecord
@@ -41,6 +41,7 @@ class SpecInputs:
     addresses: Mapping[str, str] = field(default_factory=dict)
     form: int = FORM
     moved: frozenset[str] = frozenset()
+    pools: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -82,6 +83,7 @@ class SpecMaker:
             withheld=inputs.withheld,
             previous=inputs.previous,
             form=inputs.form,
+            pools=inputs.pools,
         )
 
     def unclaimed(self, record: ManifestRecord) -> LeaseSpec:

@@ -138,6 +138,13 @@ class Cluster(Protocol):
         """
         ...
 
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
+        """Make the provider's field manager the owner of every field that the writer of the label `label` owns, so that
+        the next apply removes what it does not set. The object itself does not change. False when there is nothing to
+        take over; raises `Conflict` when the object changes meanwhile.
+        """
+        ...
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

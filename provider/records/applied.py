@@ -71,6 +71,11 @@ class Applied:
     fresh: bool = False
     moved: frozenset[str] = frozenset()
 
+    @property
+    def as_found(self) -> bool:
+        """Whether the lease is as another provider left it: nothing was applied since it was adopted."""
+        return self.spec is not None and bool(self.spec.found) and self.attempt is None and not self.anew
+
 
 def applied_name(lease: LeaseId) -> str:
     return f"applied-{namespace_name(lease)}"

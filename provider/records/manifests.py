@@ -56,6 +56,16 @@ class ManifestRecord:
         placed = sorted((key, value.model_dump_json()) for key, value in self.placements.items() if value)
         return hashlib.sha256(canonical_manifest((self.group,)) + json.dumps(placed).encode()).hexdigest()
 
+    def form_hash(self) -> str:
+        """Hex SHA-256 of what the Go provider's form holds of the group: the same for a tenant's manifest and for what
+        the Go provider has stored of it.
+        """
+        return hashlib.sha256(json.dumps(encode_group(self.group, {}), sort_keys=True).encode()).hexdigest()
+
+    def has_hash(self, known: str) -> bool:
+        """Whether a version with this hash was made of the same manifest."""
+        return known in (self.content_hash(), self.form_hash())
+
 
 def manifest_object(record: ManifestRecord, *, namespace: str) -> dict[str, Any]:
     """The object to apply; credentials are in clear in it, as in the Go provider's."""

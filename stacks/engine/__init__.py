@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
 from stacks.engine.engine import PulumiEngine
+from stacks.engine.imported_state import importing
 from stacks.engine.pool import Load
 from stacks.engine.recorded_state import recorded_objects, recorded_stacks
 from stacks.engine.shared_plugin import require_plugin
@@ -19,6 +20,7 @@ __all__ = [
     "Load",
     "PulumiEngine",
     "WorkerLost",
+    "importing",
     "recorded_objects",
     "recorded_stacks",
     "require_plugin",

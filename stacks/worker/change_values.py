@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from components.lease import lease_objects
-from components.resources.manifest import type_token
+from components.registration import type_token
 from components.secrets import seal
 from lease.spec import LeaseSpec
 from stacks.common.config import EngineConfig

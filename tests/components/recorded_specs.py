@@ -12,7 +12,7 @@ from lease.manifest import Group
 from lease.manifest_decode import manifest_from_json
 from lease.spec import FORM, ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 
-__all__ = ["recorded_spec", "recorded_update"]
+__all__ = ["recorded_cluster", "recorded_settings", "recorded_spec", "recorded_update"]
 
 
 def recorded_spec(recording: dict[str, Any], *, form: int = FORM) -> LeaseSpec:
@@ -44,14 +44,14 @@ def _spec(
         resource_version=taken["manifest_resource_version"],
         placements=_placements(recording, group),
         addresses={key: f"192.0.2.{n}" for n, key in enumerate(sharing_keys(fields["owner"], group), 1)},
-        cluster=_cluster(recording["settings"]),
-        settings=_settings(recording["settings"]),
+        cluster=recorded_cluster(recording["settings"]),
+        settings=recorded_settings(recording["settings"]),
         previous=previous,
         form=form,
     )
 
 
-def _cluster(settings: dict[str, Any]) -> ClusterFacts:
+def recorded_cluster(settings: dict[str, Any]) -> ClusterFacts:
     return ClusterFacts(
         ingress_mode=IngressMode(settings["ingress_mode"]),
         gateway_name=settings.get("gateway_name", "akash-gateway"),
@@ -64,7 +64,7 @@ def _cluster(settings: dict[str, Any]) -> ClusterFacts:
     )
 
 
-def _settings(settings: dict[str, Any]) -> SpecSettings:
+def recorded_settings(settings: dict[str, Any]) -> SpecSettings:
     """The runtime class is the flag's default, which was in force for all recordings (their README)."""
     overcommit = settings["overcommit_pct"]
     return SpecSettings(

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from components.lease import lease_objects
-from components.resources.manifest import conventions, type_token
+from components.registration import conventions, type_token
 from lease.spec import LeaseSpec
 from tests.components.specs import NAMESPACE, everything, leased_ip, spec
 

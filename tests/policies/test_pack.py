@@ -14,7 +14,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 import policies
 from components.lease import lease_objects
-from components.resources.manifest import type_token
+from components.registration import type_token
 from policies.judge import RULES
 from policies.pack import manifest
 from policies.pack import policies as pulumi_policies

@@ -44,6 +44,8 @@ class FakeCluster:
         self.writes = 0
         self.applied: list[dict[str, Any]] = []
         """What `apply` was given."""
+        self.taken: list[tuple[str, str]] = []
+        """The objects whose fields were taken over."""
         self._version = 100
         self.watchers: list[tuple[Kind, str | None, dict[str, str | None], asyncio.Queue[WatchEvent]]] = []
         for name in namespaces or ("lease", "metallb-system"):
@@ -102,6 +104,11 @@ class FakeCluster:
         if stored is None:
             raise ClusterError(self.address, f"{name} not found", status=404)
         return self.put(_merged_patch(copied(stored), changes))
+
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
+        self.before("take_fields", kind.kind, name)
+        self.taken.append((kind.kind, name))
+        return True
 
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
@@ -165,11 +172,12 @@ class FakeCluster:
                 self.give_address(obj)
 
     def give_address(self, service: dict[str, Any]) -> None:
-        """What MetalLB does: the Service gets the address of the pool that it names."""
-        pool = (service["metadata"].get("annotations") or {}).get("metallb.io/address-pool")
+        """What MetalLB does: the Service gets the address of the pool that it names, or the one in it that it names."""
+        annotations = service["metadata"].get("annotations") or {}
+        pool = annotations.get("metallb.io/address-pool")
         found = self.find(IP_ADDRESS_POOL, str(pool), "metallb-system")
         if found is not None and self.metallb:
-            address = found["spec"]["addresses"][0].partition("/")[0]
+            address = annotations.get("metallb.io/loadBalancerIPs") or found["spec"]["addresses"][0].partition("/")[0]
             self.put({**service, "status": {"loadBalancer": {"ingress": [{"ip": address}]}}}, status=True)
 
     def make_ready(self, obj: dict[str, Any], replicas: int | None = None) -> None:

@@ -17,6 +17,7 @@ from lease.spec import FORM, LeaseSpec
 from provider.lifecycle.drift import Drift
 from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
+from provider.lifecycle.serving.adopted import adopted_version
 from provider.lifecycle.serving.first_version import refused_first, undo_first, with_freshness, without_freshness
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried
@@ -104,7 +105,9 @@ async def recreate(cluster: Cluster, lease: LeaseId, applied: Applied, *, record
 async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> ClaimedSpec:
     """The newest version with its claims. When nothing changed and nothing was withheld, no claim is written."""
     applied = seen.applied
-    unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
+    unchanged = applied.spec is not None and record.has_hash(applied.manifest_hash)
+    if unchanged and applied.spec is not None and applied.spec.found and not applied.anew:
+        return await adopted_version(parts, seen, record, applied.spec)
     complete = unchanged and not applied.withheld and not applied.moved
     if complete and applied.spec is not None and await _still(parts, record, applied, applied.spec):
         return ClaimedSpec(applied.spec)
@@ -120,7 +123,7 @@ async def _newest(parts: Parts, seen: StoredLease, record: ManifestRecord) -> Cl
 async def _claimed(parts: Parts, seen: StoredLease, record: ManifestRecord, *, form: int) -> ClaimedSpec:
     """The version of `record` in objects of this form, with its claims and with what an upgrade may not change."""
     applied = seen.applied
-    unchanged = applied.spec is not None and applied.manifest_hash == record.content_hash()
+    unchanged = applied.spec is not None and record.has_hash(applied.manifest_hash)
     inputs = SpecInputs(record, applied.spec, applied.withheld, form=form, moved=applied.moved)
     claimed = await parts.claims.take(inputs, parts.specs)
     if applied.spec is None and not _unrecorded(seen):
@@ -148,9 +151,10 @@ async def _still(parts: Parts, record: ManifestRecord, applied: Applied, spec: L
     held.
     """
     addresses = {leased.sharing_key: leased.address for leased in spec.leased_ips}
+    pools = {leased.sharing_key: leased.pool for leased in spec.leased_ips}
     try:
         form = form_of(applied, unchanged=True, found=FORM)
-        made = parts.specs.make(SpecInputs(record, spec, applied.withheld, addresses, form))
+        made = parts.specs.make(SpecInputs(record, spec, applied.withheld, addresses, form, pools=pools))
     except SpecRefused:
         return False
     made = made.model_copy(update={"kept": () if applied.anew else spec.kept})

@@ -14,6 +14,7 @@ from lease.spec import LeaseSpec
 from provider.errors import ClusterError
 from provider.lifecycle.health.pods import shortened
 from provider.lifecycle.serving.admission import admission_problem
+from provider.lifecycle.serving.adopted import take_fields
 from provider.lifecycle.serving.objections import objection
 from provider.lifecycle.serving.upgrade import as_found, outdated
 from provider.lifecycle.serving.view import LeaseView, same
@@ -56,6 +57,8 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
         return adopting
     begun = view.applied.spec is not None or view.applied.attempt is not None
     await _begin(view, spec)
+    if view.applied.spec is not None and view.applied.spec.found:
+        await take_fields(view.parts.cluster, view.applied.spec)
     view.parts.show(view.lease, Outcome(Phase.APPLYING, _doing(view, repair)))
     if repair or (begun and view.namespace is NamespaceState.ABSENT):
         refreshed = await _refresh(view, spec)
@@ -74,7 +77,7 @@ async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
     if view.applied.spec is not None and same(spec, view.applied.spec):
         return ""
     reason = await objection(view, spec)
-    if not reason and view.applied.manifest_hash != view.record.content_hash():
+    if not reason and not view.record.has_hash(view.applied.manifest_hash):
         runs = view.applied.spec is not None
         reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace, runs=runs)
     return error_text(reason, spec)

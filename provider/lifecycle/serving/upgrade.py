@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from components.errors import BuildError
 from components.labels import RESOURCE_VERSION
+from components.lease import lease_objects
 from components.workload import workload_object
 from lease.spec import BUILDER_VERSION, KeptWorkload, LeaseSpec, ServiceSpec
 from provider.kube.labels import MANAGED
@@ -125,9 +126,10 @@ def _never_made_anew(newest: LeaseSpec, applied: LeaseSpec) -> LeaseSpec:
     """
     before = {service.name: service for service in applied.services if service.persistent}
     try:
-        live = {("StatefulSet", name): workload_object(applied, service) for name, service in before.items()}
+        made = lease_objects(applied) if before else ()
     except BuildError:
         return newest
+    live = {("StatefulSet", item["metadata"]["name"]): item for item in made if item["kind"] == STATEFUL_SET.kind}
     return newest.model_copy(update={"kept": tuple(_fixed_parts(newest, live))})
 
 

@@ -53,7 +53,7 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
         await view.parts.claims.keep_only(spec, moves=view.newest.moves)
     strays = await _strays(view, spec)
     drift = await _drift(view, spec)
-    if view.parts.config.repair_drift and view.drift.worth_repairing:
+    if view.parts.config.repair_drift and view.drift.worth_repairing and not view.applied.as_found:
         return await _repair(view, spec, drift)
     health = await check_health(view.parts.cluster, spec)
     if health.missing and view.parts.config.repair_drift:
@@ -79,7 +79,7 @@ async def _end_moves(view: LeaseView, outcome: Outcome) -> Outcome:
 async def _strays(view: LeaseView, spec: LeaseSpec) -> tuple[str, ...]:
     """A text for each stray that stays; network policies among them are removed where drift is repaired."""
     config = view.parts.config
-    if outdated(spec) or not config.repair_drift:
+    if outdated(spec) or view.applied.as_found or not config.repair_drift:
         return ()
     if view.drift.strays is None:
         view.drift.strays = await _remove_strays(view.parts.cluster, spec, gateway_api=config.gateway_api)

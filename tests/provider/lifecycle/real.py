@@ -76,6 +76,10 @@ class TwoClusters:
         patched: dict[str, Any] = await self._of(kind.kind, namespace).patch(kind, name, changes, namespace=namespace)
         return patched
 
+    async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
+        cluster = self._of(kind.kind, namespace)
+        return bool(await cluster.take_fields(kind, name, label=label, namespace=namespace))
+
     async def delete(
         self, kind: Kind, name: str, *, namespace: str | None = None, resource_version: str | None = None
     ) -> bool:

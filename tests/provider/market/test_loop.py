@@ -327,6 +327,21 @@ async def test_after_a_kill_an_open_bid_is_adopted_with_its_promise(tmp_path: Pa
         assert world.free_cpu() == 4000
 
 
+async def test_an_open_bid_of_another_program_of_this_account_is_taken_on_and_won(tmp_path: Path) -> None:
+    """The Go provider's bids when an operator moves: the home that finds them has no record of them."""
+    chain = FakeChain()
+    async with running(tmp_path / "elsewhere", chain=chain) as world:
+        chain.add_order(make_order())
+        await world.block()
+    async with running(tmp_path / "new", chain=chain) as world:
+        assert world.free_cpu() == 3000
+        assert chain.sent_kinds() == ["MsgCreateBid"]  # not a second one
+        chain.create_lease(world.ours())
+        await world.block()
+        assert world.free_cpu() == 3000
+        assert chain.sent_kinds() == ["MsgCreateBid"]
+
+
 async def test_after_a_kill_a_bid_whose_order_closed_meanwhile_is_taken_back(tmp_path: Path) -> None:
     chain = FakeChain()
     async with running(tmp_path, chain=chain) as world:

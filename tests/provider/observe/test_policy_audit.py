@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.lease import lease_objects
-from components.resources.manifest import conventions, type_token
+from components.registration import conventions, type_token
 from components.secrets import seal
 from lease.spec import LeaseSpec
 from policies.book import RuleBook
