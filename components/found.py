@@ -9,14 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components.errors import BuildError
-from components.labels import MANIFEST_SERVICE, SERVICE_TARGET, Object
+from components.labels import ALLOW_SHARED_IP, MANIFEST_SERVICE, SERVICE_TARGET, Object
 from components.parts import AddressPart, LeaseParts, ServicePart
 from lease.spec import LeaseSpec
 
-__all__ = ["ALLOW_SHARED_IP", "found_parts", "sent"]
+__all__ = ["found_parts", "sent"]
 
-ALLOW_SHARED_IP = "metallb.universe.tf/allow-shared-ip"
-"""Annotation of a LoadBalancer Service: the sharing key."""
 _WORKLOADS = ("Deployment", "StatefulSet")
 _ACCESS = ("ServiceAccount", "Role", "RoleBinding")
 _EDGE = ("Ingress", "HTTPRoute")

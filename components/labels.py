@@ -12,6 +12,7 @@ from lease.spec import LeaseSpec, ServiceSpec
 __all__ = [
     "ADMISSION",
     "AKASH",
+    "ALLOW_SHARED_IP",
     "FORM_LABEL",
     "LEASE_OWNER",
     "MANIFEST_SERVICE",
@@ -42,6 +43,8 @@ LEASE_OWNER = "akash.network/lease.id.owner"
 FORM_LABEL = "akash.network/objects-form"
 """Label of a Namespace from form 2 on: the form of the lease's objects, for a lease whose record is lost."""
 ADMISSION = "pod-security.kubernetes.io/enforce"
+ALLOW_SHARED_IP = "metallb.universe.tf/allow-shared-ip"
+"""Annotation of a LoadBalancer Service: its sharing key."""
 SHARING_KEY_HASH = "akash.network/sharing-key-hash"
 """Label of an address pool: the pool's own name, by which a claim finds the pool."""
 SHARING_KEY = "akash.network/sharing-key"

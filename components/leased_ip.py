@@ -11,6 +11,7 @@ import ipaddress
 from components.errors import BuildError
 from components.labels import (
     AKASH,
+    ALLOW_SHARED_IP,
     LEASE_OWNER,
     MANIFEST_SERVICE,
     SERVICE_TARGET,
@@ -54,7 +55,7 @@ def leased_ip_service(spec: LeaseSpec, leased: LeasedIpSpec) -> Object:
             name,
             spec.namespace,
             labels={AKASH: "true", SERVICE_TARGET: "metal-lb"} | lease_labels(spec.lease),
-            annotations={"metallb.universe.tf/allow-shared-ip": leased.sharing_key, **_from_pool(leased)},
+            annotations={ALLOW_SHARED_IP: leased.sharing_key, **_from_pool(leased)},
         ),
         "spec": {
             "type": "LoadBalancer",

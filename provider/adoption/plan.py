@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from components.errors import BuildError
-from components.found import ALLOW_SHARED_IP, sent
-from components.labels import MANIFEST_SERVICE, RESOURCE_VERSION, SERVICE_TARGET, Object
+from components.found import sent
+from components.labels import ALLOW_SHARED_IP, MANIFEST_SERVICE, RESOURCE_VERSION, SERVICE_TARGET, Object
 from components.lease import lease_objects
 from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from components.labels import SERVICE_TARGET, SHARING_KEY_HASH
+from components.labels import ALLOW_SHARED_IP, SERVICE_TARGET, SHARING_KEY_HASH
 from lease.addresses import pool_name
 from lease.ids import LeaseId, namespace_name
 from provider.claims.addresses import pool_addresses
@@ -57,16 +57,16 @@ async def leaving_ports(cluster: Cluster, claims: Iterable[AddressClaim], lease:
     """The names of those claims whose port a Service of another lease still serves on the same address. MetalLB would
     give a second Service no address. Raises `ClusterError`.
     """
-    wanted = {(pool_name(claim.key), claim.external_port, claim.proto): claim.name for claim in claims}
+    wanted = {(claim.key, claim.external_port, claim.proto): claim.name for claim in claims}
     services = await cluster.list(SERVICE, labels=_ON_ADDRESSES) if wanted else []
     others = (service for service in services if service["metadata"].get("namespace") != namespace_name(lease))
     return frozenset(wanted[port] for service in others for port in _ports(service) if port in wanted)
 
 
 def _ports(service: dict[str, Any]) -> Iterable[tuple[str, int, str]]:
-    pool = str((service["metadata"].get("annotations") or {}).get(_POOL))
+    key = str((service["metadata"].get("annotations") or {}).get(ALLOW_SHARED_IP))
     for port in (service.get("spec") or {}).get("ports") or ():
-        yield pool, int(port["port"]), str(port.get("protocol") or "TCP").upper()
+        yield key, int(port["port"]), str(port.get("protocol") or "TCP").upper()
 
 
 async def _unused(cluster: Cluster, managed: list[dict[str, Any]], claims_namespace: str) -> list[dict[str, Any]]:

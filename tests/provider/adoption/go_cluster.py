@@ -7,22 +7,26 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from components.found import ALLOW_SHARED_IP
+from components.labels import ALLOW_SHARED_IP
 from components.lease import lease_objects
-from lease.ids import LeaseId
+from lease.ids import LeaseId, namespace_name
+from lease.manifest import Group
 from lease.spec import LeaseSpec
 from provider.adoption.plan import LeasePlan, State
 from provider.adoption.steps import AdoptionPlan, adopt_lease, plan_adoption
 from provider.claims.hostnames import HostnameRules
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.protocols.chain import LeaseState
+from provider.protocols.clock import Clock
+from provider.protocols.cluster import MANIFEST
+from provider.records.manifests import read_manifest
 from tests.components.recorded import load, names
 from tests.components.recorded_specs import recorded_cluster, recorded_settings
 from tests.provider.lifecycle.world import World
 from tests.world.cluster import FakeCluster, Key
 from tests.world.engine import object_key
 
-__all__ = ["ADDRESS", "GoWorld", "adoptable", "objects_of", "recorded_lease"]
+__all__ = ["ADDRESS", "GoWorld", "adoptable", "objects_of", "recorded_lease", "stored_group"]
 
 ADDRESS = "192.0.2.77"
 POOL = {
@@ -57,12 +61,14 @@ class GoWorld(World):
     specs whose stacks were written.
     """
 
-    def __init__(self, recording: dict[str, Any], *, objects: Iterable[dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, recording: dict[str, Any], *, objects: Iterable[dict[str, Any]] | None = None, clock: Clock | None = None
+    ) -> None:
         self.lease = recorded_lease(recording)
         self.facts = recorded_cluster(recording["settings"])
         self.imported: list[LeaseSpec] = []
         rules = HostnameRules(domain=recording["settings"]["ingress_domain"])
-        super().__init__(gateway_api=self.facts.ingress_mode == "gateway-api", hostnames=rules)
+        super().__init__(clock=clock, gateway_api=self.facts.ingress_mode == "gateway-api", hostnames=rules)
         self.settings = recorded_settings(recording["settings"])
         self.config = replace(self.config, provider=self.lease.provider)
         self.restart()
@@ -101,6 +107,13 @@ class GoWorld(World):
     def objects(self) -> dict[Key, Any]:
         """Everything in the cluster."""
         return copy.deepcopy(self.cluster.objects)
+
+
+def stored_group(world: GoWorld) -> Group:
+    """The manifest that the cluster stores of the lease."""
+    found = world.cluster.find(MANIFEST, namespace_name(world.lease), "lease")
+    assert found is not None
+    return read_manifest(found).group
 
 
 def _put_all(cluster: FakeCluster, objects: Iterable[dict[str, Any]]) -> None:

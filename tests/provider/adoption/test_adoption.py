@@ -11,21 +11,14 @@ from lease.manifest import Group
 from lease.spec import FORM
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import DEPLOYMENT, MANIFEST, SERVICE, STATEFUL_SET
-from provider.records.manifests import read_manifest
+from provider.protocols.cluster import DEPLOYMENT, SERVICE, STATEFUL_SET
 from stacks.common.results import Operation
 from tests.components.recorded import load
-from tests.provider.adoption.go_cluster import ADDRESS, GoWorld, adoptable
+from tests.provider.adoption.go_cluster import ADDRESS, GoWorld, adoptable, stored_group
 from tests.world.cluster import Key
 
 NAMES = adoptable()
 SOME = ("base-simple-v2.0", "ip-endpoint-two-ports", "persistent-postgres-accept", "base-simple-v2.0.gatewayapi")
-
-
-def stored_group(world: GoWorld) -> Group:
-    found = world.cluster.find(MANIFEST, namespace_name(world.lease), "lease")
-    assert found is not None
-    return read_manifest(found).group
 
 
 def with_image(group: Group, image: str) -> Group:
