@@ -62,6 +62,8 @@ def sent(live: Mapping[str, Any]) -> Object:
     match live["kind"]:
         case "Namespace":
             body.pop("spec", None)
+        case "Secret":
+            body["data"] = live.get("data") or {}
         case "Service":
             body["spec"] = _sent_service(live["spec"])
         case "Deployment" | "StatefulSet":

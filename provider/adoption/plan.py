@@ -18,7 +18,7 @@ from lease.errors import SpecRefused
 from lease.ids import LeaseId, namespace_name
 from lease.spec import AS_FOUND, FoundObject, LeaseSpec, ServiceSpec
 from provider.adoption.comparison import manifest_differences
-from provider.adoption.survey import LeaseTraces, Survey
+from provider.adoption.survey import LeaseTraces
 from provider.claims.hostnames import host_claims
 from provider.claims.leased_ips import AddressClaim, address_claims, wanted_addresses
 from provider.claims.pools import pool_of
@@ -72,13 +72,14 @@ class LeasePlan:
 @dataclass(frozen=True, slots=True)
 class Premises:
     """What all leases share. `states`: of each lease as the chain gives it; a lease that the chain does not have is
-    not among them.
+    not among them. `addresses`: by sharing key, as far as ProviderLeasedIPs have them. `pools`: of MetalLB.
     """
 
     provider: str
-    survey: Survey
     specs: SpecMaker
     states: Mapping[LeaseId, LeaseState]
+    addresses: Mapping[str, str]
+    pools: Sequence[Object]
 
 
 class _Blocked(Exception):
@@ -168,9 +169,9 @@ def _drafted(traces: LeaseTraces, record: ManifestRecord, premises: Premises) ->
 def _spec(draft: _Draft, traces: LeaseTraces, premises: Premises) -> tuple[LeaseSpec, set[str]]:
     """The spec as found, and the hostnames that the lease does not have."""
     record = draft.record
-    claimed = {name for name, claim in host_claims(premises.survey.hosts).items() if claim.lease == record.lease}
-    given = _addresses(draft, premises.survey)
-    pools = {key: pool for key, address in given.items() if (pool := pool_of(address, premises.survey.pools))}
+    claimed = {name for name, claim in host_claims(traces.hosts).items() if claim.lease == record.lease}
+    given = _addresses(draft, premises)
+    pools = {key: pool for key, address in given.items() if (pool := pool_of(address, premises.pools))}
     inputs = SpecInputs(record, addresses=given, form=AS_FOUND, pools=pools)
     built = premises.specs.build(inputs)
     withheld = spec_hosts(built) - claimed
@@ -196,11 +197,10 @@ def _own_ports(draft: _Draft, traces: LeaseTraces) -> set[str]:
     return wanted - missing
 
 
-def _addresses(draft: _Draft, survey: Survey) -> dict[str, str]:
+def _addresses(draft: _Draft, premises: Premises) -> dict[str, str]:
     """The address of each sharing key of the manifest, as MetalLB gave it to a Service. Raises `_Blocked` for a Service
     without one.
     """
-    noted = {claim.key: claim.address for claim in address_claims(survey.ips).values() if claim.address}
     given: dict[str, str] = {}
     for service in draft.live:
         key = (service["metadata"].get("annotations") or {}).get(ALLOW_SHARED_IP)
@@ -211,7 +211,7 @@ def _addresses(draft: _Draft, survey: Survey) -> dict[str, str]:
             raise _Blocked(f"Service {service['metadata']['name']} waits for its address: see MetalLB")
         given[key] = str(ingress[0]["ip"])
     wanted = {claim.key for claim in wanted_addresses(draft.record.lease, draft.record.group)}
-    return {key: given.get(key) or noted.get(key) or _NO_ADDRESS for key in wanted}
+    return {key: given.get(key) or premises.addresses.get(key) or _NO_ADDRESS for key in wanted}
 
 
 def _as_found(built: LeaseSpec, draft: _Draft, traces: LeaseTraces) -> LeaseSpec:

@@ -13,7 +13,7 @@ from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from provider.adoption.plan import LeasePlan, Premises, State, plan_lease
 from provider.adoption.survey import Survey, other_providers, survey
-from provider.claims.leased_ips import leased_ip_object
+from provider.claims.leased_ips import address_claims, leased_ip_object
 from provider.errors import ProviderError
 from provider.lifecycle.spec_maker import SpecMaker
 from provider.protocols import Chain, Cluster
@@ -48,7 +48,8 @@ async def plan_adoption(
     running = await other_providers(cluster)
     seen = await survey(cluster, records=records, metallb=metallb)
     states = await _states(chain, seen, provider)
-    premises = Premises(provider, seen, specs, states)
+    noted = {claim.key: claim.address for claim in address_claims(seen.ips).values() if claim.address}
+    premises = Premises(provider, specs, states, noted, seen.pools)
     plans = [plan_lease(traces, premises) for traces in seen.leases.values()]
     missing = [lease for lease in states if states[lease] in _ALIVE and namespace_name(lease) not in seen.leases]
     reason = "the cluster holds no manifest of it: the tenant has to send one"

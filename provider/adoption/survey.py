@@ -60,12 +60,11 @@ class LeaseTraces:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`leases` by the names of their namespaces. `claims`: all ProviderHosts and ProviderLeasedIPs. `pools`: of
-    MetalLB. `unreadable`: claims without the labels of a lease.
+    """`leases` by the names of their namespaces. `ips`: all ProviderLeasedIPs. `pools`: of MetalLB. `unreadable`:
+    claims without the labels of a lease.
     """
 
     leases: Mapping[str, LeaseTraces]
-    hosts: tuple[Object, ...]
     ips: tuple[Object, ...]
     pools: tuple[Object, ...]
     unreadable: tuple[str, ...]
@@ -86,7 +85,7 @@ async def survey(cluster: Cluster, *, records: str, metallb: str) -> Survey:
     hosts, ips = [await cluster.list(kind, namespace=records) for kind in (PROVIDER_HOST, PROVIDER_LEASED_IP)]
     unreadable = [*_sorted(traces, hosts, "hosts"), *_sorted(traces, ips, "ips")]
     pools = await list_pools(cluster, namespace=metallb)
-    return Survey(traces, tuple(hosts), tuple(ips), tuple(pools), tuple(unreadable))
+    return Survey(traces, tuple(ips), tuple(pools), tuple(unreadable))
 
 
 async def other_providers(cluster: Cluster) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ WRITER = {
 
 
 def test_the_writer_of_the_labels_gives_its_fields_to_the_manager() -> None:
-    (taken,) = taken_fields([entry("provider-services", "Update", WRITER)], manager="lessor", label=LABEL) or ()
+    (taken,) = taken_fields([entry("provider-services", "Update", WRITER)], manager="lessor", label=LABEL) or [{}]
     assert (taken["manager"], taken["operation"], taken["fieldsV1"]) == ("lessor", "Apply", WRITER)
 
 
 def test_fields_that_the_manager_had_already_are_joined_with_them() -> None:
     own = entry("lessor", "Apply", {"f:spec": {"f:paused": {}, "f:template": {"f:y": {}}}})
-    (taken,) = taken_fields([own, entry("go", "Update", WRITER)], manager="lessor", label=LABEL) or ()
+    (taken,) = taken_fields([own, entry("go", "Update", WRITER)], manager="lessor", label=LABEL) or [{}]
     spec = taken["fieldsV1"]["f:spec"]
     assert spec == {"f:paused": {}, "f:replicas": {}, "f:template": {"f:x": {}, "f:y": {}}}
 
