@@ -131,7 +131,7 @@ async def test_a_service_that_waits_for_its_address_blocks_its_lease() -> None:
     assert (plan.state, "waits for its address" in plan.reason) == (State.BLOCKED, True)
 
 
-FOREIGN = {
+FOREIGN: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "miner", "labels": {"app": "miner"}},

@@ -29,7 +29,7 @@ MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(
 """Every module of this folder has them: the world's servers live in the session's event loop."""
 
 
-STOPPING = ("test_failures", "test_data")
+STOPPING = ("test_failures", "test_data", "test_adoption")
 
 END_OTHERS = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 1 ] && [ $p != $$ ] && kill $p; done"
 """A shell script that ends what was started in a container beside its first process, without starting anything."""
@@ -84,7 +84,7 @@ class Site:
         """Run kubectl as the cluster's administrator."""
         plane = self.world.plane
         argv = [str(plane.toolbox.program("kubectl")), "--kubeconfig", str(plane.kubeconfig), *arguments]
-        return await _run(argv, seconds=seconds, stdin=stdin)
+        return await run_command(argv, seconds=seconds, stdin=stdin)
 
     async def apply(self, *objects: Mapping[str, Any]) -> None:
         """Apply objects as the cluster's administrator."""
@@ -171,13 +171,17 @@ class Site:
 
     async def outside(self, *command: str, seconds: float = 60) -> Done:
         """Run a command in the network namespace that plays the rest of the world."""
-        return await _run(["ip", "netns", "exec", "outside", *command], seconds=seconds)
+        return await run_command(["ip", "netns", "exec", "outside", *command], seconds=seconds)
 
 
-async def _run(argv: Sequence[str], *, seconds: float, stdin: str | None = None) -> Done:
+async def run_command(
+    argv: Sequence[str], *, seconds: float, stdin: str | None = None, env: Mapping[str, str] | None = None
+) -> Done:
     """Run a command. Its output is decoded here: `subprocess` would turn a carriage return into a line feed."""
     text = None if stdin is None else stdin.encode()
-    done = await asyncio.to_thread(subprocess.run, argv, input=text, capture_output=True, timeout=seconds, check=False)
+    done = await asyncio.to_thread(
+        subprocess.run, argv, input=text, capture_output=True, timeout=seconds, check=False, env=env
+    )
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
