@@ -19,6 +19,7 @@ from cosmpy.mnemonic import (
 )
 
 from provider.chain.armor import unarmored_key
+from provider.chain.keyring import known_password, ring_key
 from provider.errors import SettingsError
 from provider.settings import Settings
 
@@ -107,6 +108,7 @@ def _sources(settings: Settings) -> dict[str, object]:
         "LESSOR_MNEMONIC": settings.mnemonic,
         "LESSOR_PRIVATE_KEY_FILE": settings.private_key_file,
         "LESSOR_ARMORED_KEY_FILE": settings.armored_key_file,
+        "LESSOR_KEYRING_FILE": settings.keyring_file,
     }
 
 
@@ -123,6 +125,8 @@ def _read(name: str, settings: Settings) -> SigningKey:
         return _key(_hex_key(_secret_text(settings.private_key_file)))
     if name == "LESSOR_ARMORED_KEY_FILE" and settings.armored_key_file is not None:
         return _key(unarmored_key(_secret_text(settings.armored_key_file), _passphrase(settings)))
+    if name == "LESSOR_KEYRING_FILE" and (ring := settings.keyring_file) is not None:
+        return _key(ring_key(_secret_text(ring), known_password(ring) or _passphrase(settings)))
     if settings.mnemonic_file is not None:
         words = _secret_text(settings.mnemonic_file)
     else:

@@ -67,10 +67,16 @@ class ChainSettings(BaseModel, defer_build=True):
         validation_alias=lessor("ARMORED_KEY_FILE"),
         description="File written by `akash keys export`. LESSOR_PASSPHRASE_FILE opens it.",
     )
+    keyring_file: Path | None = Field(
+        None,
+        validation_alias=lessor("KEYRING_FILE"),
+        description="File of a Go provider's keyring, `~/.akash/keyring-file/<name>.info` or one in `keyring-test`. "
+        "LESSOR_PASSPHRASE_FILE opens it; `keyring-test` needs none.",
+    )
     passphrase_file: Path | None = Field(
         None,
         validation_alias=lessor("PASSPHRASE_FILE"),
-        description="File with the passphrase of LESSOR_ARMORED_KEY_FILE.",
+        description="File with the passphrase of LESSOR_ARMORED_KEY_FILE or LESSOR_KEYRING_FILE.",
     )
     key_index: int = Field(
         0,
