@@ -52,7 +52,7 @@ def ring_key(text: str, passphrase: str) -> bytes:
     if kind != _SECP256K1:
         raise ValueError(f"a key of type {kind[:60]!r} cannot sign for an account; secp256k1 is needed")
     try:
-        return PrivKey.FromString(record.local.priv_key.value).key
+        return bytes(PrivKey.FromString(record.local.priv_key.value).key)
     except DecodeError:
         raise ValueError(_WRONG) from None
 

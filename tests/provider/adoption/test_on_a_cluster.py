@@ -76,6 +76,7 @@ async def go_provider(
     recording = load(name)
     records = [obj for obj in objects_of(recording) if obj["kind"] in RECORDS]
     world = GoWorld(recording, objects=records, clock=SystemClock())
+    world.settings = world.settings.model_copy(update={"runtime_class": ""})  # the cluster has no such class
     space = namespace_name(world.lease)
     await make(devnet, recording)
     try:
