@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from provider.chain.keyring import known_password, ring_key
 from provider.errors import SettingsError
 from provider.settings import Settings
 
-__all__ = ["SigningKey", "key_from_mnemonic", "key_source", "load_key"]
+__all__ = ["SigningKey", "key_from_mnemonic", "key_source", "load_key", "open_to_others"]
 
 _PREFIX = "akash"
 
@@ -145,13 +146,23 @@ def _reason(error: Exception) -> str:
 
 
 def _secret_text(path: Path) -> str:
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if open_to_others(mode, found.st_uid, found.st_gid, user=os.geteuid(), group=os.getegid()):
         raise ValueError(f"{path} has mode {mode:04o}, others may read it; run: chmod 600 {path}")
     try:
         return path.read_text(encoding="utf-8-sig").strip()  # some editors begin a file with a byte order mark
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text") from None
+
+
+def open_to_others(mode: int, owner: int, owning_group: int, *, user: int, group: int) -> bool:
+    """Whether another user than `user` may use a file. One that a kubelet mounts is root's, and only the pod's own
+    group may read it.
+    """
+    if owner == 0 != user and owning_group == group:
+        return mode & 0o037 != 0
+    return mode & 0o077 != 0
 
 
 def _hex_key(text: str) -> bytes:

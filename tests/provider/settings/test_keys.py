@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from provider.chain.keys import key_from_mnemonic, load_key
+from provider.chain.keys import key_from_mnemonic, load_key, open_to_others
 from provider.errors import SettingsError
 from provider.settings import Settings
 from tests.data import document
@@ -75,3 +75,27 @@ def test_a_key_of_another_account_is_refused() -> None:
     other = key_from_mnemonic(WORDS, index=5).address
     with pytest.raises(SettingsError, match="AP_FROM"):
         load_key(Settings(mnemonic=WORDS, provider_address=other))
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "owning_group", "is_open"),
+    [
+        (0o600, 10001, 10001, False),
+        (0o400, 10001, 10001, False),
+        (0o440, 0, 10001, False),  # a Secret's volume in a pod with fsGroup
+        (0o460, 0, 10001, True),
+        (0o444, 0, 10001, True),
+        (0o440, 0, 0, True),
+        (0o440, 10001, 10001, True),  # other accounts of a machine may be in one's own group
+        (0o440, 1, 10001, True),
+    ],
+)
+def test_a_key_that_a_kubelet_mounts_is_private_although_the_pods_group_reads_it(
+    mode: int, owner: int, owning_group: int, is_open: bool
+) -> None:
+    """A kubelet gives a Secret's file to root and to the pod's group: the provider refused its key in every pod."""
+    assert open_to_others(mode, owner, owning_group, user=10001, group=10001) is is_open
+
+
+def test_root_has_no_group_of_its_own_that_may_read_its_key() -> None:
+    assert open_to_others(0o440, 0, 0, user=0, group=0)
