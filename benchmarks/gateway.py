@@ -7,8 +7,8 @@ another. `status_per_s` and `lease_status_per_s` are requests over 16 connection
 tenant; lease statuses come from the watches. `log_mb_per_s` is the log of one pod with lines of 1 KiB, and
 `log_lines_per_s` of one with lines of 100 bytes, a frame each; `first_line_ms` is the median time from the request of
 a stream to its first line. The figures that end in `_of_cpu` are per second of the gateway's processor time, which
-other programs on the machine hardly change. The figures of `benchmarks.gateway_load` follow. The last line is one JSON
-object.
+other programs on the machine hardly change. The figures of `benchmarks.gateway_load` follow; those that end in `_apart`
+are of a gateway in a process of its own beside the market's. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from benchmarks.gateway_load import load_figures
 from lease.ids import LeaseId, namespace_name
 from lease.manifest_decode import manifest_from_json
 from provider.gateway.config import GatewayConfig
+from provider.gateway.intake import ManifestIntake
 from provider.gateway.lease_objects import lease_reader
 from provider.gateway.provider_status import Amounts, NodeAmounts, ProviderStatus
 from provider.gateway.server import Gateway
@@ -146,17 +147,27 @@ def _gateway(ready: Connection, folder: str, port: int) -> None:
             chain.public_keys[_tenant(number).address] = _tenant(number).public
         cluster = KubeCluster(_kubeconfig(Path(folder), port))
         read = read_or_known(_watched(), lease_reader(cluster, "lease"))
+        clock = SystemClock()
+        config = GatewayConfig(PROVIDER, Path(folder), host="127.0.0.1", port=0, public_hostname="provider.example.com")
+        intake = ManifestIntake(
+            config,
+            chain=chain,
+            cluster=cluster,
+            bus=FakeBus(),
+            clock=clock,
+            placements=_placements,
+            build=trial_build(SPECS),
+            is_tenant=lambda _: True,
+        )
         gateway = Gateway(
-            GatewayConfig(PROVIDER, Path(folder), host="127.0.0.1", port=0, public_hostname="provider.example.com"),
+            config,
             chain=chain,
             cluster=cluster,
             pods=cluster.pods,
-            bus=FakeBus(),
-            clock=SystemClock(),
+            clock=clock,
             status=_status,
             kube_version=_version,
-            placements=_placements,
-            build=trial_build(SPECS),
+            intake=intake,
             migrations=LeaseClaims(cluster, LifecycleConfig(provider=PROVIDER)),
             read_lease=read,
             is_tenant=lambda _: True,
@@ -380,6 +391,8 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=120)
     given = parser.parse_args()
     figures = gateway_figures(seconds=given.seconds, megabytes=given.megabytes) | load_figures()
+    apart = load_figures(apart=True)
+    figures |= {f"{name}_apart": value for name, value in apart.items() if name.startswith(("bid_", "manifest_"))}
     print(json.dumps(figures | {"load": os.getloadavg()[0]}))
 
 

@@ -6,8 +6,10 @@ One process serves: the REST gateway with the default limits, and a market, over
 kubelet; this process is all its clients. `growth_mb_2250_connections` is the growth of the server's resident memory by
 that many connections at once, from 127 addresses: idle ones after a request each, log streams, and shells.
 `bid_ms_under_load` is the time from 20 orders of a block to 20 bids meanwhile, and `bid_ms_quiet` without them.
-`manifest_ms_median` is the time from a manifest to its acceptance. The last line is one JSON object; exit code 1 if a
-bar is missed. `benchmarks.gateway` prints these figures too.
+`manifest_ms_median` is the time from a manifest to its acceptance. `bid_ms_streaming` is the time of the bids while
+eight clients connect, ask and leave as fast as they can. With `--apart` the gateway is a process of its own beside the
+market's, as with LESSOR_GATEWAY_PROCESS=child. The last line is one JSON object; exit code 1 if a bar is missed.
+`benchmarks.gateway` prints these figures of both forms.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ import structlog
 
 from lease.ids import OrderId, namespace_name
 from provider.bus import CHAIN_BLOCK
+from provider.gateway.link.calls import LinkedIntake, gateway_calls
+from provider.gateway.link.client import ProviderLink
+from provider.gateway.link.server import LinkServer
+from provider.gateway.link.wire import Facts
+from provider.gateway.refusals import Refusals
 from provider.inventory.capacity import Capacity
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.loop import run_market
@@ -57,6 +64,7 @@ BARS: dict[str, Callable[[dict[str, float]], bool]] = {
     "bid_ms_under_load": lambda found: found["bid_ms_under_load"] <= 1.5 * found["bid_ms_quiet"],
 }
 _ORDERS = 20
+_COMERS = 8
 _LEASE = f"/lease/{DSEQ}/1/1"
 _TENANTS = (TENANT, Account.named("second"), Account.named("third"))
 """A tenant has at most a hundred streams."""
@@ -86,37 +94,88 @@ async def _silent(_: Any, execution: FakeExecution) -> None:
     await asyncio.Event().wait()
 
 
-async def _serve(folder: Path) -> None:
-    structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=Path(os.devnull).open("w")))  # noqa: ASYNC230, SIM115
+def _world(folder: Path) -> World:
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=Path(os.devnull).open("w")))  # noqa: SIM115
     world = new_world(folder)
     world.clock = SystemClock()  # type: ignore[assignment]
     _filled(world)
+    return world
+
+
+async def _serve(folder: Path) -> None:
+    """The market and the gateway in one process."""
+    world = _world(folder)
+    async with _market(folder) as market, world.running():
+        await _answer_lines(world, market)
+
+
+async def _serve_gateway(folder: Path) -> None:
+    """The gateway of a market in another process."""
+    world = _world(folder)
+    link = ProviderLink(folder / "gateway.sock", SystemClock())
+    world.linked_intake = LinkedIntake(link)
+    linked = asyncio.create_task(link.run())
+    async with world.running():
+        await _answer_lines(world, None)
+    linked.cancel()
+
+
+async def _serve_market(folder: Path) -> None:
+    """The market, and the provider's end of the socket."""
+    world = _world(folder)
+    world.intake = world.make_intake(Refusals())
+    facts = Facts(provider=world.config.provider, chain_id="local", certificate="", key="")
+    calls = gateway_calls(
+        intake=world.intake, migrations=_nothing(), status=_nothing(), screen=_nothing(), metrics=_nothing()
+    )
+    link = LinkServer(calls, lambda: facts)
+    await link.start(folder / "gateway.sock")
+    async with _market(folder) as market:
+        await _answer_lines(None, market)
+    await link.stop()
+
+
+def _nothing() -> Any:
+    """A port that is not used."""
+    return None
+
+
+@asynccontextmanager
+async def _market(folder: Path) -> AsyncIterator[MarketWorld]:
     database = await open_database(f"sqlite+aiosqlite:///{folder}/market.db")
     room = Capacity(64_000_000, 2**48, 2**50, 110_000)
     market = make_world(database, inventory=Inventory(nodes=tuple(Node(f"n{at}", room) for at in range(20))))
-    async with world.running():
-        stored = await world.put_manifest(DSEQ, body(), _token())
-        assert stored.status == 200, stored.text
-        running = asyncio.create_task(run_market(market.market))
-        gc.collect()
-        gc.freeze()  # as the daemon does
-        print(json.dumps({"port": world.gateway.address[1], "pem": world.gateway.served.account.pem}), flush=True)
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            print(json.dumps(await _answer(line.strip(), world, market)), flush=True)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)  # it uses the database to its end
+    running = asyncio.create_task(run_market(market.market))
+    yield market
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)  # it uses the database to its end
     await database.close()
 
 
-async def _answer(line: str, world: World, market: MarketWorld) -> dict[str, float]:
+async def _answer_lines(world: World | None, market: MarketWorld | None) -> None:
+    """Say what serves, then answer each line of standard input."""
+    first: dict[str, Any] = {}
+    if world is not None:
+        stored = await world.put_manifest(DSEQ, body(), _token())
+        assert stored.status == 200, stored.text
+        first = {"port": world.gateway.address[1], "pem": world.gateway.served.account.pem}
+    gc.collect()
+    gc.freeze()  # as the daemon does
+    print(json.dumps(first), flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps(await _answer(line.strip(), world, market)), flush=True)
+
+
+async def _answer(line: str, world: World | None, market: MarketWorld | None) -> dict[str, float]:
     if line.startswith("bid"):
+        assert market is not None
         return {"ms": await _bid_ms(market, int(line.split()[1]))}
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
         "cpu_s": time.process_time(),
         "rss_mb": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-        "connections": world.gateway.admission.connections,
+        "connections": world.gateway.admission.connections if world is not None else 0,
     }
 
 
@@ -144,17 +203,21 @@ def _token(number: int = 0) -> str:
 
 @dataclass
 class _Server:
+    """`market`: the process that bids, which may be the gateway's."""
+
     process: subprocess.Popen[str]
+    market: subprocess.Popen[str]
     port: int
     context: ssl.SSLContext
     bids: int = 0
 
     def say(self, line: str) -> dict[str, float]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        answer: dict[str, float] = json.loads(self.process.stdout.readline())
+        process = self.market if line.startswith("bid") else self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        answer: dict[str, float] = json.loads(process.stdout.readline())
         return answer
 
     async def bid_ms(self, rounds: int = 5) -> float:
@@ -177,20 +240,34 @@ class _Server:
 
 
 @contextlib.contextmanager
-def _started() -> Iterator[_Server]:
-    with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "benchmarks.gateway_load", "--serve", folder]
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            found = json.loads(process.stdout.readline())
-            context = ssl.create_default_context(cadata=found["pem"])
-            context.check_hostname = False
-            yield _Server(process, found["port"], context)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait(30)
+def _process(form: str, folder: str) -> Iterator[subprocess.Popen[str]]:
+    argv = [sys.executable, "-m", "benchmarks.gateway_load", form, folder]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(30)
+
+
+def _first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    found: dict[str, Any] = json.loads(process.stdout.readline())
+    return found
+
+
+@contextlib.contextmanager
+def _started(*, apart: bool) -> Iterator[_Server]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        market = stack.enter_context(_process("--serve-market" if apart else "--serve", folder))
+        found, process = _first_line(market), market
+        if apart:
+            process = stack.enter_context(_process("--serve-gateway", folder))
+            found = _first_line(process)
+        context = ssl.create_default_context(cadata=found["pem"])
+        context.check_hostname = False
+        yield _Server(process, market, found["port"], context)
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> None:
@@ -240,6 +317,27 @@ async def _load(server: _Server, *, idle: int, logs: int, shells: int) -> AsyncI
             writer.transport.abort()
 
 
+@asynccontextmanager
+async def _comings_and_goings(server: _Server) -> AsyncIterator[None]:
+    """Eight clients that connect, ask for a status and leave, again and again."""
+
+    async def one(number: int) -> None:
+        request = server.request(f"{_LEASE}/status", tenant=number)
+        while True:
+            reader, writer = await server.open(number)
+            await _exchange(reader, writer, request)
+            writer.transport.abort()
+
+    clients = [asyncio.create_task(one(number)) for number in range(_COMERS)]
+    try:
+        await asyncio.sleep(1)
+        yield
+    finally:
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+
+
 async def _run(server: _Server, *, idle: int, logs: int, shells: int) -> dict[str, float]:
     async with _load(server, idle=8, logs=3, shells=3):
         pass  # what is loaded once is no growth
@@ -249,13 +347,18 @@ async def _run(server: _Server, *, idle: int, logs: int, shells: int) -> dict[st
         after = server.say("figures")
         found["bid_ms_under_load"] = await server.bid_ms()
         found["connections"] = server.say("figures")["connections"] - before["connections"]
+    async with _comings_and_goings(server):
+        found["bid_ms_streaming"] = await server.bid_ms()
     found["growth_mb_2250_connections"] = after["rss_mb"] - before["rss_mb"]
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def load_figures(*, idle: int = 2000, logs: int = 200, shells: int = 50) -> dict[str, float]:
-    with _started() as server:
+def load_figures(*, idle: int = 2000, logs: int = 200, shells: int = 50, apart: bool = False) -> dict[str, float]:
+    with _started(apart=apart) as server:
         return asyncio.run(_run(server, idle=idle, logs=logs, shells=shells))
+
+
+_PROGRAMS = {"--serve": _serve, "--serve-market": _serve_market, "--serve-gateway": _serve_gateway}
 
 
 def main() -> int:
@@ -263,12 +366,16 @@ def main() -> int:
     parser.add_argument("--idle", type=int, default=2000)
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--shells", type=int, default=50)
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--apart", action="store_true")
+    for form in _PROGRAMS:
+        parser.add_argument(form, type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        asyncio.run(_serve(arguments.serve))
-        return 0
-    found = load_figures(idle=arguments.idle, logs=arguments.logs, shells=arguments.shells)
+    for form, program in _PROGRAMS.items():
+        if folder := getattr(arguments, form.removeprefix("--").replace("-", "_")):
+            asyncio.run(program(folder))
+            return 0
+    given = {"idle": arguments.idle, "logs": arguments.logs, "shells": arguments.shells}
+    found = load_figures(**given, apart=arguments.apart)
     missed = [name for name, holds in BARS.items() if not holds(found)]
     print(f"missed: {', '.join(missed) or 'nothing'}; load {os.getloadavg()[0]:.1f}")
     print(json.dumps(found))

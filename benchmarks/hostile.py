@@ -35,14 +35,13 @@ import structlog
 from akash.deployment.v1beta4 import types_pb2 as deployment_pb
 from akash.provider.v1 import service_pb2, service_pb2_grpc
 
-from lease.groups import GroupSpec
 from provider.gateway.admission import ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.methods import provider_methods
 from provider.gateway.grpc.server import GrpcServer
+from provider.gateway.verdict import screen_of
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
-from provider.market.explanation import Explanation
 from provider.market.public_sources import PublicSources
 from provider.market.screening import Screening
 from provider.protocols.clock import SystemClock
@@ -118,11 +117,7 @@ async def _serve(folder: Path) -> None:
     database = await open_database(f"sqlite+aiosqlite:///{folder}/market.db")
     market = make_world(database, inventory=Inventory(nodes=_NODES)).market
     market.book.record = await market.chain.provider(market.provider)
-    screening = Screening(market, public=PublicSources(market, public))
-
-    async def screen(spec: GroupSpec) -> Explanation:
-        return (await screening.screen(spec))[1]
-
+    screen = screen_of(Screening(market, public=PublicSources(market, public)))
     names = screened_hostnames(world.cluster, clock, namespace="lease", rules=world.config.hostnames)
     async with world.running():
         assert world.gateway is not None

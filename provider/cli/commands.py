@@ -147,6 +147,10 @@ COMMANDS: Table = {
         "Run the provider: follow the chain, bid on orders that fit, serve the leases.",
         early="provider.cli.early_imports:import_early",
     ),
+    "gateway": CommandEntry(
+        "provider.cli.gateway:gateway",
+        "Run the gateway for a provider on this machine whose LESSOR_GATEWAY_PROCESS is `separate`.",
+    ),
     "settings": CommandEntry(
         "provider.cli.settings:settings", "List every setting with its value, its source and its meaning."
     ),

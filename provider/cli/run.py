@@ -19,7 +19,7 @@ from provider.settings import load_settings, unknown_variables
 from stacks.common import forbid_dumps
 from stacks.engine import EngineError
 
-__all__ = ["run"]
+__all__ = ["ending", "run"]
 
 _log = structlog.get_logger("lessor")
 
@@ -42,12 +42,13 @@ def run() -> None:
     try:
         asyncio.run(until_signal(run_provider(settings), what="provider"))
     except Exception as error:
-        raise _ending(error) from None
+        raise ending(error) from None
 
 
-def _ending(error: Exception) -> BaseException:
+def ending(error: Exception, *, event: str = "provider.failed") -> BaseException:
     """The exception that ends the command: an exit with one line for what the operator can put right, else `error`
-    itself with its traceback, since it is a defect of Lessor.
+    itself with its traceback, since it is a defect of Lessor. `event`: the name of the log event for a fault that is
+    neither.
 
     Loops run in task groups, so their exceptions come in groups within groups.
     """
@@ -56,7 +57,7 @@ def _ending(error: Exception) -> BaseException:
         if isinstance(cause, SettingsError | WrongChain | EngineError | StoreError):
             return failure(cause)
     if all(isinstance(cause, ProviderError) for cause in causes):
-        _log.error("provider.failed", problem=str(causes[0]), exc_info=error)
+        _log.error(event, problem=str(causes[0]), exc_info=error)
         return typer.Exit(TROUBLE)
     return error
 

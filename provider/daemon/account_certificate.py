@@ -17,7 +17,7 @@ from provider.chain.messages import create_certificate, revoke_certificate
 from provider.daemon.backends import Backends
 from provider.errors import ChainError, TxRefused
 from provider.gateway.config import GatewayConfig
-from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.served_certificates import ServedAccount
 from provider.gateway.tls import AccountCertificate, kept_certificate, next_certificate, old_certificates, take_next
 from provider.protocols import Chain, Clock
 from provider.protocols.chain import CertificateState
@@ -79,7 +79,7 @@ async def publish_certificate(chain: Chain, account: AccountCertificate, *, owne
 
 
 async def watch_certificate(
-    chain: Chain, served: ServedCertificates, config: GatewayConfig, *, clock: Clock, seen: CertificateOnChain
+    chain: Chain, served: ServedAccount, config: GatewayConfig, *, clock: Clock, seen: CertificateOnChain
 ) -> None:
     """Publish the certificate that is served, then every hour: publish it again when the chain has lost it, renew it
     when it is due or revoked, and revoke those that were replaced. Runs for ever.
@@ -95,7 +95,7 @@ async def watch_certificate(
         await clock.sleep(_WATCH_S)
 
 
-async def _renew(chain: Chain, served: ServedCertificates, config: GatewayConfig, *, clock: Clock) -> None:
+async def _renew(chain: Chain, served: ServedAccount, config: GatewayConfig, *, clock: Clock) -> None:
     following = next_certificate(
         config.provider,
         config.data_dir,

@@ -20,6 +20,8 @@ from provider.daemon.backends import Backends, open_backends
 from provider.daemon.certificate_secret import certificate_secret
 from provider.daemon.fact_changes import follow_facts
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
+from provider.daemon.gateway_parts import public_screen
+from provider.daemon.gateway_process import GatewayProcess
 from provider.daemon.health import health_listener
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import ProviderParts, provider_parts
@@ -28,12 +30,12 @@ from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.gateway.provider_status import status_document
 from provider.gateway.server import Gateway
+from provider.gateway.verdict import Screen
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.local_socket import status_socket
 from provider.market.loop import run_market
-from provider.market.public_sources import PublicSources
 from provider.market.question_socket import market_socket, serve_questions
 from provider.market.screening import Screening
 from provider.observe.narration import narrate
@@ -83,6 +85,8 @@ async def run_provider(settings: Settings) -> None:
         )
         start(following, name="facts about the cluster")
         start(needed.follow(settings, backends.cluster, clock=backends.clock), name="requirements again")
+        if isinstance(parts.gateway, GatewayProcess) and parts.gateway.child is not None:
+            await parts.gateway.listening.wait()
         host, port = parts.gateway.address
         ready.set()
         _log.info("provider.ready", provider=backends.address, gateway=f"{host}:{port}")
@@ -117,10 +121,11 @@ async def _listen(backends: Backends, parts: ProviderParts, start: _Start) -> No
     if secret := certificate_secret(backends):
         await secret.take(backends.clock)
     await set_revoked_aside(backends)
-    await parts.gateway.start()
+    gateway = parts.gateway
+    await gateway.start()
     if secret:
         start(secret.follow(backends.clock), name="certificate secret")
-    start(_stop_at_end(parts.gateway), name="gateway")
+    start(gateway.run() if isinstance(gateway, GatewayProcess) else _stop_at_end(gateway), name="gateway")
 
 
 async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None:
@@ -162,7 +167,8 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
     start(watch, name="cert")
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
     start(questions, name="questions")
-    start(_serve_grpc(backends, parts), name="grpc gateway")
+    if isinstance(gateway, Gateway):
+        start(_serve_grpc(backends, gateway, public_screen(backends, parts.market)), name="grpc gateway")
     if listen := backends.settings.dashboard_listen:
         start(_serve_dashboard(parts, listen, backends.settings.home), name="dashboard")
     await backends.start_plugin()
@@ -184,17 +190,10 @@ async def _stop_at_end(gateway: Gateway) -> None:
         await gateway.stop()
 
 
-async def _serve_grpc(backends: Backends, parts: ProviderParts) -> None:
+async def _serve_grpc(backends: Backends, gateway: Gateway, screen: Screen) -> None:
     """Serve gRPC. Its library is loaded beside the loop, since tenants do not wait for it."""
     serve_grpc = await asyncio.to_thread(_grpc_server)
-    screening = Screening(parts.market, public=PublicSources(parts.market, backends.public_chain))
-    await serve_grpc(
-        screening,
-        backends.settings,
-        gateway=parts.gateway,
-        cluster=backends.cluster,
-        clock=backends.clock,
-    )
+    await serve_grpc(screen, backends.settings, gateway=gateway, cluster=backends.cluster, clock=backends.clock)
 
 
 async def _serve_dashboard(parts: ProviderParts, listen: str, home: Path) -> None:

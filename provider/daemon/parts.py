@@ -4,32 +4,30 @@ the status for the operator. Each part gets only the ports and the functions of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lease.ids import LeaseId
-from lease.spec import ClusterFacts, GpuPlacement, IngressMode
+from lease.spec import ClusterFacts, IngressMode
 from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
 from provider.claims.proof_lookups import hostname_proofs
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
+from provider.daemon.gateway_parts import GatewaySources, provider_gateway
+from provider.daemon.gateway_process import GatewayProcess
 from provider.dashboard.views import Sources
 from provider.errors import ClusterError
 from provider.funds.plan import FundsRules
 from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
-from provider.gateway.config import gateway_config
-from provider.gateway.intake import Placements
-from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.rented_deployments import RentedDeployments
 from provider.gateway.server import Gateway
-from provider.gateway.trial_build import TrialBuild, trial_build
-from provider.gateway.watched_objects import WatchedObjects, read_or_known
-from provider.inventory.cards import Cards, cards_of
+from provider.gateway.trial_build import trial_build
+from provider.gateway.watched_objects import WatchedObjects
+from provider.inventory.cards import cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
 from provider.inventory.published import storage_reader
@@ -41,12 +39,10 @@ from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import SpecMaker, spec_maker
-from provider.lifecycle.state import tenant_text
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
 from provider.market.rules import rules_from
-from provider.metrics import INVENTORY_REQUESTS
 from provider.observe.operator_status import StatusSources, day_fees, operator_status
 from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
@@ -55,7 +51,7 @@ from provider.settings import EdgeKind
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
 
-__all__ = ["ProviderParts", "adopted_placements", "provider_parts"]
+__all__ = ["ProviderParts", "provider_parts"]
 
 _TakeFacts: TypeAlias = Callable[[ClusterFacts], None]
 
@@ -70,7 +66,7 @@ class ProviderParts:
     market: Market
     leases: LeaseLoop
     funds: FundsWatch
-    gateway: Gateway
+    gateway: Gateway | GatewayProcess
     rented: RentedDeployments
     status: StatusSources
     scrape: Scrape
@@ -102,11 +98,12 @@ def provider_parts(
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
     scrape = Scrape(public, lambda: leases.statuses)
-    gateway = _gateway(
+    sources = GatewaySources(
         backends,
-        market,
-        ledger,
-        leases,
+        chain_id,
+        market=market,
+        ledger=ledger,
+        leases=leases,
         cards=cards,
         build=build,
         objects=objects,
@@ -115,6 +112,7 @@ def provider_parts(
         scrape=scrape,
         precedence=precedence,
     )
+    gateway = provider_gateway(sources)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
@@ -290,74 +288,6 @@ def _once_listed(
         return status()
 
     return listed
-
-
-def _gateway(
-    backends: Backends,
-    market: Market,
-    ledger: Ledger,
-    leases: LeaseLoop,
-    *,
-    cards: Cards,
-    build: TrialBuild,
-    objects: WatchedObjects,
-    rented: RentedDeployments,
-    status: Callable[[], ProviderStatus],
-    scrape: Scrape,
-    precedence: Precedence,
-) -> Gateway:
-    async def current_status() -> ProviderStatus:
-        return status()
-
-    def is_tenant(address: str) -> bool:
-        held = (lease.owner == address for lease in leases.statuses)
-        return any(held) or any(order.owner == address for order in ledger.orders())
-
-    return Gateway(
-        gateway_config(backends.settings, backends.address, passwords=backends.certificate_passwords),
-        chain=backends.chain,
-        cluster=backends.cluster,
-        pods=backends.cluster.pods,
-        bus=backends.bus,
-        clock=backends.clock,
-        status=current_status,
-        kube_version=backends.cluster.version,
-        metrics=scrape.exposition if backends.settings.metrics_on_gateway else None,
-        placements=adopted_placements(market, cards),
-        build=build,
-        migrations=leases.claims,
-        read_lease=_lease_reader(backends, leases, objects),
-        strangers=backends.public_chain,
-        is_tenant=is_tenant,
-        rented=rented.get,
-        precedence=precedence,
-    )
-
-
-def adopted_placements(market: Market, cards: Cards) -> Placements:
-    """The placement in a lease's reservation. A manifest that comes while the provider starts waits for the adoption of
-    its leases: until then no reservation would mean that no GPU is reserved.
-    """
-
-    async def placements(lease: LeaseId) -> Mapping[int, GpuPlacement | None] | None:
-        await market.adopted.wait()
-        found = cards(lease)
-        INVENTORY_REQUESTS.labels("lookup", "not-found" if found is None else "found").inc()
-        return found
-
-    return placements
-
-
-def _lease_reader(backends: Backends, leases: LeaseLoop, objects: WatchedObjects) -> ReadLease:
-    """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
-    read = read_or_known(objects, lease_reader(backends.cluster, backends.settings.manifest_namespace))
-
-    async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        found = await read(lease)
-        texts = (tenant_text(leases.statuses.get(lease)), found.trouble)
-        return replace(found, trouble="; ".join(filter(None, texts)))
-
-    return read_with_trouble
 
 
 def _status_sources(

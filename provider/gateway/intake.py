@@ -37,7 +37,7 @@ from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
 from provider.records.manifests import BadRecordError, ManifestRecord, manifest_object, read_manifest
 from stacks.common import KeyedLocks
 
-__all__ = ["IntakeChain", "ManifestIntake", "Placements"]
+__all__ = ["Intake", "IntakeChain", "ManifestIntake", "Placements"]
 
 Placements: TypeAlias = Callable[[LeaseId], Awaitable[Mapping[int, GpuPlacement | None] | None]]
 """The placement in a lease's reservation, by resource id (None: no GPU); None when no reservation is known."""
@@ -54,6 +54,14 @@ _ANNOUNCED_S = 1.0
 """An accepted manifest is applied after the manifests that are being checked, but no later than this."""
 _T = TypeVar("_T")
 _log = structlog.get_logger("gateway.intake")
+
+
+class Intake(Protocol):
+    """What takes the manifests: `ManifestIntake`, or the way to it from another process."""
+
+    async def require_lease(self, owner: str, dseq: int) -> None: ...
+
+    async def accept_manifest(self, owner: str, dseq: int, body: bytes) -> None: ...
 
 
 class IntakeChain(Protocol):

@@ -6,6 +6,8 @@ client gets the account certificate and may send a certificate of its own. Eithe
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -16,10 +18,18 @@ from provider.gateway.tls import AccountCertificate
 from provider.gateway.tls_session import TlsContext, ask_client, openssl_context
 from provider.watched_file import file_mark
 
-__all__ = ["ServedCertificates"]
+__all__ = ["ServedAccount", "ServedCertificates"]
 
 _log = structlog.get_logger(__name__)
 _REMEDY = "write the certificate, the chain above it and its unencrypted key, in PEM"
+
+
+class ServedAccount(Protocol):
+    """The account certificate that clients get, here or in a gateway process."""
+
+    account: AccountCertificate
+
+    def replace(self, account: AccountCertificate) -> None: ...
 
 
 class _CaCertificate:

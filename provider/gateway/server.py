@@ -6,18 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from lease.ids import DeploymentId
 from provider.gateway.admission import Admission
 from provider.gateway.answer_cache import CachedAnswer
 from provider.gateway.auth.certificates import CertificateSource, ClientCertificates
 from provider.gateway.auth.keys import AccountKeys, KeySource
 from provider.gateway.auth.tokens import Tokens
 from provider.gateway.config import GatewayConfig
-from provider.gateway.intake import IntakeChain, ManifestIntake, Placements
+from provider.gateway.intake import Intake
 from provider.gateway.lease_objects import ReadLease, lease_reader, manifest_reader
 from provider.gateway.listener import TlsListener
 from provider.gateway.refusals import Refusals
-from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.connection import HttpServer
 from provider.gateway.rest.dispatch import Dispatcher
 from provider.gateway.rest.migration_routes import Migrations, migration_routes
@@ -28,11 +26,9 @@ from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tenant_limits import TenantLimits
-from provider.gateway.tls import ensure_certificate
-from provider.gateway.trial_build import TrialBuild
+from provider.gateway.tls import AccountCertificate, ensure_certificate
 from provider.gateway.turns import Turns
-from provider.precedence import Precedence
-from provider.protocols import Bus, Chain, Clock, Cluster
+from provider.protocols import Clock, Cluster
 from provider.protocols.pods import Pods
 
 __all__ = ["Gateway"]
@@ -43,19 +39,19 @@ _VERSION_S = 60.0
 """How long the answers of public routes are kept."""
 
 
-class StrangersChain(KeySource, CertificateSource, IntakeChain, Protocol):
-    """The queries that anybody may cause."""
+class AccountsChain(KeySource, CertificateSource, Protocol):
+    """The queries about accounts that credentials cause."""
 
 
 class Gateway:
-    """The REST listener. The answers of `status` and `kube_version` are kept for a short time; `placements` and `build`
-    are called for every manifest.
+    """The REST listener. The answers of `status` and `kube_version` are kept for a short time.
 
-    `metrics` makes the answer of `/metrics`, which is served if it is given.
+    `intake` takes the manifests, `migrations` the claims that a tenant moves. `metrics` makes the answer of `/metrics`,
+    which is served if it is given.
 
     `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
-    queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `rented` is
-    what is known of a deployment without a query; `precedence` is held while a manifest is checked.
+    queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `refusals`
+    counts what is refused here; the intake may count there too.
     """
 
     _server: HttpServer | None = None
@@ -66,40 +62,25 @@ class Gateway:
         self,
         config: GatewayConfig,
         *,
-        chain: Chain,
+        chain: AccountsChain,
         cluster: Cluster,
         pods: Pods,
-        bus: Bus,
         clock: Clock,
         status: ReadStatus,
         kube_version: KubeVersion,
-        placements: Placements,
-        build: TrialBuild,
+        intake: Intake,
         migrations: Migrations,
         read_lease: ReadLease | None = None,
-        strangers: StrangersChain | None = None,
+        strangers: AccountsChain | None = None,
         is_tenant: Callable[[str], bool] = lambda _: False,
-        rented: Callable[[DeploymentId], Rented | None] = lambda _: None,
         metrics: Metrics | None = None,
-        precedence: Precedence | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
-        self.admission = Admission(config.connections, refusals := Refusals())
-        self.intake = ManifestIntake(
-            config,
-            chain=chain,
-            cluster=cluster,
-            bus=bus,
-            clock=clock,
-            placements=placements,
-            build=build,
-            strangers=strangers,
-            is_tenant=is_tenant,
-            refusals=refusals,
-            rented=rented,
-            precedence=precedence,
-        )
+        self.intake = intake
+        refusals = refusals or Refusals()
+        self.admission = Admission(config.connections, refusals)
         self.clients = ClientCertificates(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         keys = AccountKeys(chain, clock, strangers=strangers, is_tenant=is_tenant, refusals=refusals)
         self.tokens = Tokens(keys, clock, leeway=config.token_leeway_s)
@@ -124,10 +105,12 @@ class Gateway:
             raise RuntimeError("the gateway is not started")
         return self._served
 
-    async def start(self) -> None:
-        """Listen. Raises `SettingsError` for a damaged certificate file and for an address that is not available."""
+    async def start(self, account: AccountCertificate | None = None) -> None:
+        """Listen, with the account certificate of the home by default. Raises `SettingsError` for a damaged certificate
+        file and for an address that is not available.
+        """
         config = self.config
-        account = ensure_certificate(
+        account = account or ensure_certificate(
             config.provider,
             config.data_dir,
             now=self._clock.now(),

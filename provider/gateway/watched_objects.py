@@ -8,12 +8,16 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
+
+import structlog
 
 from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
 from provider.gateway.lease_objects import LeaseObjects, ReadLease
-from provider.kube.labels import lease_of
+from provider.kube.labels import MANAGED, lease_of
+from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
     MANIFEST,
@@ -26,7 +30,7 @@ from provider.protocols.cluster import (
     WatchEvent,
 )
 
-__all__ = ["WatchedObjects", "read_or_known"]
+__all__ = ["WatchedObjects", "follow_objects", "read_or_known"]
 
 _PARTS: Mapping[Kind, tuple[str, ...]] = {
     MANIFEST: (),
@@ -39,8 +43,10 @@ _PARTS: Mapping[Kind, tuple[str, ...]] = {
 }
 """The kinds, and what a status reads of them beside the name. A whole object would need ten times the memory."""
 _CLAIMS = (PROVIDER_HOST, PROVIDER_LEASED_IP)
+_RECORDS = (MANIFEST, *_CLAIMS)
 _ANSWER_S = 1.0
 """A tenant waits no longer for an API server whose last words are known."""
+_log = structlog.get_logger("gateway")
 _OLD = "the cluster does not answer; this is what it said last"
 _Place: TypeAlias = tuple[Kind, str]
 
@@ -116,6 +122,25 @@ class WatchedObjects:
             del objects[key]
             if not objects:
                 del self._places[place]
+
+
+async def follow_objects(cluster: Cluster, objects: WatchedObjects, *, records: str) -> None:
+    """Watch every kind that `objects` keeps, for ever, where no lease loop does. `records`: the namespace of the
+    Manifest objects and the claims.
+    """
+    async with asyncio.TaskGroup() as group:
+        for kind in _PARTS:
+            group.create_task(_follow(cluster, objects, kind, records), name=f"watch of {kind.kind}")
+
+
+async def _follow(cluster: Cluster, objects: WatchedObjects, kind: Kind, records: str) -> None:
+    place = records if kind in _RECORDS else None
+    labels = None if place else MANAGED
+    async for event in cluster.watch(kind, namespace=place, labels=labels, current=partial(objects.mark, kind)):
+        try:
+            objects.note(kind, event)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            _log.exception("gateway.object_unreadable", kind=kind.kind)
 
 
 def read_or_known(objects: WatchedObjects, read: ReadLease) -> ReadLease:

@@ -55,6 +55,7 @@ class NotTransferredError(ProviderError):
     def __init__(self, name: str, error: ClusterError) -> None:
         super().__init__(f"{name}: {error}")
         self.name = name
+        self.error = error
 
 
 @asynccontextmanager

@@ -25,15 +25,25 @@ from provider.settings.funds import FundsSettings
 from provider.settings.gateway import GatewaySettings
 from provider.settings.home import HomeSettings, LogFormat
 from provider.settings.inventory import InventorySettings
-from provider.settings.kinds import EdgeKind
+from provider.settings.kinds import EdgeKind, GatewayForm
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
 from provider.units import mask_addresses
 
-__all__ = ["NOT_SETTINGS", "EdgeKind", "LogFormat", "Settings", "load_settings", "unknown_variables"]
+__all__ = [
+    "NOT_SETTINGS",
+    "EdgeKind",
+    "GatewayForm",
+    "LogFormat",
+    "Settings",
+    "key_variables",
+    "load_settings",
+    "unknown_variables",
+]
 
 _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 _PREFIXES = ("AP_", "AKASH_", "LESSOR_")
+_KEY_FIELDS = frozenset(("mnemonic_file", "private_key_file", "armored_key_file", "passphrase_file", "store_key_file"))
 NOT_SETTINGS = {
     "AP_CONFIG": "Configuration file of the inventory operator, `lessor operator inventory`.",
     "AP_API_PORT": "Port of the hardware server, `lessor tools psutil serve`.",
@@ -112,6 +122,17 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as error:
         raise SettingsError("; ".join(_explain(problem) for problem in error.errors())) from None
+
+
+def key_variables() -> frozenset[str]:
+    """The variables that hold a secret, or name the file of one that belongs to the provider's key or its store."""
+    fields = Settings.model_fields.items()
+    return frozenset(
+        choice
+        for name, field in fields
+        if name in _KEY_FIELDS or "SecretStr" in str(field.annotation)
+        for choice in _choices(field)
+    )
 
 
 def unknown_variables(environment: Iterable[str]) -> dict[str, str]:

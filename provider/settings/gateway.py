@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import Duration, Listen, MaybeListen, MaybeNamespaced, ap, lessor
+from provider.settings.kinds import Duration, GatewayForm, Listen, MaybeListen, MaybeNamespaced, ap, lessor
 
 __all__ = ["GatewaySettings"]
 
@@ -18,6 +18,13 @@ class GatewaySettings(BaseModel, defer_build=True):
         "0.0.0.0:8443",
         validation_alias=ap("GATEWAY_LISTEN_ADDRESS"),
         description="Address and port of the REST gateway (HTTPS).",
+    )
+    gateway_form: GatewayForm = Field(
+        GatewayForm.INSIDE,
+        validation_alias=lessor("GATEWAY_PROCESS"),
+        description="Where the gateway runs. `inside`: in the provider's process. `child`: `lessor run` starts "
+        "`lessor gateway` and ends it. `separate`: the operator starts `lessor gateway`, with the same settings but "
+        "without the key; its streams outlive a restart of the provider.",
     )
     gateway_grpc_listen: MaybeListen = Field(
         "",

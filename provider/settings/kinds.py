@@ -42,6 +42,7 @@ __all__ = [
     "EdgeKind",
     "Endpoints",
     "Form",
+    "GatewayForm",
     "Hostname",
     "InventoryEndpoint",
     "Items",
@@ -76,6 +77,14 @@ class ProofKind(StrEnum):
     DNS = "dns"
     HTTP = "http"
     EITHER = "either"
+
+
+class GatewayForm(StrEnum):
+    """Where the gateway runs: in the provider's process, in a child of it, or in a process that the operator starts."""
+
+    INSIDE = "inside"
+    CHILD = "child"
+    SEPARATE = "separate"
 
 
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")

@@ -184,6 +184,7 @@ _NAMES = {
     "providerhosts": "ProviderHost", "providerleasedips": "ProviderLeasedIP", "manifests": "Manifest",
     "ingresses": "Ingress", "httproutes": "HTTPRoute", "ipaddresspools": "IPAddressPool",
     "l2advertisements": "L2Advertisement", "configmaps": "ConfigMap", "deployments": "Deployment",
+    "statefulsets": "StatefulSet", "events": "Event",
 }  # fmt: skip
 
 

@@ -20,7 +20,6 @@ import structlog
 from akash.market.v1beta5 import types_pb2 as market_pb
 from akash.provider.v1 import service_pb2
 
-from lease.groups import GroupSpec
 from lease.hostnames import is_wildcard
 from lease.kubernetes_names import is_subdomain
 from provider.budgets import PeerBudgets
@@ -36,14 +35,12 @@ from provider.claims.hostnames import (
 )
 from provider.errors import ProviderError
 from provider.gateway.answer_cache import CachedAnswer
-from provider.market.decision import BidDecision
-from provider.market.explanation import Explanation
+from provider.gateway.verdict import Screen, Verdict
 from provider.protocols import Clock, Cluster
 from provider.protocols.cluster import PROVIDER_HOST
 
-__all__ = ["BidScreening", "BlockedHostnames", "Screen", "screened_hostnames"]
+__all__ = ["BidScreening", "BlockedHostnames", "screened_hostnames"]
 
-Screen: TypeAlias = Callable[[GroupSpec], Awaitable[Explanation]]
 BlockedHostnames: TypeAlias = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 """The reasons why hostnames are not available, one per hostname; empty when all are available."""
 
@@ -127,16 +124,15 @@ def _problem_of(request: Any) -> str:
     return "" if request.HasField("group_spec") else "group_spec is missing"
 
 
-def _response(found: Explanation, names: Sequence[str]) -> Any:
-    decision = found.decision
-    if not isinstance(decision, BidDecision):
-        return service_pb2.BidScreeningResponse(passed=False, reasons=_short((*decision.reasons, *names)))
+def _response(found: Verdict, names: Sequence[str]) -> Any:
+    if found.price is None:
+        return service_pb2.BidScreeningResponse(passed=False, reasons=_short((*found.reasons, *names)))
     offers = [
         market_pb.ResourceOffer(resources=codec.resources_to_pb(unit.resources), count=unit.count)
-        for unit in decision.offer
+        for unit in found.offer
     ]
     return service_pb2.BidScreeningResponse(
-        passed=not names, reasons=_short(names), resource_offers=offers, price=codec.price_to_pb(decision.price)
+        passed=not names, reasons=_short(names), resource_offers=offers, price=codec.price_to_pb(found.price)
     )
 
 

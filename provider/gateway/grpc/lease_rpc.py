@@ -22,7 +22,7 @@ from provider.gateway.grpc.callers import Callers
 from provider.gateway.grpc.lease_logs import followed_logs, last_logs
 from provider.gateway.grpc.manifest_message import manifest_text
 from provider.gateway.grpc.places import StreamPlaces
-from provider.gateway.intake import ManifestIntake
+from provider.gateway.intake import Intake
 from provider.gateway.lease_status import lease_status, require_running_group
 from provider.gateway.rest.stream_routes import StreamParts
 
@@ -39,7 +39,7 @@ class LeaseRpc:
         callers: Callers,
         config: GatewayConfig,
         *,
-        intake: ManifestIntake,
+        intake: Intake,
         parts: StreamParts,
         places: StreamPlaces,
     ) -> None:

@@ -14,7 +14,6 @@ import grpc
 import grpc.aio
 import structlog
 
-from lease.groups import GroupSpec
 from provider.claims.hostnames import hostname_rules
 from provider.errors import SettingsError
 from provider.gateway.admission import Admission, ConnectionLimits
@@ -31,8 +30,7 @@ from provider.gateway.refusals import Refusals
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.server import Gateway
 from provider.gateway.turns import Turns
-from provider.market.explanation import Explanation
-from provider.market.screening import Screening
+from provider.gateway.verdict import Screen
 from provider.protocols import Clock, Cluster
 from provider.settings import Settings
 
@@ -63,14 +61,8 @@ _WRITE_S = 20.0
 _DRAIN_S = 5.0
 
 
-async def serve_grpc(
-    screening: Screening, settings: Settings, *, gateway: Gateway, cluster: Cluster, clock: Clock
-) -> None:
+async def serve_grpc(screen: Screen, settings: Settings, *, gateway: Gateway, cluster: Cluster, clock: Clock) -> None:
     """Serve what `gateway` serves on REST, and screenings, until cancelled."""
-
-    async def screen(spec: GroupSpec) -> Explanation:
-        return (await screening.screen(spec))[1]
-
     host, port = grpc_address(settings)
     rules = hostname_rules(settings)
     names = screened_hostnames(cluster, clock, namespace=settings.manifest_namespace, rules=rules)

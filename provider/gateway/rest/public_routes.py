@@ -20,7 +20,7 @@ __all__ = ["KubeVersion", "Metrics", "ReadStatus", "own_version", "public_routes
 ReadStatus: TypeAlias = Callable[[], Awaitable[ProviderStatus]]
 KubeVersion: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 """The API server's /version document."""
-Metrics: TypeAlias = Callable[[str], tuple[bytes, str]]
+Metrics: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
 """An Accept header → the metrics as text, and its content type."""
 
 
@@ -49,7 +49,7 @@ def public_routes(
 
     async def get_metrics(call: Call) -> web.StreamResponse:
         assert metrics is not None  # noqa: S101  (the route exists only then)
-        body, content_type = metrics(call.request.headers.get("Accept", ""))
+        body, content_type = await metrics(call.request.headers.get("Accept", ""))
         return GoResponse(200, body, {"Content-Type": content_type})
 
     handlers: dict[str, Handler] = {"/version": get_version, "/address": get_address, "/status": get_status}

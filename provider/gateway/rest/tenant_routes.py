@@ -17,7 +17,7 @@ from lease.manifest_json import manifest_value
 from provider.gateway.auth.claims import Scope
 from provider.gateway.config import GatewayConfig, Limits
 from provider.gateway.errors import RequestError
-from provider.gateway.intake import ManifestIntake
+from provider.gateway.intake import Intake
 from provider.gateway.lease_objects import LeaseObjects, ReadLease, ReadManifest
 from provider.gateway.lease_status import (
     lease_status,
@@ -35,7 +35,7 @@ __all__ = ["deployment_routes", "lease_routes"]
 _LEASE = "/lease/{dseq}/{gseq}/{oseq}"
 
 
-def deployment_routes(intake: ManifestIntake, limits: Limits) -> list[Route]:
+def deployment_routes(intake: Intake, limits: Limits) -> list[Route]:
     async def put_manifest(call: Call) -> web.StreamResponse:
         await intake.require_lease(call.owner, call.deployment.dseq)
         body = await read_body(call.request, limit=limits.manifest_bytes, seconds=limits.body_seconds)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from lease.exit_codes import FINDING, SETTINGS, TROUBLE, USAGE
 from provider.cli import build_app
-from provider.cli.run import _ending
+from provider.cli.run import ending
 from provider.errors import ChainError, SettingsError, StoreError
 
 LESSOR = Path(sys.executable).with_name("lessor")
@@ -159,7 +159,7 @@ def test_what_the_operator_can_put_right_is_one_line_however_deep_in_task_groups
 
     with pytest.raises(ExceptionGroup) as raised:
         asyncio.run(loop())
-    end = _ending(raised.value)
+    end = ending(raised.value)
     assert isinstance(end, typer.Exit)
     assert end.exit_code == code
     assert capsys.readouterr().err.strip() == f"lessor: {error}"
@@ -167,4 +167,4 @@ def test_what_the_operator_can_put_right_is_one_line_however_deep_in_task_groups
 
 def test_a_defect_of_ours_keeps_its_traceback() -> None:
     defect = ExceptionGroup("loops", [ChainError("node", "gone"), KeyError("x")])
-    assert _ending(defect) is defect
+    assert ending(defect) is defect

@@ -10,7 +10,7 @@ import pytest
 
 from lease.resources import Price
 from lease.spec import GpuPlacement
-from provider.daemon.parts import adopted_placements
+from provider.daemon.gateway_parts import adopted_placements
 from provider.errors import ChainError
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.cards import cards_of

@@ -33,6 +33,7 @@ from provider.gateway.grpc.methods import provider_methods
 from provider.gateway.grpc.server import GrpcServer, grpc_address
 from provider.gateway.served_certificates import ServedCertificates
 from provider.gateway.tls import ensure_certificate
+from provider.gateway.verdict import screen_of
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.snapshot import Inventory, Node
 from provider.market.bidding import consider
@@ -70,11 +71,7 @@ async def world(tmp_path: Path):
 
 @pytest.fixture
 async def stub(world: World, tmp_path: Path):
-    screening = Screening(world.market)
-
-    async def screen(spec: GroupSpec):
-        return (await screening.screen(spec))[1]
-
+    screen = screen_of(Screening(world.market))
     account = ensure_certificate(US, tmp_path, now=time.time(), hostname="localhost")
     server = GrpcServer(
         provider_methods(BidScreening(screen)),
@@ -251,12 +248,9 @@ def screening_names(cluster: FakeCluster, screen) -> BidScreening:
 async def test_hostnames_that_a_manifest_could_not_use_are_refused_in_the_screening(
     world: World, hostnames, reasons
 ) -> None:
-    cluster, screening = FakeCluster(), Screening(world.market)
+    cluster, screen = FakeCluster(), screen_of(Screening(world.market))
     cluster.put(host_object(LeaseId("akash1other", 1, 1, 1, US), HELD, namespace="lease"))
     place(cluster, INGRESS, "grafana", labels={}, spec={"rules": [{"host": "grafana.example.com"}]})
-
-    async def screen(spec: GroupSpec):
-        return (await screening.screen(spec))[1]
 
     answers = screening_names(cluster, screen)
     told = await answers.answer(request(make_spec(), hostnames=hostnames), Context())
@@ -267,13 +261,10 @@ async def test_hostnames_that_a_manifest_could_not_use_are_refused_in_the_screen
 
 
 async def test_without_an_api_server_only_a_screening_with_hostnames_is_unavailable(world: World) -> None:
-    cluster, screening = FakeCluster(), Screening(world.market)
+    cluster, screen = FakeCluster(), screen_of(Screening(world.market))
 
     def away(operation: str, kind: str, name: str) -> None:
         raise unreachable()
-
-    async def screen(spec: GroupSpec):
-        return (await screening.screen(spec))[1]
 
     cluster.before = away
     answers = screening_names(cluster, screen)

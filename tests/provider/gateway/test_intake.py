@@ -91,7 +91,7 @@ class TwoManifests:
         """The first manifest is answered with 200, and the second one is being checked."""
         async with self.world.running():
             waiting = asyncio.create_task(put(self.world, self.data, dseq=self.second.dseq))
-            await eventually(lambda: self.world.gateway.intake._accepting == 1)
+            await eventually(lambda: self.world.intake._accepting == 1)
             assert (await put(self.world, self.data)).status == 200
             assert stored(self.world, lease())
             yield waiting
@@ -141,10 +141,10 @@ async def test_manifests_that_are_checked_at_one_time_share_the_lists_of_hostnam
     for dseq in range(1, 21):
         rented(world.chain, deployment(data, dseq=dseq), lease(dseq=dseq))
     world.cluster.before = lambda operation, kind, name: listed.append(kind) if operation == "list" else None
-    sent = (world.gateway.intake.accept_manifest(TENANT.address, dseq, data) for dseq in range(1, 21))
+    sent = (world.intake.accept_manifest(TENANT.address, dseq, data) for dseq in range(1, 21))
     await asyncio.gather(*sent)
     assert [listed.count(kind) for kind in ("ProviderHost", "Ingress", "HTTPRoute")] == [1, 1, 1]
-    await world.gateway.intake.accept_manifest(TENANT.address, 1, data)
+    await world.intake.accept_manifest(TENANT.address, 1, data)
     assert listed.count("ProviderHost") == 2, "nothing is kept"
 
 
@@ -488,11 +488,11 @@ async def test_one_deployment_is_served_one_manifest_at_a_time(world: World) -> 
     await eventually(lambda: "deployment" in world.chain.calls)
     assert not any(task.done() for task in answers)
     (deployment,) = world.chain.deployments
-    assert deployment in world.gateway.intake._locks
+    assert deployment in world.intake._locks
     assert world.chain.calls.count("deployment") == 1
     stalled.set()
     assert [answer.status for answer in await asyncio.gather(*answers)] == [200, 200, 200]
-    assert deployment not in world.gateway.intake._locks
+    assert deployment not in world.intake._locks
 
 
 async def test_a_deployment_that_waits_does_not_hold_up_another(world: World) -> None:

@@ -141,3 +141,36 @@ async def test_only_the_endpoints_that_are_named_migrate(world: World) -> None:
     before = {obj["metadata"]["name"]: obj["spec"] for obj in await world.cluster.list(PROVIDER_LEASED_IP)}
     await replay(world, recorded.record(FILE, "endpoint: name not in destination"))
     assert {obj["metadata"]["name"]: obj["spec"] for obj in await world.cluster.list(PROVIDER_LEASED_IP)} == before
+
+
+def _failing(world: World, failing: str, kind: str) -> None:
+    """This operation on this kind fails from now on."""
+
+    def fail(operation: str, found: str, name: str) -> None:
+        if (operation, found) == (failing, kind):
+            raise ClusterError("https://127.0.0.1:6443", "no luck", status=500)
+
+    world.cluster.before = fail
+
+
+async def test_claims_that_cannot_be_read_are_a_500_and_nothing_is_transferred(world: World) -> None:
+    """The preparation of gateway.md §11 32."""
+    writes = world.cluster.writes
+    _failing(world, "list", PROVIDER_HOST.kind)
+    answer = await replay(world, recorded.record(FILE, "hostname: success"))
+    assert (answer.status, world.cluster.writes) == (500, writes)
+
+
+async def test_an_endpoint_that_cannot_be_declared_is_a_500_with_a_text(world: World) -> None:
+    """gateway.md §11 33."""
+    _failing(world, "apply", PROVIDER_LEASED_IP.kind)
+    answer = await replay(world, recorded.record(FILE, "endpoint: success"))
+    assert answer.status == 500
+    assert answer.text == "kube: internal error: not every port was transferred; send it again\n"
+
+
+async def test_a_declared_endpoint_is_the_destinations_with_the_ports_of_its_manifest(world: World) -> None:
+    await replay(world, recorded.record(FILE, "endpoint: success"))
+    (claim,) = await world.cluster.list(PROVIDER_LEASED_IP)
+    wanted = recorded.record(FILE, PORTS)["after"]
+    assert {claim["metadata"]["name"]: claim["spec"]["port"]} == {name: each["port"] for name, each in wanted.items()}

@@ -55,7 +55,7 @@ async def test_a_manifest_of_a_lease_that_the_node_does_not_have_yet_is_accepted
 
 async def test_a_new_tenants_manifest_waits_before_its_body_is_read(world: World) -> None:
     world.chain.lease_states.clear()
-    world.gateway.intake._is_tenant = lambda _: False
+    world.intake._is_tenant = lambda _: False
     at_head(world, 2, lambda: world.chain.put_lease(lease(), LeaseState.ACTIVE, price=FREE))
     assert (await put(world, OLD)).status == 200
 
@@ -68,7 +68,7 @@ async def test_another_node_is_asked_before_the_refusal(world: World) -> None:
 
 @pytest.mark.parametrize("tenant", [True, False])
 async def test_another_node_is_asked_for_the_lease_before_the_refusal(world: World, tenant: bool) -> None:
-    world.gateway.intake._is_tenant = lambda _: tenant
+    world.intake._is_tenant = lambda _: tenant
     world.chain.other_leases = list(world.chain.lease_states.values())
     world.chain.lease_states.clear()
     assert (await put(world, OLD)).status == 200

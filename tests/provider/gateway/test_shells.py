@@ -191,6 +191,11 @@ async def test_a_token_for_one_service_reads_no_other(world: World) -> None:
     async with opened(world, f"{LEASE}/kubeevents", token) as client:
         assert [each.opcode for each in await client.rest()] == [Opcode.CLOSE]
     assert (await world.get(f"{LEASE}/service/web/status", token)).status == 200
+    manifest = json.loads((await world.get(f"{LEASE}/manifest", limited("get-manifest"))).text)
+    assert [each["name"] for group in manifest for each in group["services"]] == ["web"]
+    assert json.loads((await world.get(f"{LEASE}/manifest", limited("get-manifest", services=("db",)))).text) == [
+        {"name": manifest[0]["name"], "services": []}
+    ]
     assert (await world.get(f"{LEASE}/service/web/status", limited("logs"))).status == 401
 
 
@@ -210,3 +215,24 @@ async def test_an_api_server_that_refuses_a_command_is_an_unknown_failure(world:
 
 def refusing(_: Command) -> Any:
     raise ClusterError("https://fake", "forbidden", status=403)
+
+
+async def test_a_client_that_answers_no_ping_keeps_its_stdin(tmp_path: Path) -> None:
+    """The Go provider takes no input of a client that has answered once and is silent for 15 s."""
+    world = new_world(tmp_path, streams=StreamLimits(ping_seconds=0.01))
+    world.clock.set(NOW)
+    world.chain.public_keys[TENANT.address] = TENANT.public
+    runs(world)
+
+    async def play(_: Command, execution: FakeExecution) -> None:
+        await execution.has_read(10)
+        execution.finish(exit_status(0))
+
+    world.pods.play = play
+    async with world.running(), opened(world, PATH, TENANT.token()) as client:
+        client.send(Opcode.BINARY, b"hfirst")
+        client.send(Opcode.PONG, b"")
+        pings = [await client.frame() for _ in range(20)]
+        assert {each.opcode for each in pings if each is not None} == {Opcode.PING}
+        client.send(Opcode.BINARY, b"hlater")
+        assert [each.payload for each in await client.rest() if each.opcode is Opcode.BINARY] == [b'f{"exit_code":0}\n']

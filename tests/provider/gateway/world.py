@@ -17,8 +17,10 @@ from lease.spec import ClusterFacts
 from provider.claims.hostnames import HostnameRules
 from provider.errors import ChainError, ClusterError
 from provider.gateway.config import GatewayConfig, Limits
+from provider.gateway.intake import Intake, ManifestIntake
 from provider.gateway.lease_objects import LeaseObjects, lease_reader
 from provider.gateway.provider_status import ProviderStatus
+from provider.gateway.refusals import Refusals
 from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.public_routes import Metrics
 from provider.gateway.server import Gateway
@@ -106,6 +108,8 @@ class World:
     placements: dict[LeaseId, Mapping[int, Any]] = field(default_factory=dict)
     gateway: Gateway = field(init=False)
     """From `running` on."""
+    intake: ManifestIntake = field(init=False)
+    """From `running` on."""
     build: TrialBuild = field(default_factory=lambda: trial_build(SPECS))
     kube_calls: int = 0
     strangers: FakeChain | None = None
@@ -113,6 +117,8 @@ class World:
     is_tenant: Callable[[str], bool] = lambda _: True
     rented: Callable[[DeploymentId], Rented | None] = lambda _: None
     metrics: Metrics | None = None
+    linked_intake: Intake | None = None
+    """What the gateway uses in place of `intake`."""
     trouble: str = ""
     """Why the newest manifest of every lease does not run."""
 
@@ -128,37 +134,52 @@ class World:
             self.kube_calls += 1
             return self.kube
 
-        async def placements(lease: LeaseId) -> Mapping[int, Any] | None:
-            return self.placements.get(lease)
-
         read = lease_reader(self.cluster, self.config.manifest_namespace)
 
         async def read_lease(lease: LeaseId) -> LeaseObjects:
             return replace(await read(lease), trouble=self.trouble)
 
+        refusals = Refusals()
+        self.intake = self.make_intake(refusals)
         self.gateway = Gateway(
             self.config,
             chain=self.chain,
             cluster=self.cluster,
             pods=self.pods,
-            bus=self.bus,
             clock=self.clock,
             status=status,
             kube_version=kube_version,
-            placements=placements,
-            build=self.build,
+            intake=self.linked_intake or self.intake,
             migrations=LeaseClaims(self.cluster, LifecycleConfig(provider=self.config.provider)),
             read_lease=read_lease,
             strangers=self.strangers,
             is_tenant=self.is_tenant,
-            rented=self.rented,
             metrics=self.metrics,
+            refusals=refusals,
         )
         await self.gateway.start()
         try:
             yield self
         finally:
             await self.gateway.stop()
+
+    def make_intake(self, refusals: Refusals) -> ManifestIntake:
+        async def placements(lease: LeaseId) -> Mapping[int, Any] | None:
+            return self.placements.get(lease)
+
+        return ManifestIntake(
+            self.config,
+            chain=self.chain,
+            cluster=self.cluster,
+            bus=self.bus,
+            clock=self.clock,
+            placements=placements,
+            build=self.build,
+            strangers=self.strangers,
+            is_tenant=self.is_tenant,
+            refusals=refusals,
+            rented=self.rented,
+        )
 
     @property
     def pinned(self) -> ssl.SSLContext:

@@ -172,7 +172,11 @@ async def test_the_gateway_serves_metrics_only_if_it_is_asked_to(tmp_path: Path)
     world = new_world(tmp_path)
     async with world.running():
         assert (await world.send("GET", "/metrics")).status == 404
-    world.metrics = scrape().exposition
+
+    async def metrics(accept: str) -> tuple[bytes, str]:
+        return scrape().exposition(accept)
+
+    world.metrics = metrics
     async with world.running():
         answer = await world.send("GET", "/metrics", headers=[("Accept", OPEN_METRICS)])
         assert answer.status == 200 and answer.text.endswith("# EOF\n")
