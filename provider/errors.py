@@ -31,7 +31,11 @@ class ArgumentError(ProviderError):
 
 
 class SettingsError(ProviderError):
-    """A setting is missing or wrong; the text names the setting, its value and what is allowed."""
+    """Settings are missing or wrong; each problem names the setting, its value and what is allowed."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class ProviderUnreachable(ProviderError):

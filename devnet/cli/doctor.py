@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +21,18 @@ from devnet.node import missing_requirements
 from devnet.pid_limits import pid_problems
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 from lease.exit_codes import FINDING, TROUBLE
+from lease.output_forms import Output, document_text
 
 __all__ = ["doctor"]
 
 _UNLIMITED = 1_000_000
+
+
+class Purpose(StrEnum):
+    """What the tools are needed for."""
+
+    ALL = "all"
+    PRODUCTION = "production"
 
 
 def doctor(
@@ -32,8 +40,14 @@ def doctor(
     throw_away: Annotated[
         bool, typer.Option("--throw-away", help="With --build: keep no Go build cache, which has up to 12 GB.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with an object for each tool.")] = False,
     *,
+    purpose: Annotated[
+        Purpose,
+        typer.Option("--for", help="`production`: only what `lessor run` needs. `all`: the devnet's tools too."),
+    ] = Purpose.ALL,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="Form of the output; `--json` is short for `--output json`.")
+    ] = Output.TABLE,
     node: Annotated[
         NodeKind, typer.Option(help="`real` adds the programs of a real node, and what the machine lacks for one.")
     ] = NodeKind.SIMULATED,
@@ -47,32 +61,41 @@ def doctor(
 ) -> None:
     """Show every tool, where it was found, and how to get a missing one.
 
-    The engine that `lessor run` takes is named, with what the resident engine lacks. Settings of the GPU toolkit by
-    which containers choose cards of their node are named too.
+    Production needs the tools of the engine; the control plane and the real node are for the devnet and `lessor demo`.
+    The engine that `lessor run` takes is named, and GPU settings by which containers choose cards. Exit code 1: a tool
+    is missing, or there is a warning.
 
-    Exit code 1: a tool is missing, the machine cannot run the requested real node, or there is a warning.
+    Example: `lessor doctor --for production`
     """
-    names = (*CONTROL_PLANE, *ENGINE, *(NODE if node is NodeKind.REAL else ()))
+    names = (*(CONTROL_PLANE if purpose is Purpose.ALL else ()), *ENGINE, *(NODE if node is NodeKind.REAL else ()))
     problems = missing_requirements() if node is NodeKind.REAL else ()
     errors = Console(stderr=True)
     try:
         if build and not problems:
             with progress_output(errors) as progress:
                 ensure_tools(names, progress=progress, throw_away=throw_away)
-        rows = [dataclasses.asdict(found) for found in survey(names)]
+        rows = [dataclasses.asdict(found) | {"for": _user_of(found.name)} for found in survey(names)]
     except DevnetError as error:
         errors.print(str(error), style="red", markup=False)
         raise typer.Exit(TROUBLE) from None
-    _show(rows, as_json=as_json)
+    _show(rows, output)
     errors.print(_engine({str(row["name"]): row["where"] == "missing" for row in rows}), markup=False, soft_wrap=True)
-    for problem in problems:
-        errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
-    warnings = [f"GPU: {problem}" for problem in toolkit_problems(gpu_toolkit)]
-    warnings += [f"PIDs: {problem}" for problem in (pid_problems(kubeconfig) if kubeconfig is not None else ())]
-    for warning in warnings:
-        errors.print(warning, style="yellow", markup=False, soft_wrap=True)
+    warnings = _warnings(gpu_toolkit, kubeconfig)
+    _print_problems(errors, problems, warnings)
     if problems or warnings or any(row["where"] == "missing" for row in rows):
         raise typer.Exit(FINDING)
+
+
+def _print_problems(errors: Console, problems: Sequence[str], warnings: Sequence[str]) -> None:
+    for problem in problems:
+        errors.print(f"A real node cannot run here: {problem}", style="red", markup=False, soft_wrap=True)
+    for warning in warnings:
+        errors.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _warnings(gpu_toolkit: Path, kubeconfig: Path | None) -> list[str]:
+    processes = pid_problems(kubeconfig) if kubeconfig is not None else ()
+    return [*(f"GPU: {each}" for each in toolkit_problems(gpu_toolkit)), *(f"PIDs: {each}" for each in processes)]
 
 
 def _engine(missing: Mapping[str, bool]) -> str:
@@ -87,19 +110,23 @@ def _engine(missing: Mapping[str, bool]) -> str:
     return "Engine: resident: one process, lessor-engine, for all operations."
 
 
-def _show(rows: Sequence[dict[str, object]], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, default=str, indent=2))
+def _user_of(tool: str) -> str:
+    return "production" if tool in ENGINE else "devnet"
+
+
+def _show(rows: Sequence[dict[str, object]], output: Output) -> None:
+    if output is not Output.TABLE:
+        typer.echo(document_text(rows, output), nl=False)
         return
     console = Console()
     if not console.is_terminal:  # each tool is one line in a pipe
         console = Console(width=_UNLIMITED)
-    table = Table("TOOL", "FOUND", "VERSION", box=None, pad_edge=False)
+    table = Table("TOOL", "FOR", "FOUND", "VERSION", box=None, pad_edge=False)
     table.add_column("WHERE, AND WHAT TO DO", overflow="fold")
     for row in rows:
         details = filter(None, [_short(row["path"]), str(row["note"])])
         style = "red" if row["where"] == "missing" else None
-        cells = (str(row["name"]), str(row["where"]), str(row["version"]), "; ".join(details))
+        cells = (str(row["name"]), str(row["for"]), str(row["where"]), str(row["version"]), "; ".join(details))
         table.add_row(*map(Text, cells), style=style)
     console.print(table)
 

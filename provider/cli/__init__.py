@@ -54,6 +54,8 @@ class _Lessor(LazyGroup):
         super().__init__(**attributes | {"commands": lazy_commands(COMMANDS)})  # type: ignore[arg-type]
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
+        if os.environ.get("NO_COLOR"):
+            options["color"] = False
         with _documented_codes():
             return super().make_context(*arguments, **options)
 

@@ -18,7 +18,7 @@ from lease.exit_codes import FINDING
 from provider.cli.bid_store import past, recent
 from provider.cli.bid_text import decision_json, decision_lines, explained_lines
 from provider.cli.bid_what_if import what_if
-from provider.cli.output import JsonOption, failure, print_result
+from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ArgumentError, ProviderError
 
 __all__ = ["explain", "list_"]
@@ -33,7 +33,7 @@ def list_(
     declined: Annotated[bool, typer.Option("--declined", help="List only orders that were declined.")] = False,
     bids: Annotated[bool, typer.Option("--bids", help="List only orders that were bid on.")] = False,
     owner: Annotated[str, typer.Option(help="List only orders of this tenant.")] = "",
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List decisions about orders, the newest first.
 
@@ -43,7 +43,7 @@ def list_(
         raise failure(ArgumentError("--declined and --bids exclude each other"))
     verdict = "declined" if declined else "bid" if bids else ""
     found = _ask(recent(limit=limit, verdict=verdict, owner=owner))
-    print_result([decision_json(one) for one in found], decision_lines(found), as_json=as_json)
+    print_result([decision_json(one) for one in found], decision_lines(found), output)
 
 
 def explain(
@@ -60,7 +60,7 @@ def explain(
     ] = None,
     price: Annotated[str, typer.Option(help="With --sdl: the maximum price of every unit, for example 100uact.")] = "",
     owner: Annotated[str, typer.Option(help="With --sdl: the tenant whose order it would be.")] = "",
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain why an order was bid on or declined.
 
@@ -70,7 +70,7 @@ def explain(
     if bool(order) == (sdl is not None) or (sdl is None and (price or owner)):
         raise failure(ArgumentError("name an order, or --sdl FILE with --price and --owner"))
     found = _ask(past(order)) if sdl is None else _call(partial(what_if, sdl, price=price, owner=owner))
-    print_result(found, (line for one in found for line in explained_lines(one)), as_json=as_json)
+    print_result(found, (line for one in found for line in explained_lines(one)), output)
 
 
 def _ask(question: Coroutine[Any, Any, _Answer]) -> _Answer:

@@ -109,6 +109,17 @@ _OPERATOR = GroupEntry(
         ),
     },
 )
+_CONFIG = GroupEntry(
+    "Show the settings and where each comes from; find mistakes before a restart.",
+    {
+        "show": CommandEntry(
+            "provider.cli.config:show", "Show every setting, its value and where it comes from.", open_options=True
+        ),
+        "check": CommandEntry(
+            "provider.cli.config:check", "Find every mistake in the settings and on this machine.", open_options=True
+        ),
+    },
+)
 _TOOLS = GroupEntry(
     "Programs that other parts of a provider start.",
     {
@@ -146,11 +157,13 @@ COMMANDS: Table = {
         "provider.cli.run:run",
         "Run the provider: follow the chain, bid on orders that fit, serve the leases.",
         early="provider.cli.early_imports:import_early",
+        open_options=True,
     ),
     "gateway": CommandEntry(
         "provider.cli.gateway:gateway",
         "Run the gateway for a provider on this machine whose LESSOR_GATEWAY_PROCESS is `separate`.",
     ),
+    "config": _CONFIG,
     "settings": CommandEntry(
         "provider.cli.settings:settings", "List every setting with its value, its source and its meaning."
     ),

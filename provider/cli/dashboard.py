@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from provider.cli.output import JsonOption, failure, print_result
+from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ProviderUnreachable, SettingsError
 from provider.settings import load_settings
 
 __all__ = ["dashboard"]
 
 
-def dashboard(*, as_json: JsonOption = False) -> None:
+def dashboard(*, output: OutputOption = Output.TABLE) -> None:
     """Print the link of the running provider's dashboard.
 
     Whoever has the link can read everything on it. The dashboard listens on this machine only. From another
@@ -21,7 +21,7 @@ def dashboard(*, as_json: JsonOption = False) -> None:
         link = _link(load_settings().home)
     except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
-    print_result({"link": link}, [link], as_json=as_json)
+    print_result({"link": link}, [link], output)
 
 
 def _link(home: Path) -> str:

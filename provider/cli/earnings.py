@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from provider.cli.output import failure, print_result, table_lines
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import SettingsError, StoreError
 from provider.settings import load_settings
 from provider.store import read_database
@@ -41,10 +41,7 @@ def earnings(
     *,
     days: Annotated[int, typer.Option(min=1, max=_MOST_DAYS, help="The number of UTC days, today included.")] = 30,
     by: Annotated[By, typer.Option(help="Print a line for each day, or one for each lease.")] = By.DAY,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print JSON, in micro-units: earnings by day and lease, fees by day."),
-    ] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what leases earned and what transactions cost.
 
@@ -52,11 +49,13 @@ def earnings(
     every ten minutes; earnings that accrued while it was down are spread evenly over that time. Fees are often paid in
     another coin than leases, so each coin has its own sums. The deposits of bids come back and are no fees. With
     --by lease a second table shows each living lease's rate, and what of all its earnings is withdrawn and owed.
+
+    Documents have micro-units: earnings by day and lease, fees by day.
     """
-    print_earnings(datetime.now(UTC), days=days, by=by, as_json=as_json)
+    print_earnings(datetime.now(UTC), days=days, by=by, output=output)
 
 
-def print_earnings(now: datetime, *, days: int = 30, by: By = By.DAY, as_json: bool = False) -> None:
+def print_earnings(now: datetime, *, days: int = 30, by: By = By.DAY, output: Output = Output.TABLE) -> None:
     """Print the earnings of the `days` until `now`. Raises `typer.Exit` when the store cannot be read."""
     today = now.date()
     try:
@@ -72,7 +71,7 @@ def print_earnings(now: datetime, *, days: int = 30, by: By = By.DAY, as_json: b
     }
     owed = money_lines(living) if by is By.LEASE else []
     lines = [*earning_lines(found, fees, by), *owed, *age_lines(read_at, now=now.timestamp())]
-    print_result(document, lines, as_json=as_json)
+    print_result(document, lines, output)
 
 
 def earning_lines(found: Sequence[Earned], fees: Sequence[DayFees], by: By) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from provider.chain.comet import CometChain
 from provider.chain.keys import key_source, load_key
-from provider.cli.output import JsonOption, failure, print_result, table_lines
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import ChainError, SettingsError
 from provider.protocols.clock import SystemClock
 from provider.settings import Settings, load_settings
@@ -20,7 +20,7 @@ __all__ = ["key_facts", "keys"]
 _PATH = "m/44'/118'/0'/0/"
 
 
-def keys(*, as_json: JsonOption = False) -> None:
+def keys(*, output: OutputOption = Output.TABLE) -> None:
     """Show the provider's address, where its key comes from, and its balance.
 
     The balance needs a node of the chain (AP_NODE). The key itself is never shown.
@@ -30,7 +30,7 @@ def keys(*, as_json: JsonOption = False) -> None:
     except SettingsError as error:
         raise failure(error) from None
     lines = table_lines((name, _text(value)) for name, value in document.items())
-    print_result(document, lines, as_json=as_json)
+    print_result(document, lines, output)
 
 
 async def key_facts(settings: Settings) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class CommandEntry:
     """`target` is "module:function"; `help` is the first line of the function's docstring.
 
     `before` is a check, "module:function" too, that runs first. When it returns true, it has found something.
-    `early` is called before the module of `target` is imported.
+    `early` is called before the module of `target` is imported. `open_options`: the function reads options itself.
     """
 
     target: str
@@ -37,6 +37,7 @@ class CommandEntry:
     hidden: bool = False
     before: str = ""
     early: str = ""
+    open_options: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,17 @@ class _Stub(TyperCommand):
         self.entry = entry
 
 
+class _Command(TyperCommand):
+    """A command that takes `--json` for `--output json` where it has the option `--output`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(parameter.name == "output" for parameter in self.params):
+            end = args.index("--") if "--" in args else len(args)
+            args = [*("--output=json" if each == "--json" else each for each in args[:end]), *args[end:]]
+        found: list[str] = super().parse_args(ctx, args)
+        return found
+
+
 def lazy_commands(table: Table) -> dict[str, Any]:
     """One stub for each command and one `LazyGroup` for each group of `table`, by name."""
     return {
@@ -97,7 +109,8 @@ def loaded(name: str, entry: CommandEntry) -> Any:
     if entry.before:
         function = _checked_first(_named(entry.before), function)
     app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.command(name, hidden=entry.hidden)(function)
+    parsing = {"allow_extra_args": True, "ignore_unknown_options": True} if entry.open_options else {}
+    app.command(name, cls=_Command, hidden=entry.hidden, context_settings=parsing)(function)
     command = get_command(app)
     command.help = unwrapped(command.help or "")
     return command

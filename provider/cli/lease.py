@@ -23,7 +23,7 @@ from provider.cli.lease_text import (
     show_json,
     show_lines,
 )
-from provider.cli.output import JsonOption, failure, print_result, warn
+from provider.cli.output import Output, OutputOption, failure, print_result, warn
 from provider.errors import SettingsError, StoreError
 
 __all__ = ["history", "list_", "show"]
@@ -40,34 +40,34 @@ def list_(
     suspect: Annotated[
         bool, typer.Option("--suspect", help="List only what needs your decision. The running provider answers.")
     ] = False,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the leases, each with its state and the reason for it."""
     if suspect:
-        _print_attention(as_json=as_json)
+        _print_attention(output)
         return
     found, held = _ask(every_lease(closed=closed))
     document = [lease_json(status) | ({"braked": True} if status.lease in held else {}) for status in found]
-    print_result(document, [*list_lines(found), *brake_lines(held)], as_json=as_json)
+    print_result(document, [*list_lines(found), *brake_lines(held)], output)
 
 
-def _print_attention(*, as_json: bool) -> None:
+def _print_attention(output: Output) -> None:
     found = attention()
     document = {name: found[name] for name in ("suspects", "braked", "unknown_stacks")}
-    print_result(document, attention_lines(document), as_json=as_json)
+    print_result(document, attention_lines(document), output)
 
 
-def show(name: _Name, *, as_json: JsonOption = False) -> None:
+def show(name: _Name, *, output: OutputOption = Output.TABLE) -> None:
     """Show one lease: its state, what runs, and the outcomes of its runs."""
     found = _ask(one_lease(name, limit=_MANY))
-    print_result(show_json(found.status, found.runs), show_lines(found.status, found.runs), as_json=as_json)
+    print_result(show_json(found.status, found.runs), show_lines(found.status, found.runs), output)
 
 
 def history(
     name: _Name,
     *,
     limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of runs to list.")] = 20,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the runs of one lease, the newest first.
 
@@ -77,7 +77,7 @@ def history(
     found = _ask(one_lease(name, limit=limit))
     if found.key_problem:
         warn(f"lessor: changes are not shown: {found.key_problem}")
-    print_result([run_json(run) for run in found.runs], history_lines(found.runs), as_json=as_json)
+    print_result([run_json(run) for run in found.runs], history_lines(found.runs), output)
 
 
 def _ask(question: Coroutine[Any, Any, _Answer]) -> _Answer:

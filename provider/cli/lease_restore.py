@@ -11,7 +11,7 @@ import typer
 from lease.ids import LeaseId
 from provider.cli.lease_directives import confirm, request
 from provider.cli.lease_store import one_lease
-from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines
+from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines
 from provider.errors import ProviderError
 from provider.lifecycle.control import OperatorRequest
 
@@ -37,13 +37,13 @@ _Swap = Annotated[
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-def volumes(*, as_json: JsonOption = False) -> None:
+def volumes(*, output: OutputOption = Output.TABLE) -> None:
     """List the volumes that are kept although their lease has ended.
 
     The last column says until when a volume is kept.
     """
     found: list[dict[str, Any]] = request(OperatorRequest.VOLUMES)["volumes"]
-    print_result(found, _table(found), as_json=as_json)
+    print_result(found, _table(found), output)
 
 
 def restore(

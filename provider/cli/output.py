@@ -6,7 +6,6 @@ A row of a table is one line in a pipe or a file. On a terminal the last column 
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -16,11 +15,13 @@ from typing import Annotated
 import typer
 
 from lease.exit_codes import SETTINGS, TROUBLE, UNAVAILABLE, USAGE
+from lease.output_forms import Output, document_text
 from lease.printable import printable, printable_line
 from provider.errors import ArgumentError, ProviderUnreachable, SettingsError, WrongChain
 
 __all__ = [
-    "JsonOption",
+    "Output",
+    "OutputOption",
     "code_of",
     "failure",
     "print_lines",
@@ -29,8 +30,9 @@ __all__ = [
     "utc_time",
     "warn",
 ]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", help="Form of the output; `--json` is short for `--output json`.")
+]
 _UNLIMITED = 1_000_000
 _NARROWEST = 20
 """Columns of the terminal that the last column of a table needs to be folded."""
@@ -76,12 +78,12 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
     return columns if fixed + _NARROWEST <= columns else _UNLIMITED
 
 
-def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print `document` as JSON or else `lines`."""
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
+def print_result(document: object, lines: Iterable[str], output: Output) -> None:
+    """Print `document` as JSON or YAML, or else `lines`."""
+    if output is Output.TABLE:
         print_lines(lines)
+    else:
+        typer.echo(document_text(document, output), nl=False)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -90,8 +92,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def failure(problem: Exception | str, *, code: int | None = None) -> typer.Exit:
-    """Print the problem on standard error and return the exit to raise, with `code` or the code of the problem."""
-    typer.secho(f"lessor: {printable(str(problem))}", err=True, fg=typer.colors.RED)
+    """Print the problem on standard error, each of several on a line of its own, and return the exit to raise, with
+    `code` or the code of the problem.
+    """
+    texts = problem.problems if isinstance(problem, SettingsError) and problem.problems else (str(problem),)
+    for text in texts:
+        typer.secho(f"lessor: {printable(text)}", err=True, fg=typer.colors.RED)
     return typer.Exit(code_of(problem) if code is None else code)
 
 

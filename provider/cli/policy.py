@@ -22,7 +22,7 @@ from policies.own_rules import own_rules
 from policies.rules import Domain, Level, Manifest, Objects, Rule
 from policies.running import recorded as recorded_manifests
 from provider.cli.input_file import read_input
-from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines, warn
+from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines, warn
 from provider.daemon.backends import engine_config, policy_book
 from provider.errors import ProviderError, SettingsError
 from provider.kube.client import KubeCluster
@@ -42,7 +42,7 @@ __all__ = ["audit", "list_", "test"]
 _LARGEST = 8 << 20
 
 
-def list_(*, as_json: JsonOption = False) -> None:
+def list_(*, output: OutputOption = Output.TABLE) -> None:
     """List every rule with its level, and every exemption.
 
     Levels, lists and exemptions are those of LESSOR_POLICY_FILE. A rule that the file makes weaker is marked.
@@ -51,7 +51,7 @@ def list_(*, as_json: JsonOption = False) -> None:
         book = policy_book(load_settings())
     except SettingsError as error:
         raise failure(error) from None
-    print_result(_document(book), _lines(book), as_json=as_json)
+    print_result(_document(book), _lines(book), output)
 
 
 def _document(book: RuleBook) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def audit(
             metavar="FILE",
         ),
     ] = "",
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Judge the recorded state of all stacks, what runs in the namespaces of leases, and the cluster stack.
 
@@ -179,7 +179,7 @@ def audit(
         warn(f"the cluster stack's objects were not judged, since the account may not list {', '.join(stack.unread)}")
     if ran.unread:
         warn(f"not judged, since the account may not list them: {', '.join(ran.unread)}")
-    print_result([_finding(each) for each in findings], _finding_lines(findings), as_json=as_json)
+    print_result([_finding(each) for each in findings], _finding_lines(findings), output)
     if any(each.violation.mandatory for each in findings):
         raise typer.Exit(FINDING)
 

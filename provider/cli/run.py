@@ -3,46 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 import typer
 
 from lease.exit_codes import TROUBLE
 from provider.cli.output import failure
+from provider.cli.run_flags import run_flags
 from provider.cli.signals import until_signal
 from provider.daemon.app import run_provider
-from provider.errors import ProviderError, SettingsError, StoreError, WrongChain
+from provider.daemon.preflight import mistakes
+from provider.errors import ArgumentError, ProviderError, SettingsError, StoreError, WrongChain
 from provider.observe.logs import configure_logging
-from provider.settings import load_settings, unknown_variables
+from provider.settings import Settings, resolve
 from stacks.common import forbid_dumps
 from stacks.engine import EngineError
 
-__all__ = ["ending", "run"]
+__all__ = ["checked_settings", "ending", "run"]
 
 _log = structlog.get_logger("lessor")
 
 
-def run() -> None:
+def run(context: typer.Context) -> None:
     """Run the provider: follow the chain, bid on orders that fit, serve the leases.
 
-    Settings come from the environment (AP_…, LESSOR_…); `lessor settings` lists them. SIGTERM or Ctrl-C ends the
-    provider. Workloads of tenants keep running and bids stay open, and the next `lessor run` continues with them. The
-    provider waits for a node or an API server that does not answer, and names it in the log.
+    Settings come from options, the environment (AP_…, AKASH_…, LESSOR_…), the file of AP_PROVIDER_CONFIG and
+    `config/*.toml` in the home, in this order. Every setting is an option, such as `--bid-price-cpu-scale 0.004`, and
+    the flags of `provider-services run` are accepted; `lessor config show` lists all, `lessor config check` finds
+    mistakes before a restart.
+
+    SIGTERM or Ctrl-C ends the provider. Workloads of tenants keep running and bids stay open, and the next `lessor run`
+    continues with them. The provider waits for a node or an API server that does not answer, and names it in the log.
+
+    Example: `AP_HOME=/var/lib/lessor lessor run --node https://rpc.example:443`
     """
     forbid_dumps()
     try:
-        settings = load_settings()
-    except SettingsError as error:
+        settings, notices = checked_settings(context.args)
+    except (SettingsError, ArgumentError) as error:
         raise failure(error) from None
     configure_logging(form=settings.log_format, level=settings.log_level)
-    for name, meant in unknown_variables(os.environ).items():
-        _log.warning("settings.not_used", variable=name, **({"did_you_mean": meant} if meant else {}))
+    for notice in notices:
+        _log.warning("settings.not_used", notice=notice)
     try:
         asyncio.run(until_signal(run_provider(settings), what="provider"))
     except Exception as error:
         raise ending(error) from None
+
+
+def checked_settings(arguments: Sequence[str]) -> tuple[Settings, Sequence[str]]:
+    """The settings, and the names that have no meaning here. Raises `SettingsError` with every mistake in the settings
+    and on this machine, and `ArgumentError` for options that do not exist.
+    """
+    found = resolve(run_flags(arguments))
+    problems = [*found.problems, *(mistakes(found.settings) if found.settings else ())]
+    if problems or found.settings is None:
+        raise SettingsError(*problems)
+    return found.settings, found.notices
 
 
 def ending(error: Exception, *, event: str = "provider.failed") -> BaseException:

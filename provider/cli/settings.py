@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from lease.exit_codes import FINDING, SETTINGS
+from lease.exit_codes import SETTINGS
 from lease.printable import printable_line
-from provider.cli.output import failure
+from provider.cli.output import failure, warn
 from provider.errors import SettingsError
-from provider.settings import load_settings, unknown_variables
+from provider.settings import resolve
 from provider.settings.reference import Setting, markdown, sections
 from provider.units import mask_addresses
 
@@ -27,7 +27,7 @@ def settings(
 ) -> None:
     """List every setting with its value, its source and its meaning.
 
-    Secrets are not shown. Exit code 1: a variable is no setting; 78: the environment holds a wrong value.
+    Secrets are not shown. `lessor config show` names the file that a value comes from. Exit code 78: mistakes.
     """
     if as_markdown:
         typer.echo(markdown(), nl=False)
@@ -35,15 +35,11 @@ def settings(
     for section in sections():
         shown = [each for each in section.settings if _wanted(each, part, os.environ, given=given)]
         _show(section.title, [line for each in shown for line in setting_lines(each, os.environ)])
-    unknown = unknown_variables(os.environ)
-    for name, meant in unknown.items():
-        typer.echo(f"{printable_line(name)} is no setting" + (f"; did you mean {meant}?" if meant else ""), err=True)
-    try:
-        load_settings()
-    except SettingsError as error:
-        raise failure(printable_line(str(error)), code=SETTINGS) from None
-    if unknown:
-        raise typer.Exit(FINDING)
+    found = resolve()
+    for notice in found.notices:
+        warn(notice)
+    if found.problems:
+        raise failure(SettingsError(*map(printable_line, found.problems)), code=SETTINGS)
 
 
 def setting_lines(setting: Setting, environment: Mapping[str, str]) -> Iterator[str]:

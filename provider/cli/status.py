@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from lease.exit_codes import FINDING, TROUBLE
-from provider.cli.output import JsonOption, failure, print_result, table_lines
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import ProviderUnreachable, SettingsError
 from provider.local_socket import ask_provider, status_socket
 from provider.settings import load_settings
@@ -20,7 +20,7 @@ _ANSWER_S = 15.0
 _CODES = {"warning": FINDING, "trouble": TROUBLE}
 
 
-def status(*, as_json: JsonOption = False) -> None:
+def status(*, output: OutputOption = Output.TABLE) -> None:
     """Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.
 
     The exit code is 0 when all is well, 1 with a warning, 2 with trouble.
@@ -29,7 +29,7 @@ def status(*, as_json: JsonOption = False) -> None:
         found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)
     except (SettingsError, ProviderUnreachable) as error:
         raise failure(error) from None
-    print_result(found, table_lines(status_rows(found)), as_json=as_json)
+    print_result(found, table_lines(status_rows(found)), output)
     if code := _CODES.get(found["level"], 0):
         raise typer.Exit(code)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lease.ids import namespace_name
-from provider.cli.output import JsonOption, failure, print_result, table_lines, utc_time
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines, utc_time
 from provider.errors import SettingsError, StoreError
 from provider.lifecycle.state import LeaseStatus
 from provider.market.record.decisions import StoredDecision, orders_decided
@@ -35,7 +35,9 @@ class TraceEvent:
     text: str
 
 
-def trace(name: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")], *, as_json: JsonOption = False) -> None:
+def trace(
+    name: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")], *, output: OutputOption = Output.TABLE
+) -> None:
     """Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.
 
     Times are UTC. What was forgotten is not shown: decisions after LESSOR_DECISIONS_AGE, runs beyond
@@ -47,7 +49,7 @@ def trace(name: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")], *, 
         raise failure(error) from None
     rows = [(utc_time(event.at), event.part, event.text) for event in found]
     document = {"lease": str(status.lease), "events": [asdict(event) for event in found]}
-    print_result(document, [f"lease {status.lease}", *table_lines(rows)], as_json=as_json)
+    print_result(document, [f"lease {status.lease}", *table_lines(rows)], output)
 
 
 async def _read(name: str) -> tuple[LeaseStatus, list[TraceEvent]]:

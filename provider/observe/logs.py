@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
     """
     output = stream or sys.stderr
     structlog.configure(
-        processors=_processors(form, colors=output.isatty()),
+        processors=_processors(form, colors=output.isatty() and not os.environ.get("NO_COLOR")),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(output),
         cache_logger_on_first_use=stream is None,

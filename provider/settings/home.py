@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
 
 from provider.settings.kinds import Duration, MaybeListen, ap, lessor
 
@@ -16,6 +16,20 @@ __all__ = ["HomeSettings", "LogFormat"]
 class LogFormat(StrEnum):
     JSON = "json"
     CONSOLE = "console"
+
+
+_LEVELS = {"trace": "debug", "warn": "warning", "fatal": "error", "panic": "error", "disabled": "error"}
+"""Levels of the Go provider that the log here has no equal of."""
+
+
+def _level(value: object) -> object:
+    """The level; `*:info`, as older Go providers wrote it, is `info`."""
+    text = value.lower().removeprefix("*:") if isinstance(value, str) else value
+    return _LEVELS.get(text, text) if isinstance(text, str) else text
+
+
+def _format(value: object) -> object:
+    return "console" if value == "plain" else value
 
 
 class HomeSettings(BaseModel, defer_build=True):
@@ -63,13 +77,13 @@ class HomeSettings(BaseModel, defer_build=True):
         description="Address and port of the dashboard, plain HTTP; `lessor dashboard` prints its link. Another free "
         "port is taken where this one is in use. `off`: no dashboard.",
     )
-    log_format: LogFormat = Field(
+    log_format: Annotated[LogFormat, BeforeValidator(_format)] = Field(
         LogFormat.CONSOLE,
-        validation_alias=lessor("LOG_FORMAT"),
-        description="`json`: one JSON object a line. `console`: text for a terminal.",
+        validation_alias=AliasChoices("LESSOR_LOG_FORMAT", "AP_LOG_FORMAT", "AKASH_LOG_FORMAT"),
+        description="`json`: one JSON object a line. `console`, or `plain`: text for a terminal.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = Field(
         "info",
-        validation_alias=lessor("LOG_LEVEL"),
+        validation_alias=AliasChoices("LESSOR_LOG_LEVEL", "AP_LOG_LEVEL", "AKASH_LOG_LEVEL"),
         description="Least level that is logged.",
     )

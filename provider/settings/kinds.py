@@ -11,7 +11,6 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
-from pydantic_settings import NoDecode
 
 from provider.units import (
     AddressRange,
@@ -213,21 +212,19 @@ def _is_address(text: str) -> bool:
         return False
 
 
-Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items), Form("list: `a,b`")]
+Items = Annotated[tuple[str, ...], BeforeValidator(_items), Form("list: `a,b`")]
 Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0), Form("duration: `30s`, `5m`, `1h30m`")]
 Hostname = Annotated[str, AfterValidator(parse_hostname), Form("hostname")]
 ObjectName = Annotated[str, AfterValidator(parse_object_name), Form("Kubernetes name")]
-CoinText = Annotated[Coin, NoDecode, BeforeValidator(_coin), Form("coin: `500000uakt`")]
+CoinText = Annotated[Coin, BeforeValidator(_coin), Form("coin: `500000uakt`")]
 Scale = Annotated[Decimal, BeforeValidator(_scale), Form("decimal: `0.004`, `4e-3`")]
 Listen = Annotated[str, BeforeValidator(_listen), Form("address: `host:port`")]
 MaybeListen = Annotated[
     str, BeforeValidator(lambda value: _listen(value) if value not in ("", "off") else ""), Form("address: `host:port`")
 ]
 NodeAddresses = Annotated[str, BeforeValidator(_nodes), Form("URLs: `https://host,http://host:26657`")]
-StorageScales = Annotated[
-    dict[str, Decimal], NoDecode, BeforeValidator(_storage_scale), Form("decimals: `0.00016,beta2=0.0002`")
-]
-ClassSizes = Annotated[dict[str, int], NoDecode, BeforeValidator(_classes), Form("sizes: `beta2=500Gi,beta3=1Ti`")]
+StorageScales = Annotated[dict[str, Decimal], BeforeValidator(_storage_scale), Form("decimals: `0.00016,beta2=0.0002`")]
+ClassSizes = Annotated[dict[str, int], BeforeValidator(_classes), Form("sizes: `beta2=500Gi,beta3=1Ti`")]
 
 
 def _port_range(text: str) -> str:
@@ -240,7 +237,6 @@ def _port_range(text: str) -> str:
 
 AddressRanges = Annotated[
     tuple[AddressRange, ...],
-    NoDecode,
     BeforeValidator(_ranges),
     Form("ranges: `203.0.113.10-203.0.113.20,198.51.100.0/28`"),
 ]

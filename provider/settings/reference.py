@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from provider.settings import NOT_SETTINGS, Settings
+from provider.settings.go_flags import CHART_KEYS, NO_MEANING
 from provider.settings.kinds import Form
+from provider.settings.model import Settings
+from provider.settings.spellings import NOT_SETTINGS
 
 __all__ = ["Section", "Setting", "markdown", "sections"]
 
@@ -24,10 +26,25 @@ _HEAD = """# Settings
 `lessor settings --markdown` writes this file from the settings model (`make docs`). Change the descriptions in
 `provider/settings/`.
 
-Settings come from environment variables. A name that begins with `AP_` or `AKASH_` is the Go provider's name for the
-same setting; `AP_` wins over `AKASH_`. All other names begin with `LESSOR_`. An empty value counts as not set. A wrong
-value stops the start, with the variable, the value and what is allowed. `lessor settings` shows each value and where it
-comes from.
+A setting can be given in five ways. The first of them that names it wins:
+
+1. an option of `lessor run`: `--bid-price-cpu-scale 0.004`;
+2. a variable that begins with `AP_` or `LESSOR_`;
+3. a variable that begins with `AKASH_`;
+4. a key of the YAML file that AP_PROVIDER_CONFIG names, such as the `provider.yaml` of the Helm chart;
+5. a key of a file `config/*.toml` in the home.
+
+`AP_` and `AKASH_` begin the Go provider's names for the same setting, and its flags are options. In options and files a
+name counts without its prefix, and case, `-`, `_` and `.` make no difference: `bid-price-cpu-scale`,
+`bid_price_cpu_scale` and `bidpricecpuscale` are one setting. `domain` and `gatewayApi` of the Helm chart's values are
+read as the chart reads them. An empty value counts as not set. Of `app.toml`, `client.toml` and `config.toml`, which
+belong to the Cosmos SDK, only names of the Go provider's flags are read.
+
+A name that is no setting stops the start, with the nearest one that is; so does a wrong value, with what is allowed.
+All mistakes are named at once, before any connection is made. An `AP_` or `AKASH_` variable that is near no setting
+only warns, since shells of tenants have such variables. `lessor config show` shows each value and where it comes from,
+`lessor config check` finds the mistakes before a restart, and both take the options of `lessor run`. Other commands
+read the same variables and files, so a home that only an option names is unknown to them.
 """
 
 
@@ -59,7 +76,7 @@ def sections() -> tuple[Section, ...]:
 
 def markdown() -> str:
     """The text of docs/settings.md. It depends on the model only, not on the machine or its environment."""
-    return "\n".join([_HEAD, *(_table(section) for section in sections()), _others()])
+    return "\n".join([_HEAD, *(_table(section) for section in sections()), _others(), *_foreign()])
 
 
 def _section(model: type[BaseModel]) -> Section:
@@ -156,3 +173,23 @@ def _row(setting: Setting) -> str:
 def _others() -> str:
     lines = ["## Variables that are no settings of the provider", "", "| variable | use |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {use} |" for name, use in NOT_SETTINGS.items()), ""])
+
+
+def _foreign() -> Iterator[str]:
+    """The tables of the names that have no meaning here."""
+    yield _reasons(
+        "Names of the Go provider that have no meaning here",
+        "Options, variables with `AP_` or `AKASH_` and files may have them. A notice names each that is set.",
+        {f"--{flag}": reason for flag, reason in NO_MEANING.items()},
+    )
+    yield _reasons(
+        "Keys of the Helm chart that have no meaning here",
+        "Case, `-` and `_` make no difference. `attributes` filters orders; `host`, `info`, `email` and `website` are "
+        "for the provider's record on the chain. `bidpricescript` stops the start.",
+        CHART_KEYS,
+    )
+
+
+def _reasons(title: str, text: str, reasons: Mapping[str, str]) -> str:
+    lines = [f"## {title}", "", text, "", "| name | reason |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {reason} |" for name, reason in reasons.items()), ""])

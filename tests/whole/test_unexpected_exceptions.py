@@ -39,7 +39,9 @@ PROCESSES = {
     "the daemon, uncaught": """
 import provider.cli.run as run
 run.run_provider = async_boom
-run.load_settings = lambda: __import__("provider.settings").settings.Settings(home="/tmp", log_format="{format}")
+run.checked_settings = lambda _: (
+    __import__("provider.settings").settings.Settings(home="/tmp", log_format="{format}"), ()
+)
 import sys; sys.argv = ["lessor", "run"]
 from provider.cli import main
 main()
@@ -81,7 +83,7 @@ import provider.cli.version, sys
 sys.argv = ["lessor", "settings"]
 import provider.cli.settings as settings
 import provider.cli.lazy_group as lazy
-settings.load_settings = boom
+settings.resolve = boom
 lazy.import_module = lambda name: type("M", (), {{"__getattr__": lambda self, item: lambda: boom()}})()
 from provider.cli import main
 main()

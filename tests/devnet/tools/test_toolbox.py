@@ -137,6 +137,7 @@ def test_the_doctor_lists_every_tool_and_fails_when_one_is_missing(tmp_path, pat
         "path": str(path / "etcd"),
         "version": "3.6.16",
         "note": "",
+        "for": "devnet",
     }
     assert {row["where"] for name, row in rows.items() if name != "etcd"} == {"missing"}
     assert all("--build" in row["note"] for name, row in rows.items() if name != "etcd")

@@ -21,6 +21,7 @@ from lease.ids import LeaseId
 from provider.chain.tx.journal import Fate, SentTx
 from provider.cli import build_app
 from provider.cli.earnings import By, print_earnings
+from provider.cli.output import Output
 from provider.store import open_database
 from provider.store.money import Earned, LeaseMoney, save_money
 from provider.store.transactions import StoredJournal
@@ -153,7 +154,7 @@ def test_each_living_lease_says_its_rate_and_what_is_withdrawn_and_owed(
     assert ["a", "block", "withdrawn", "owed"] in lines
     assert [str(A), "0.0000125", "1.000000", "0.500000", "ACT"] in lines
     assert [str(B), *["not", "read", "yet"] * 3, "ACT"] in lines
-    assert json.loads(printed(as_json=True))["leases"] == [
+    assert json.loads(printed(output=Output.JSON))["leases"] == [
         {
             "lease": str(A),
             "denom": "uact",
@@ -183,14 +184,14 @@ def test_the_figures_say_how_old_they_are(home: Path, printed: Callable[..., str
     asyncio.run(work(ended=False))
     last = printed().splitlines()[-1]
     assert last.startswith("earnings as of 20") and last.endswith("Z, 7 minutes ago")
-    assert json.loads(printed(as_json=True))["read_at"] in last
+    assert json.loads(printed(output=Output.JSON))["read_at"] in last
     asyncio.run(work(ended=True))
-    assert "as of" not in printed() and json.loads(printed(as_json=True))["read_at"] is None
+    assert "as of" not in printed() and json.loads(printed(output=Output.JSON))["read_at"] is None
 
 
 def test_json_has_exact_micro_units(home: Path, printed: Callable[..., str]) -> None:
     fill(home)
-    found = json.loads(printed(as_json=True, days=1))
+    found = json.loads(printed(output=Output.JSON, days=1))
     assert {(item["lease"], item["amount"]) for item in found["earned"]} == {(str(A), "1000000.25"), (str(B), "12")}
     assert found["fees"] == [{"day": TODAY.isoformat(), "denom": "uact", "amount": "300000"}]
 

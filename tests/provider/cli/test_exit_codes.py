@@ -33,6 +33,8 @@ ENDS = {
     "render": {FINE: "{sdl}", FINDING: "{broken}", TROUBLE: "{home}/none", USAGE: "{sdl} --group nowhere"},
     "run": {SETTINGS: ""},
     "settings": {FINE: "", SETTINGS: ""},
+    "config show": {FINE: "", SETTINGS: "", USAGE: "--no-such-setting"},
+    "config check": {SETTINGS: "", USAGE: "--bid-timout 5m"},
     "policy list": {FINE: "", SETTINGS: ""},
     "policy audit": {SETTINGS: ""},
     "policy test": {SETTINGS: "{home}/none", USAGE: ""},

@@ -45,7 +45,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineConfig:
     (tools / "pulumi").chmod(0o700)
     (tmp_path / "kubeconfig").write_text("clusters: []\nusers: []\n")
     variables = {"AP_HOME": tmp_path, "KUBECONFIG": tmp_path / "kubeconfig", "PULUMI_STACK": "another"}
-    for name, value in (variables | {"PATH": f"{tools}:{os.environ['PATH']}", "LESSOR_SECRET": "mine"}).items():
+    for name, value in (variables | {"PATH": f"{tools}:{os.environ['PATH']}", "LESSOR_PRICE_RUN": "mine"}).items():
         monkeypatch.setenv(name, str(value))
     found = EngineConfig(
         data=tmp_path / "engine", kubeconfig=tmp_path / "kubeconfig", pulumi=tools / "pulumi", pulumi_home=None
@@ -97,7 +97,7 @@ def test_what_only_looks_runs_at_once_in_the_stacks_folder_and_is_not_written_do
     variables = dict(line.split("=", 1) for line in told("environment").splitlines() if "=" in line)
     assert variables["PULUMI_STACK"] == STACK and variables["PULUMI_BACKEND_URL"].startswith("file://")
     assert variables["VAULT_SERVER_TOKEN"] and variables["KUBECONFIG"] == str(config.kubeconfig_copy)
-    foreign = {DATA_MARK, STACK_MARK, "PULUMI_SKIP_CHECKPOINTS", "LESSOR_SECRET"}
+    foreign = {DATA_MARK, STACK_MARK, "PULUMI_SKIP_CHECKPOINTS", "LESSOR_PRICE_RUN"}
     assert not foreign & set(variables), "a worker would end it for its marks; a kill must leave a whole state"
     assert not Path(variables["TMPDIR"]).exists()
     assert runs(config) == []

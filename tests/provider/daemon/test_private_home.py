@@ -101,7 +101,7 @@ SLEEPERS = {
     "the daemon": """
 import provider.cli.run as run, pathlib, asyncio, os
 async def serve(settings):
-    pathlib.Path(os.environ["LESSOR_TEST_READY"]).touch()
+    pathlib.Path(os.environ["TEST_READY"]).touch()
     await asyncio.Event().wait()
 run.run_provider = serve
 import sys; sys.argv = ["lessor", "run"]
@@ -114,14 +114,14 @@ import stacks.worker.process as process
 class Sleeper:
     def __init__(self, source, sink): pass
     def serve(self):
-        pathlib.Path(os.environ["LESSOR_TEST_READY"]).touch()
+        pathlib.Path(os.environ["TEST_READY"]).touch()
         time.sleep(600)
 process.Worker = Sleeper
 process.main()
 """,
     "a control": """
 import pathlib, os, time
-pathlib.Path(os.environ["LESSOR_TEST_READY"]).touch()
+pathlib.Path(os.environ["TEST_READY"]).touch()
 time.sleep(600)
 """,
 }
@@ -131,7 +131,7 @@ time.sleep(600)
 @pytest.mark.parametrize("process", SLEEPERS)
 def test_a_program_of_the_same_user_reads_no_environment_and_no_memory(process: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    env = {**os.environ, "LESSOR_TEST_READY": str(ready), "LESSOR_MNEMONIC": "twelve words", "AP_HOME": str(tmp_path)}
+    env = {**os.environ, "TEST_READY": str(ready), "LESSOR_MNEMONIC": "twelve words", "AP_HOME": str(tmp_path)}
     child = start_process([*WITHOUT_RIGHTS, sys.executable, "-c", SLEEPERS[process]], env=env)
     until(ready.exists)
     readable = as_same_user_without_rights(["cat", f"/proc/{child.pid}/environ"])

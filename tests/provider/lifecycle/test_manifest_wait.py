@@ -22,7 +22,7 @@ from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.state import LeaseStatus, Outcome, Phase
 from provider.protocols.chain import Lease, LeaseAnswer, LeaseState, Message, TxResult
 from provider.protocols.cluster import MANIFEST, SECRET
-from provider.settings import Settings
+from provider.settings import load_settings
 from tests.provider.lifecycle.test_restart_record import Kept
 from tests.provider.lifecycle.world import World, a_group, a_lease, lease_chain, on_chain
 from tests.world.chain import FakeChain
@@ -106,9 +106,9 @@ async def won(world: Waiting, *leases: LeaseId) -> Waiting:
 
 
 def test_the_time_is_the_go_providers_and_0_is_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings().manifest_timeout == 300
+    assert load_settings().manifest_timeout == 300
     monkeypatch.setenv("AP_MANIFEST_TIMEOUT", "0")
-    assert Settings().manifest_timeout == 0
+    assert load_settings().manifest_timeout == 0
 
 
 async def test_a_lease_without_a_manifest_is_given_up_once_when_its_time_is_over() -> None:

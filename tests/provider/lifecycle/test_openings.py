@@ -16,7 +16,7 @@ from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import MANIFEST
 from provider.records.manifests import ManifestRecord
-from provider.settings import Settings
+from provider.settings import load_settings
 from stacks.common.results import Operation
 from stacks.engine.openings import fits
 from tests.components.specs import hostname, leased_ip, service, spec
@@ -168,7 +168,7 @@ def test_the_first_version_of_a_lease_is_made_so_that_it_fits(
     told: str, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LESSOR_OPEN_UPDATES", told)
-    specs = spec_maker(Settings(), FACTS)
+    specs = spec_maker(load_settings(), FACTS)
     record = ManifestRecord(a_lease(), a_group(), {}, "12")
 
     first = specs.make(SpecInputs(record))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lease.exit_codes import FINDING, SETTINGS
+from lease.exit_codes import SETTINGS
 from provider.cli import build_app
 from provider.cli.settings import setting_lines
 from provider.errors import SettingsError
@@ -59,11 +59,11 @@ def test_a_default_of_the_document_is_the_models_default(monkeypatch) -> None:
     for setting in _SETTINGS.values():
         for variable in setting.variables:
             monkeypatch.delenv(variable, raising=False)
-    plain = Settings()
+    plain = load_settings()
     given = {name: setting for name, setting in _SETTINGS.items() if setting.default and name != "home"}
     for setting in given.values():
         monkeypatch.setenv(setting.variables[0], setting.default)
-    assert Settings().model_dump(include=set(given)) == plain.model_dump(include=set(given))
+    assert load_settings().model_dump(include=set(given)) == plain.model_dump(include=set(given))
 
 
 def test_the_listing_names_value_and_source() -> None:
@@ -117,7 +117,7 @@ def test_the_error_of_a_wrong_address_shows_no_key(monkeypatch: pytest.MonkeyPat
 def test_the_command_lists_what_is_set_and_what_is_no_setting() -> None:
     given = {"AP_HOME": "/x", "LESSOR_MNEMONIC_FILES": "/y"}
     done = CliRunner().invoke(build_app(), ["settings", "home", "--set"], env=given)
-    assert done.exit_code == FINDING, done.output
+    assert done.exit_code == SETTINGS, done.output
     assert "AP_HOME = /x  [environment]" in done.stdout
     assert "LESSOR_MNEMONIC_FILES is no setting; did you mean LESSOR_MNEMONIC_FILE?" in done.stderr
 
