@@ -17,7 +17,7 @@ from provider.adoption.plan import LeasePlan, State
 from provider.adoption.steps import AdoptionPlan, adopt_lease, plan_adoption
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
-from provider.cli.output import JsonOption, failure, print_lines, print_result, table_lines, warn
+from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines, warn
 from provider.daemon.backends import engine_config
 from provider.daemon.lease_specs import cluster_facts
 from provider.daemon.private_home import prepare_home
@@ -54,7 +54,7 @@ def adopt(
         bool, typer.Option("--while-running", help="Adopt although pods of another provider run in the cluster.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    as_json: JsonOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Take over the leases of a cluster that a Go provider has run until now.
 
@@ -68,7 +68,7 @@ def adopt(
     try:
         settings = load_settings()
         plan = asyncio.run(_planned(settings))
-        _print_plan(plan, as_json=as_json)
+        _print_plan(plan, output)
         if plan.running and not (while_running or dry_run):
             raise failure(f"{', '.join(plan.running)} run: stop the other provider first, or give --while-running")
         chosen = _chosen(plan, changes=changes)
@@ -79,7 +79,7 @@ def adopt(
         adopted = asyncio.run(_adopted(settings, chosen))
     except (ProviderError, EngineError) as error:
         raise failure(error) from None
-    print_lines(_result_lines(adopted, quiet=as_json))
+    print_lines(_result_lines(adopted, quiet=output is not Output.TABLE))
     for name, problem in adopted.failed:
         warn(f"{name}: {problem}")
     raise typer.Exit(code_for(plan, adopted, chosen=chosen))
@@ -178,8 +178,8 @@ def _chosen(plan: AdoptionPlan, *, changes: bool) -> tuple[LeasePlan, ...]:
     return tuple(each for each in plan.leases if each.state in wanted)
 
 
-def _print_plan(plan: AdoptionPlan, *, as_json: bool) -> None:
-    print_result(plan_document(plan), plan_lines(plan), as_json=as_json)
+def _print_plan(plan: AdoptionPlan, output: Output) -> None:
+    print_result(plan_document(plan), plan_lines(plan), output)
 
 
 def _what(each: LeasePlan) -> str:
