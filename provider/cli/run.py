@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 
 import structlog
@@ -16,7 +17,9 @@ from provider.daemon.app import run_provider
 from provider.daemon.preflight import mistakes
 from provider.errors import ArgumentError, ProviderError, SettingsError, StoreError, WrongChain
 from provider.observe.logs import configure_logging
-from provider.settings import Settings, resolve
+from provider.settings import Resolution, Settings, resolve
+from provider.settings.sources import COMMAND_LINE
+from provider.settings.spellings import variables_of
 from stacks.common import forbid_dumps
 from stacks.engine import EngineError
 
@@ -60,7 +63,15 @@ def checked_settings(arguments: Sequence[str]) -> tuple[Settings, Sequence[str]]
     problems = [*found.problems, *(mistakes(found.settings) if found.settings else ())]
     if problems or found.settings is None:
         raise SettingsError(*problems)
+    _hand_on(found)
     return found.settings, found.notices
+
+
+def _hand_on(found: Resolution) -> None:
+    """Give child processes, such as a separate gateway, what only the command line says."""
+    for name, given in found.given.items():
+        if given.source == COMMAND_LINE:
+            os.environ[variables_of(Settings.model_fields[name])[0]] = given.value
 
 
 def ending(error: Exception, *, event: str = "provider.failed") -> BaseException:

@@ -21,7 +21,7 @@ _DEAD = "the Go provider reads it and does nothing with it"
 _UNREAD = "the chart sets it and no program reads it"
 _OPERATOR = "it is an option of a command `lessor operator …`"
 _ATTESTATION = "Lessor offers no confidential computing"
-_KEY = "name the key with LESSOR_MNEMONIC_FILE, LESSOR_PRIVATE_KEY_FILE or LESSOR_ARMORED_KEY_FILE"
+_KEY = "name the key's file with LESSOR_KEYRING_FILE, LESSOR_ARMORED_KEY_FILE or LESSOR_MNEMONIC_FILE"
 
 NO_MEANING: Mapping[str, str] = {
     "cluster-k8s": "Lessor always uses Kubernetes",
