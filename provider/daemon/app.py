@@ -30,6 +30,7 @@ from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.gateway.provider_status import status_document
 from provider.gateway.server import Gateway
+from provider.gateway.streams.kept_events import follow_events
 from provider.gateway.verdict import Screen
 from provider.lifecycle.control import control_path, serve_control
 from provider.lifecycle.loop import LeaseLoop
@@ -168,6 +169,8 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
     start(questions, name="questions")
     if isinstance(gateway, Gateway):
+        if (kept := gateway.stream_parts.kept) is not None:
+            start(follow_events(backends.cluster, kept), name="events")
         start(_serve_grpc(backends, gateway, public_screen(backends, parts.market)), name="grpc gateway")
     if listen := backends.settings.dashboard_listen:
         start(_serve_dashboard(parts, listen, backends.settings.home), name="dashboard")

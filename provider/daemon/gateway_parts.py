@@ -21,6 +21,7 @@ from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.refusals import Refusals
 from provider.gateway.rented_deployments import RentedDeployments
 from provider.gateway.server import Gateway
+from provider.gateway.streams.kept_events import EVENTS_FILE, KeptEvents
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.verdict import Screen, screen_of
 from provider.gateway.watched_objects import WatchedObjects, read_or_known
@@ -36,7 +37,7 @@ from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
 from provider.settings import GatewayForm
 
-__all__ = ["GatewaySources", "adopted_placements", "provider_gateway", "public_screen"]
+__all__ = ["GatewaySources", "adopted_placements", "kept_events", "provider_gateway", "public_screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class GatewaySources:
     status: Callable[[], ProviderStatus]
     scrape: Scrape
     precedence: Precedence
+    kept_events: KeptEvents
 
     async def current_status(self) -> ProviderStatus:
         return self.status()
@@ -94,6 +96,12 @@ def provider_gateway(sources: GatewaySources) -> Gateway | GatewayProcess:
         calls=_calls(sources, intake),
         child=child,
     )
+
+
+def kept_events(backends: Backends) -> KeptEvents:
+    """The record of leases' events; without a file where another process writes it."""
+    inside = backends.settings.gateway_form is GatewayForm.INSIDE
+    return KeptEvents(backends.settings.home / EVENTS_FILE if inside else None, backends.clock.now)
 
 
 def public_screen(backends: Backends, market: Market) -> Screen:
@@ -136,6 +144,7 @@ def _inside(sources: GatewaySources, config: GatewayConfig, *, intake: ManifestI
         is_tenant=sources.is_tenant,
         metrics=sources.exposition if backends.settings.metrics_on_gateway else None,
         refusals=refusals,
+        kept_events=sources.kept_events,
     )
 
 

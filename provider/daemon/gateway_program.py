@@ -31,8 +31,9 @@ from provider.gateway.link.calls import LinkedIntake, LinkedMigrations, linked_m
 from provider.gateway.link.client import ProviderLink
 from provider.gateway.link.wire import Facts, gateway_socket
 from provider.gateway.server import Gateway
+from provider.gateway.streams.kept_events import EVENTS_FILE, KeptEvents, follow_events
 from provider.gateway.tls import AccountCertificate
-from provider.gateway.watched_objects import WatchedObjects, follow_objects, read_or_known
+from provider.gateway.watched_objects import Observers, WatchedObjects, follow_objects, read_or_known
 from provider.kube.client import KubeCluster
 from provider.metrics import GATEWAY_REFUSED, GATEWAY_STREAMS
 from provider.protocols import Clock
@@ -64,7 +65,7 @@ async def _serve(settings: Settings, link: ProviderLink, clock: Clock) -> None:
         strangers = await stack.enter_async_context(CometChain(settings, clock=clock, chain_id=facts.chain_id))
         cluster = KubeCluster(settings.kubeconfig)
         stack.push_async_callback(cluster.aclose)
-        objects = WatchedObjects()
+        objects, kept = WatchedObjects(), KeptEvents(settings.home / EVENTS_FILE, clock.now)
         gateway = Gateway(
             gateway_config(settings, facts.provider),
             chain=chain,
@@ -79,13 +80,16 @@ async def _serve(settings: Settings, link: ProviderLink, clock: Clock) -> None:
             strangers=strangers,
             is_tenant=lambda address: link.facts is not None and address in link.facts.tenants,
             metrics=linked_metrics(link) if settings.metrics_on_gateway else None,
+            kept_events=kept,
         )
         await gateway.start(_account(facts))
         group.create_task(_stop_at_end(gateway), name="gateway")
         link.on_facts = _replacing(gateway)
         _log.info("gateway.listening", address="{}:{}".format(*gateway.address))
         group.create_task(_report(link, gateway, clock), name="reports")
-        group.create_task(follow_objects(cluster, objects, records=settings.manifest_namespace), name="watches")
+        watched = follow_objects(cluster, Observers(objects, kept), records=settings.manifest_namespace)
+        group.create_task(watched, name="watches")
+        group.create_task(follow_events(cluster, kept), name="events")
         served = serve_grpc(linked_screen(link), settings, gateway=gateway, cluster=cluster, clock=clock)
         group.create_task(served, name="grpc gateway")
         gc.freeze()  # what is loaded by now stays

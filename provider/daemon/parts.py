@@ -15,7 +15,7 @@ from provider.claims.proof_lookups import hostname_proofs
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
-from provider.daemon.gateway_parts import GatewaySources, provider_gateway
+from provider.daemon.gateway_parts import GatewaySources, kept_events, provider_gateway
 from provider.daemon.gateway_process import GatewayProcess
 from provider.dashboard.views import Sources
 from provider.errors import ClusterError
@@ -26,7 +26,7 @@ from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.rented_deployments import RentedDeployments
 from provider.gateway.server import Gateway
 from provider.gateway.trial_build import trial_build
-from provider.gateway.watched_objects import WatchedObjects
+from provider.gateway.watched_objects import Observers, WatchedObjects
 from provider.inventory.cards import cards_of
 from provider.inventory.freshness import Freshness
 from provider.inventory.ledger import Ledger
@@ -39,6 +39,7 @@ from provider.lifecycle.loop import LeaseLoop
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import SpecMaker, spec_maker
+from provider.lifecycle.watches import Observer
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
@@ -90,9 +91,15 @@ def provider_parts(
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
-    objects, precedence = WatchedObjects(), Precedence(backends.clock)
+    objects, precedence, kept = WatchedObjects(), Precedence(backends.clock), kept_events(backends)
     leases = _lease_loop(
-        backends, chain_id, ledger, specs=noted, ran_out=funds.ran_out, objects=objects, precedence=precedence
+        backends,
+        chain_id,
+        ledger,
+        specs=noted,
+        ran_out=funds.ran_out,
+        observer=Observers(objects, kept),
+        precedence=precedence,
     )
     build = trial_build(specs, policies=backends.policies)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
@@ -107,6 +114,7 @@ def provider_parts(
         cards=cards,
         build=build,
         objects=objects,
+        kept_events=kept,
         rented=rented,
         status=_once_listed(public, inventory, backends.cluster.address),
         scrape=scrape,
@@ -191,7 +199,7 @@ def _lease_loop(
     *,
     specs: SpecMaker,
     ran_out: RanOut,
-    objects: WatchedObjects,
+    observer: Observer,
     precedence: Precedence,
 ) -> LeaseLoop:
     config = _lifecycle_config(backends, chain_id)
@@ -215,7 +223,7 @@ def _lease_loop(
         parts,
         chain=backends.chain,
         clock=backends.clock,
-        observer=objects,
+        observer=observer,
         may_begin=precedence.wait,
     )
 

@@ -25,6 +25,7 @@ from provider.gateway.rest.routes import Route
 from provider.gateway.rest.stream_routes import StreamParts, stream_routes
 from provider.gateway.rest.tenant_routes import deployment_routes, lease_routes
 from provider.gateway.served_certificates import ServedCertificates
+from provider.gateway.streams.kept_events import KeptEvents
 from provider.gateway.tenant_limits import TenantLimits
 from provider.gateway.tls import AccountCertificate, ensure_certificate
 from provider.gateway.turns import Turns
@@ -51,7 +52,7 @@ class Gateway:
 
     `read_lease` reads the API server by default; a cache fed by watches may replace it. `strangers` is the client for
     queries about accounts that are none of a tenant, which `is_tenant` decides; by default it is `chain`. `refusals`
-    counts what is refused here; the intake may count there too.
+    counts what is refused here; the intake may count there too. `kept_events`: what the API server has forgotten.
     """
 
     _server: HttpServer | None = None
@@ -75,6 +76,7 @@ class Gateway:
         is_tenant: Callable[[str], bool] = lambda _: False,
         metrics: Metrics | None = None,
         refusals: Refusals | None = None,
+        kept_events: KeptEvents | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -87,7 +89,7 @@ class Gateway:
         self._read_manifest = manifest_reader(cluster, config.manifest_namespace)
         self.read_lease = read_lease or lease_reader(cluster, config.manifest_namespace)
         self._streams = OpenStreams(config.streams, refusals)
-        self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease)
+        self.stream_parts = StreamParts(cluster, pods, clock, self.read_lease, kept_events)
         self.status = CachedAnswer(status, clock, seconds=_STATUS_S).get
         self._routes = [*self._build_routes(kube_version, metrics), *migration_routes(config, cluster, migrations)]
 

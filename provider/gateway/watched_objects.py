@@ -17,11 +17,13 @@ from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
 from provider.gateway.lease_objects import LeaseObjects, ReadLease
 from provider.kube.labels import MANAGED, lease_of
+from provider.lifecycle.watches import Observer
 from provider.protocols import Cluster
 from provider.protocols.cluster import (
     DEPLOYMENT,
     MANIFEST,
     NAMESPACE,
+    POD,
     PROVIDER_HOST,
     PROVIDER_LEASED_IP,
     SERVICE,
@@ -30,7 +32,7 @@ from provider.protocols.cluster import (
     WatchEvent,
 )
 
-__all__ = ["WatchedObjects", "follow_objects", "read_or_known"]
+__all__ = ["Observers", "WatchedObjects", "follow_objects", "read_or_known"]
 
 _PARTS: Mapping[Kind, tuple[str, ...]] = {
     MANIFEST: (),
@@ -124,16 +126,31 @@ class WatchedObjects:
                 del self._places[place]
 
 
-async def follow_objects(cluster: Cluster, objects: WatchedObjects, *, records: str) -> None:
-    """Watch every kind that `objects` keeps, for ever, where no lease loop does. `records`: the namespace of the
-    Manifest objects and the claims.
+class Observers:
+    """Passes what the watches report to each of several observers."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def note(self, kind: Kind, event: WatchEvent) -> None:
+        for each in self._observers:
+            each.note(kind, event)
+
+    def mark(self, kind: Kind, current: bool) -> None:
+        for each in self._observers:
+            each.mark(kind, current)
+
+
+async def follow_objects(cluster: Cluster, observer: Observer, *, records: str) -> None:
+    """Watch pods and every kind that `WatchedObjects` keeps, for ever, where no lease loop does. `records`: the
+    namespace of the Manifest objects and the claims.
     """
     async with asyncio.TaskGroup() as group:
-        for kind in _PARTS:
-            group.create_task(_follow(cluster, objects, kind, records), name=f"watch of {kind.kind}")
+        for kind in (*_PARTS, POD):
+            group.create_task(_follow(cluster, observer, kind, records), name=f"watch of {kind.kind}")
 
 
-async def _follow(cluster: Cluster, objects: WatchedObjects, kind: Kind, records: str) -> None:
+async def _follow(cluster: Cluster, objects: Observer, kind: Kind, records: str) -> None:
     place = records if kind in _RECORDS else None
     labels = None if place else MANAGED
     async for event in cluster.watch(kind, namespace=place, labels=labels, current=partial(objects.mark, kind)):

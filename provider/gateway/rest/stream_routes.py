@@ -19,6 +19,7 @@ from provider.gateway.rest.open_streams import INTERNAL, NO_CLOSE_FRAME, NO_LEAS
 from provider.gateway.rest.queries import ShellQuery, StreamQuery, shell_query, stream_query
 from provider.gateway.rest.routes import Call, Route
 from provider.gateway.rest.websocket import Receive, WebSocket, frame
+from provider.gateway.streams.kept_events import KeptEvents
 from provider.gateway.streams.lease_events import lease_events
 from provider.gateway.streams.log_lines import line_frames
 from provider.gateway.streams.pod_logs import LogSource, NoPodsError, follow_logs, pods_of, read_logs
@@ -43,12 +44,13 @@ _log = structlog.get_logger("gateway")
 
 @dataclass(frozen=True, slots=True)
 class StreamParts:
-    """What the streams read from. `read`: the objects of a lease."""
+    """What the streams read from. `read`: the objects of a lease. `kept`: what happened in it for a week."""
 
     cluster: Cluster
     pods: Pods
     clock: Clock
     read: ReadLease
+    kept: KeptEvents | None = None
 
 
 def stream_routes(parts: StreamParts, streams: OpenStreams) -> list[Route]:
@@ -115,6 +117,7 @@ async def _events(parts: StreamParts, call: Call, query: StreamQuery, socket: We
         follow=query.follow,
         services=query.services,
         every_service=every,
+        kept=parts.kept.of(namespace_name(call.lease)) if parts.kept is not None else (),
     )
     async with aclosing(events):
         async for event in events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any
 
 from lease.go_json import go_json
@@ -19,17 +19,24 @@ async def lease_events(
     follow: bool,
     services: Collection[str] | None,
     every_service: Collection[str],
+    kept: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[bytes]:
     """The events that exist, one JSON document and a line feed each; with `follow`, also those that come, for ever.
-    `services`: only events about objects of these; `every_service`: the services of the lease. Raises `ClusterError`.
+    `services`: only events about objects of these; `every_service`: the services of the lease. `kept`: what happened
+    before; of these, what the API server does not have comes first. Raises `ClusterError`.
     """
 
     def wanted(event: Mapping[str, Any]) -> bool:
         name = str((event.get("regarding") or {}).get("name", ""))
         return services is None or service_of_object(name, every_service) in services
 
+    existing = await cluster.list(EVENT, namespace=namespace) if kept or not follow else []
+    shown = {event_json(event) for event in existing}
+    for event in kept:
+        if wanted(event) and event_json(event) not in shown:
+            yield event_json(event)
     if not follow:
-        for event in await cluster.list(EVENT, namespace=namespace):
+        for event in existing:
             if wanted(event):
                 yield event_json(event)
         return

@@ -24,6 +24,7 @@ from provider.gateway.refusals import Refusals
 from provider.gateway.rented_deployments import Rented
 from provider.gateway.rest.public_routes import Metrics
 from provider.gateway.server import Gateway
+from provider.gateway.streams.kept_events import KeptEvents
 from provider.gateway.trial_build import TrialBuild, trial_build
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_claims import LeaseClaims
@@ -117,6 +118,7 @@ class World:
     is_tenant: Callable[[str], bool] = lambda _: True
     rented: Callable[[DeploymentId], Rented | None] = lambda _: None
     metrics: Metrics | None = None
+    kept_events: KeptEvents | None = None
     linked_intake: Intake | None = None
     """What the gateway uses in place of `intake`."""
     trouble: str = ""
@@ -156,6 +158,7 @@ class World:
             is_tenant=self.is_tenant,
             metrics=self.metrics,
             refusals=refusals,
+            kept_events=self.kept_events,
         )
         await self.gateway.start()
         try:
