@@ -47,6 +47,11 @@ class ClusterStack:
         outputs: Mapping[str, Any] = json.loads("\n".join(printed))
         return outputs
 
+    async def destroy(self, line: Line) -> None:
+        """Remove what the stack has made, except what it leaves on purpose."""
+        config = ("--config-file", str(self.data / f"Pulumi.{self.name}.yaml"))
+        await self._pulumi("destroy", "--yes", "--skip-preview", "--stack", self.name, *config, line=line)
+
     async def _create(self) -> None:
         """Create the stack. Pulumi writes the configuration into the checkout, from where it is moved to `data`."""
         await self._pulumi("stack", "select", "--create", self.name, line=lambda _: None)

@@ -66,7 +66,7 @@ class CertificateSecret:
                 insist(self._read, clock=clock, event="cluster.unreachable") if own is None else self._read()
             )
         except ClusterError as error:
-            _log.warning("certificate.secret_unreadable", secret=self._place, problem=str(error))
+            _log.warning("certificate.secret_unreadable", place=self._place, problem=str(error))
             return
         if not self._use(found, own):
             return
@@ -92,11 +92,11 @@ class CertificateSecret:
         except SettingsError as error:
             if own is None:
                 raise
-            _log.warning("certificate.secret_damaged", secret=self._place, problem=str(error))
+            _log.warning("certificate.secret_damaged", place=self._place, problem=str(error))
             return False
         if own is None or own.certificate.not_valid_before_utc < kept.not_valid_before_utc:
             self._place_file(main, found[main])
-            _log.info("certificate.taken", secret=self._place, serial=str(kept.serial_number))
+            _log.info("certificate.taken", place=self._place, serial=str(kept.serial_number))
         return True
 
     async def follow(self, clock: Clock) -> None:
@@ -109,7 +109,7 @@ class CertificateSecret:
                 failures = 0
             except (ClusterError, OSError) as error:
                 pause = _PAUSE.after(failures)
-                _log.warning("certificate.not_in_secret", secret=self._place, problem=str(error), next_try_s=pause)
+                _log.warning("certificate.not_in_secret", place=self._place, problem=str(error), next_try_s=pause)
             await clock.sleep(pause)
 
     async def keep(self) -> None:
@@ -122,7 +122,7 @@ class CertificateSecret:
         wanted = {**others, **files}
         if wanted != found:
             await self.cluster.apply(self._secret(wanted))
-            _log.info("certificate.in_secret", secret=self._place, files=sorted(files))
+            _log.info("certificate.in_secret", place=self._place, files=sorted(files))
         self._written = files
 
     @property

@@ -216,6 +216,7 @@ def _container(place: Place, process: Process) -> ContainerArgs:
         env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.environment else None,
         ports=[ContainerPortArgs(name=name, container_port=port) for name, port in process.ports.items()],
         resources=ResourceRequirementsArgs(limits=amounts, requests={"cpu": "100m", "memory": "256Mi"}),
+        startup_probe=_probe(process, process.liveness, failures=30),
         liveness_probe=_probe(process, process.liveness, failures=6),
         readiness_probe=_probe(process, process.readiness, failures=3),
         security_context=SecurityContextArgs(

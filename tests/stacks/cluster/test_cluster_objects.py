@@ -111,6 +111,17 @@ def test_the_provider_is_one_pod_with_its_state_in_a_claim(everything: list[dict
     )
 
 
+def test_a_slow_start_is_not_killed(everything: list[dict[str, Any]]) -> None:
+    for item in everything:
+        if item["metadata"].get("namespace") == "akash-services" and item["kind"] in ("StatefulSet", "Deployment"):
+            container = item["spec"]["template"]["spec"]["containers"][0]
+            asked, allowed = container["startupProbe"], container["startupProbe"]["failureThreshold"]
+            assert {key: asked.get(key) for key in ("httpGet", "tcpSocket")} == {
+                key: container["livenessProbe"].get(key) for key in ("httpGet", "tcpSocket")
+            }
+            assert allowed * asked["periodSeconds"] >= 300
+
+
 def test_no_variable_of_a_service_looks_like_a_setting_and_orphans_are_reaped(everything: list[dict[str, Any]]) -> None:
     for item in everything:
         if item["metadata"].get("namespace") == "akash-services" and item["kind"] in ("StatefulSet", "Deployment"):

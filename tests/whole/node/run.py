@@ -1,6 +1,7 @@
 """`python -m tests.whole.node.run [--long] [PYTEST ARGUMENTS]`: the tests of the real node, in a fresh enclosure.
 
-`--long` runs the long tests too and builds Traefik and Ingress-NGINX, which they need. A machine that cannot run a real
+`--long` runs the long tests too, makes the provider's image for `tests/whole/inside` (in an enclosure of its own),
+and builds Traefik and Ingress-NGINX. With arguments those tests run that they name. A machine that cannot run a real
 node skips all with the reason; with CI set that is a failure.
 """
 
@@ -16,7 +17,8 @@ from devnet.node import missing_requirements
 from devnet.node.edges import EdgeKind
 from devnet.node.nginx import missing_nginx
 
-_PYTEST = ("-q", "-p", "no:xdist", "--durations", "10", "tests/whole/node", "-m")
+_PYTEST = ("-q", "-p", "no:xdist", "--durations", "10")
+_NODE, _INSIDE = "tests/whole/node", "tests/whole/inside"
 
 
 def main() -> int:
@@ -25,13 +27,27 @@ def main() -> int:
         print(f"The tests of the real node are skipped: {problem}", file=sys.stderr)
     if problems:
         return 1 if os.environ.get("CI") else 0
-    programs = Path(sys.executable).parent
     match sys.argv[1:]:
+        case ["--long"]:
+            return _pytest(_edges(), *_PYTEST, _NODE, "-m", "node") or _inside(*_PYTEST, _INSIDE, "-m", "node")
+        case ["--long", *chosen] if any(text.startswith(_INSIDE) for text in chosen):
+            return _inside(*chosen)
         case ["--long", *chosen]:
-            edges, arguments = _edges(), chosen or (*_PYTEST, "node")
+            return _pytest(_edges(), *chosen)
         case chosen:
-            edges, arguments = [], chosen or (*_PYTEST, "node and not long")
-    return subprocess.call([programs / "lessor", "devnet", "enclosed", *edges, "--", programs / "pytest", *arguments])
+            return _pytest([], *(chosen or (*_PYTEST, _NODE, "-m", "node and not long")))
+
+
+def _inside(*arguments: str) -> int:
+    """Make the image out here, since an enclosure reaches no mirror of Debian, and run the tests that use it."""
+    made = subprocess.call([sys.executable, "-m", "devnet.image"])
+    return made or _pytest([], *arguments)
+
+
+def _pytest(options: Sequence[str], *arguments: str) -> int:
+    programs = Path(sys.executable).parent
+    enclosed: list[str | Path] = [programs / "lessor", "devnet", "enclosed", *options, "--"]
+    return subprocess.call([*enclosed, programs / "pytest", *arguments])
 
 
 def _edges() -> Sequence[str]:

@@ -1,0 +1,173 @@
+"""The whole provider runs in the cluster that it serves: from `pulumi up` with its image to `pulumi destroy`.
+
+The tests are one story in this order: one world, one provider, one tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from devnet.node.network import NODE_PUBLIC_ADDRESS
+from lease.ids import namespace_name
+from tests.whole.conftest import Rented, rent
+from tests.whole.inside.conftest import HOME, MARKS, POD, SPACE, Inside, give_key
+from tests.whole.node.documents import small, volume
+from tests.world.patience import eventually
+
+pytestmark = MARKS
+KEPT: dict[str, Rented] = {}
+"""The leases of the story by name."""
+
+
+async def deploy(inside: Inside, name: str, **fields: object) -> Rented:
+    """Rent, send the manifest to the gateway's Service, and wait until the lease runs."""
+    rented = KEPT[name] = await rent(inside.world, small(**{name: fields}))  # type: ignore[arg-type]
+    answer = await inside.world.tenant.send_manifest(rented.lease, rented.sdl)
+    assert (answer.status, answer.body) == (200, ""), await inside.troubles()
+    await until_running(inside, name)
+    return rented
+
+
+async def until_running(inside: Inside, name: str) -> None:
+    await eventually(lambda: is_running(inside, name), pause_s=0.5)
+
+
+async def is_running(inside: Inside, name: str) -> bool:
+    """Whether the gateway calls the service available, as the tenant reads it."""
+    rented = KEPT[name]
+    gateway = await inside.world.tenant.gateway(inside.world.provider)
+    answer = await gateway.lease_status(rented.deployment.dseq)
+    if answer.status != 200:
+        return False
+    services = json.loads(answer.body)["services"]
+    return services[name]["available"] == 1
+
+
+async def tenants_pod(inside: Inside, name: str) -> tuple[str, int]:
+    """The uid of the tenant's pod, and how often its container was started again."""
+    rented = KEPT[name]
+    namespace = namespace_name(rented.lease)
+    pod = await inside.get("pod", await inside.site.pod(namespace, name), namespace=namespace)
+    return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
+
+
+async def certificate(inside: Inside) -> str:
+    """What the Secret holds of the account certificate."""
+    secret = await inside.get("secret", "lessor-certificate")
+    return str(((secret or {}).get("data") or {}).get(f"{inside.world.provider}.pem", ""))
+
+
+async def test_the_pods_of_the_stack_become_ready_without_a_right_too_many(inside: Inside) -> None:
+    pods = json.loads(await inside.kubectl("get", "pods", "-o", "json"))["items"]
+    names = {pod["metadata"]["name"] for pod in pods}
+    assert POD in names and any(name.startswith("operator-inventory-hardware") for name in names), names
+
+    async def ready() -> bool:
+        return all([await inside.ready(name) for name in names])
+
+    await eventually(ready, pause_s=0.5)
+    container = (await inside.get("pod", POD))["spec"]["containers"][0]
+    assert container["securityContext"]["readOnlyRootFilesystem"] and container["securityContext"]["runAsNonRoot"]
+    done = await inside.lessor("status")
+    assert "nothing is removed" not in done.stdout and done.status in (0, 1), (done, await inside.troubles())
+
+
+async def test_the_inventory_operator_in_a_pod_labels_the_node_and_the_market_reads_its_state(inside: Inside) -> None:
+    done = await inside.site.kubectl("get", "node", "-o", "jsonpath={.items[0].metadata.labels}")
+    assert json.loads(done.stdout)["akash.network"] == "true"
+    read = "import urllib.request; print(urllib.request.urlopen('{}/v1/inventory').read().decode())"
+    endpoint = (await inside.get("configmap", "akash-provider"))["data"]["LESSOR_INVENTORY_ENDPOINT"]
+    asked = await inside.site.kubectl("-n", SPACE, "exec", POD, "--", "python", "-c", read.format(endpoint))
+    assert asked.status == 0, (asked, await inside.troubles())
+    assert [node["name"] for node in json.loads(asked.stdout)["nodes"]] == ["real-1"]
+
+
+async def test_an_order_becomes_a_lease_that_serves(inside: Inside) -> None:
+    rented = await deploy(inside, "web", volume=volume("64Mi"))
+    host = (await inside.site.lease_status(inside.world, rented.deployment, seconds=0))["services"]["web"]["uris"][0]
+    page = ("curl", "-sS", "-m", "10", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"Host: {host}")
+
+    async def serves() -> bool:
+        return (await inside.site.outside(*page, f"http://{NODE_PUBLIC_ADDRESS}/")).stdout == "200"
+
+    await eventually(serves, pause_s=0.5)
+
+
+async def test_a_deleted_pod_of_the_provider_comes_back_to_its_leases_with_its_state(inside: Inside) -> None:
+    before, pod, kept = await inside.until_ready(), await tenants_pod(inside, "web"), await certificate(inside)
+    runs = await inside.lessor("lease", "history", str(KEPT["web"].deployment.dseq))
+    assert kept and runs.status == 0
+    rented = KEPT["meanwhile"] = await rent(inside.world, small(meanwhile={}))
+    await inside.kubectl("delete", "pod", POD, "--wait=false")
+    await inside.until_ready(not_uid=before)
+    answer = await inside.world.tenant.send_manifest(rented.lease, rented.sdl, seconds=120)
+    assert (answer.status, answer.body) == (200, "")
+    await until_running(inside, "meanwhile")
+    assert await tenants_pod(inside, "web") == pod
+    assert await inside.world.tenant.leases(KEPT["web"].deployment) == [KEPT["web"].lease]
+    again = await inside.lessor("lease", "history", str(KEPT["web"].deployment.dseq))
+    assert again.stdout == runs.stdout, "the claim has the history"
+    assert await certificate(inside) == kept
+
+
+async def test_a_pod_that_is_told_to_end_ends_by_itself_and_no_probe_kills_a_start(inside: Inside) -> None:
+    before = await inside.until_ready()
+    follow = asyncio.create_task(inside.kubectl("logs", POD, "--follow", "--tail=1", seconds=240))
+    await inside.kubectl("delete", "pod", POD, seconds=240)
+    last = json.loads((await follow).strip().splitlines()[-1])
+    assert last["event"] == "provider.stopped", last
+    await inside.until_ready(not_uid=before)
+    events = json.loads(await inside.kubectl("get", "events", "-o", "json"))["items"]
+    assert not [each["message"] for each in events if each["reason"] == "Unhealthy" and "Liveness" in each["message"]]
+
+
+async def test_a_lost_claim_costs_neither_a_lease_nor_the_certificate(inside: Inside) -> None:
+    before, pod, kept = await inside.until_ready(), await tenants_pod(inside, "web"), await certificate(inside)
+    await inside.kubectl("scale", "statefulset", "akash-provider", "--replicas=0")
+    await inside.kubectl("wait", "--for=delete", f"pod/{POD}", "--timeout=90s", seconds=120)
+    await inside.kubectl("delete", "pvc", f"home-{POD}", seconds=120)
+    await inside.kubectl("scale", "statefulset", "akash-provider", "--replicas=1")
+    await inside.until_ready(not_uid=before)
+    assert await certificate(inside) == kept
+    served = await inside.site.kubectl("-n", SPACE, "exec", POD, "--", "python", "-c", _read(inside.world.provider))
+    assert served.stdout.strip() == kept
+    await until_running(inside, "web")
+    assert await tenants_pod(inside, "web") == pod
+
+
+def _read(owner: str) -> str:
+    """A program that prints the certificate's file in base64, as a Secret has it."""
+    return f"import base64, pathlib; print(base64.b64encode(pathlib.Path('{HOME}/{owner}.pem').read_bytes()).decode())"
+
+
+async def test_a_closed_lease_leaves_nothing(inside: Inside) -> None:
+    rented = KEPT.pop("meanwhile")
+    await inside.world.tenant.close_deployment(rented.deployment)
+    namespace = namespace_name(rented.lease)
+
+    async def gone() -> bool:
+        found = [await inside.get("namespace", namespace), await inside.get("manifest", namespace, namespace="lease")]
+        return found == [None, None] and await inside.get("secret", f"applied-{namespace}", namespace="lease") is None
+
+    await eventually(gone, pause_s=0.5)
+    assert "meanwhile" not in KEPT and await is_running(inside, "web")
+
+
+async def test_destroying_the_stack_leaves_leases_alone_and_the_next_up_serves_them(inside: Inside) -> None:
+    pod, namespace = await tenants_pod(inside, "web"), namespace_name(KEPT["web"].lease)
+    await inside.world.stack.destroy(lambda _: None)
+
+    async def left() -> bool:
+        return await inside.get("namespace", SPACE) is None
+
+    await eventually(left, pause_s=0.5)
+    assert await tenants_pod(inside, "web") == pod
+    assert await inside.get("manifest", namespace, namespace="lease") is not None
+    await inside.world.apply_cluster_stack(lambda _: None)
+    await give_key(inside)
+    await inside.until_ready()
+    assert await inside.world.tenant.leases(KEPT["web"].deployment) == [KEPT["web"].lease]
+    assert await tenants_pod(inside, "web") == pod
+    done = await inside.lessor("lease", "show", str(KEPT["web"].deployment.dseq))
+    assert done.status == 0 and "running" in done.stdout, (done, await inside.troubles())
