@@ -16,7 +16,7 @@ from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
-__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "pool_of", "remove_unused_pools"]
+__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "pool_of", "remove_unused_pools", "served_addresses"]
 
 _ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
 _POOL = "metallb.io/address-pool"
@@ -61,6 +61,17 @@ async def leaving_ports(cluster: Cluster, claims: Iterable[AddressClaim], lease:
     services = await cluster.list(SERVICE, labels=_ON_ADDRESSES) if wanted else []
     others = (service for service in services if service["metadata"].get("namespace") != namespace_name(lease))
     return frozenset(wanted[port] for service in others for port in _ports(service) if port in wanted)
+
+
+async def served_addresses(cluster: Cluster) -> dict[str, str]:
+    """The address of each sharing key as MetalLB has given it to a Service. Raises `ClusterError`."""
+    given = {}
+    for service in await cluster.list(SERVICE, labels=_ON_ADDRESSES):
+        key = (service["metadata"].get("annotations") or {}).get(ALLOW_SHARED_IP)
+        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        if key and ingress and ingress[0].get("ip"):
+            given[str(key)] = str(ingress[0]["ip"])
+    return given
 
 
 def _ports(service: dict[str, Any]) -> Iterable[tuple[str, int, str]]:

@@ -17,7 +17,7 @@ from lease.spec import LeasedIpSpec, LeaseSpec
 from provider.claims.addresses import choose_address, pool_addresses
 from provider.claims.leased_ips import AddressClaim, address_claims, wanted_addresses
 from provider.claims.moves import PendingMove
-from provider.claims.pools import leaving_ports, list_pools, pool_of
+from provider.claims.pools import leaving_ports, list_pools, pool_of, served_addresses
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_hosts import MIGRATED, STILL_SERVED, holder_text
 from provider.lifecycle.spec_maker import SpecInputs
@@ -61,7 +61,7 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     leaving = await leaving_ports(cluster, arriving, lease)
     kept = [claim for claim in own if claim.name not in leaving]
     listed = await list_pools(cluster, namespace=config.metallb_namespace)
-    known = _addresses(listed, config, [*own, *foreign.values()], stored=stored)
+    known = await _addresses(cluster, config, [*own, *foreign.values()], stored=stored, pools=listed)
     reasons = {name: f"{holder_text(lease, claim)} on the same IP endpoint" for name, claim in foreign.items()}
     reasons |= dict.fromkeys(sorted(away), MIGRATED) | dict.fromkeys(sorted(leaving), STILL_SERVED)
     return WantedPorts(
@@ -92,17 +92,21 @@ def _name(leased: LeasedIpSpec) -> str:
     return leased_ip_name(leased.sharing_key, proto=leased.proto.upper() or "TCP", external_port=leased.external_port)
 
 
-def _addresses(
-    pools: Sequence[Mapping[str, Any]],
+async def _addresses(
+    cluster: Cluster,
     config: LifecycleConfig,
     claims: Sequence[AddressClaim],
     *,
     stored: Mapping[str, AddressClaim],
+    pools: Sequence[Mapping[str, Any]],
 ) -> dict[str, str]:
     """The address of each sharing key that has one, and of the keys of `claims`. The pool of a key keeps the address of
-    a claim whose status was lost.
+    a claim whose status was lost, and so does a Service whose address is in somebody else's pool.
     """
     known = {claim.key: claim.address for claim in stored.values() if claim.address}
+    if {claim.key for claim in claims} - known.keys():
+        served = await served_addresses(cluster)
+        known = {key: address for key, address in served.items() if pool_of(address, pools)} | known
     for key in sorted({claim.key for claim in claims} - known.keys()):
         held = pool_addresses([pool for pool in pools if pool["metadata"]["name"] == pool_name(key)])
         taken, others = known.values(), pool_addresses(pools)

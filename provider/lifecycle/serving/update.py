@@ -57,8 +57,8 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
         return adopting
     begun = view.applied.spec is not None or view.applied.attempt is not None
     await _begin(view, spec)
-    if view.applied.spec is not None and view.applied.spec.found:
-        await take_fields(view.parts.cluster, view.applied.spec)
+    if _of_another_provider(view):
+        await take_fields(view.parts.cluster, view.applied.spec or spec)
     view.parts.show(view.lease, Outcome(Phase.APPLYING, _doing(view, repair)))
     if repair or (begun and view.namespace is NamespaceState.ABSENT):
         refreshed = await _refresh(view, spec)
@@ -81,6 +81,13 @@ async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
         runs = view.applied.spec is not None
         reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace, runs=runs)
     return error_text(reason, spec)
+
+
+def _of_another_provider(view: LeaseView) -> bool:
+    """Whether another provider has made what runs, or may have: no record says who made it."""
+    if view.applied.spec is not None:
+        return bool(view.applied.spec.found)
+    return not view.applied.fresh and view.namespace is NamespaceState.ACTIVE
 
 
 def error_text(error: str, spec: LeaseSpec) -> str:

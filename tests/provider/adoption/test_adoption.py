@@ -11,7 +11,7 @@ from lease.manifest import Group
 from lease.spec import FORM
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
-from provider.protocols.cluster import DEPLOYMENT, SERVICE, STATEFUL_SET
+from provider.protocols.cluster import DEPLOYMENT, MANIFEST, SERVICE, STATEFUL_SET
 from stacks.common.results import Operation
 from tests.components.recorded import load
 from tests.provider.adoption.go_cluster import ADDRESS, GoWorld, adoptable, stored_group
@@ -161,6 +161,24 @@ async def test_what_somebody_changes_after_the_adoption_is_reported_and_stays_un
     assert "spec.replicas" in outcome.reason
     assert (await world.cluster.list(DEPLOYMENT))[0]["spec"]["replicas"] == 5
     assert world.engine.calls == []
+
+
+async def test_a_lease_that_was_not_adopted_is_taken_from_its_stored_manifest_and_keeps_its_pods() -> None:
+    """An operator who starts Lessor without `lessor adopt`: policies change, what would roll a pod does not."""
+    recording = load("ip-endpoint-two-ports")
+    world = GoWorld(recording)
+    stored = world.cluster.find(MANIFEST, namespace_name(world.lease), "lease")
+    assert stored is not None
+    stored["metadata"]["resourceVersion"] = recording["manifest_resource_version"]
+    template = (await world.cluster.list(DEPLOYMENT))[0]["spec"]["template"]
+    outcome = await world.converge(world.lease)
+    assert outcome.phase is Phase.RUNNING, outcome
+    assert (await world.cluster.list(DEPLOYMENT))[0]["spec"]["template"] == template
+    assert ("Deployment", "app") in world.cluster.taken
+    assert world.pools() == ["default"]
+    services = await world.cluster.list(SERVICE, namespace=namespace_name(world.lease))
+    leased = [obj for obj in services if obj["spec"]["type"] == "LoadBalancer"]
+    assert {obj["metadata"]["annotations"]["metallb.io/loadBalancerIPs"] for obj in leased} == {ADDRESS}
 
 
 async def test_recreate_moves_an_adopted_lease_to_the_objects_of_lessor() -> None:
