@@ -29,7 +29,16 @@ from provider.protocols.clock import SystemClock
 from provider.settings import Settings, load_settings
 from stacks.engine import EngineError, importing
 
-__all__ = ["Adopted", "adopt", "adopt_all", "code_for", "plan_document", "plan_lines"]
+__all__ = [
+    "Adopted",
+    "adopt",
+    "adopt_all",
+    "chosen_leases",
+    "code_for",
+    "plan_document",
+    "plan_lines",
+    "refusal",
+]
 
 _COLUMNS = ("STATE", "LEASE", "OBJECTS", "WHAT")
 _FINE = (State.READY, State.ADOPTED, State.MANAGED, State.ENDED)
@@ -69,9 +78,9 @@ def adopt(
         settings = load_settings()
         plan = asyncio.run(_planned(settings))
         _print_plan(plan, output)
-        if plan.running and not (while_running or dry_run):
-            raise failure(f"{', '.join(plan.running)} run: stop the other provider first, or give --while-running")
-        chosen = _chosen(plan, changes=changes)
+        if not dry_run and (problem := refusal(plan, while_running=while_running)):
+            raise failure(problem)
+        chosen = chosen_leases(plan, changes=changes)
         if dry_run or not chosen:
             raise typer.Exit(code_for(plan, Adopted(), chosen=()))
         if not yes:
@@ -97,6 +106,19 @@ async def adopt_all(
         except (ProviderError, EngineError, OSError) as error:
             failed.append((plan.name, str(error)))
     return Adopted(tuple(done), tuple(failed))
+
+
+def refusal(plan: AdoptionPlan, *, while_running: bool) -> str:
+    """Why nothing may be adopted now; empty when it may."""
+    if not plan.running or while_running:
+        return ""
+    return f"{', '.join(plan.running)} run: stop the other provider and its operators first, or give --while-running"
+
+
+def chosen_leases(plan: AdoptionPlan, *, changes: bool) -> tuple[LeasePlan, ...]:
+    """The leases to adopt: with `changes` those too that Lessor changes when it starts."""
+    wanted = (State.READY, State.CHANGES) if changes else (State.READY,)
+    return tuple(each for each in plan.leases if each.state in wanted)
 
 
 def code_for(plan: AdoptionPlan, adopted: Adopted, *, chosen: Sequence[LeasePlan]) -> int:
@@ -171,11 +193,6 @@ async def _adopted(settings: Settings, chosen: Sequence[LeasePlan]) -> Adopted:
             return await adopt_all(chosen, cluster, records=settings.manifest_namespace, import_stack=import_stack)
     finally:
         await cluster.aclose()
-
-
-def _chosen(plan: AdoptionPlan, *, changes: bool) -> tuple[LeasePlan, ...]:
-    wanted = (State.READY, State.CHANGES) if changes else (State.READY,)
-    return tuple(each for each in plan.leases if each.state in wanted)
 
 
 def _print_plan(plan: AdoptionPlan, output: Output) -> None:

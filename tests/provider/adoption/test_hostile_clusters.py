@@ -13,7 +13,7 @@ from components.lease import lease_objects
 from lease.ids import LeaseId, namespace_name
 from provider.adoption.plan import State
 from provider.adoption.survey import other_providers
-from provider.cli.adopt import Adopted, adopt_all, code_for, plan_document, plan_lines
+from provider.cli.adopt import Adopted, adopt_all, chosen_leases, code_for, plan_document, plan_lines, refusal
 from provider.errors import ClusterError
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
@@ -249,6 +249,24 @@ async def test_pods_of_a_go_provider_and_its_operators_are_found_by_their_image(
         cluster.put(a_pod(name, image, phase))
     found = await other_providers(cluster)
     assert [name.partition("/")[2] for name in found] == ["akash-provider-0", "operator-hostname", "operator-ip"]
+
+
+async def test_nothing_is_adopted_while_another_provider_runs_unless_the_operator_says_so() -> None:
+    world = GoWorld(load(NAME))
+    world.cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "akash-services"}})
+    world.cluster.put(a_pod("akash-provider-0", "ghcr.io/akash-network/provider:0.16.2"))
+    plan = await world.plan()
+    assert "akash-services/akash-provider-0 run: stop the other provider" in refusal(plan, while_running=False)
+    assert refusal(plan, while_running=True) == ""
+    assert "runs in this cluster: pod akash-services/akash-provider-0" in "\n".join(plan_lines(plan))
+
+
+async def test_leases_with_changes_are_left_out_unless_the_operator_takes_them() -> None:
+    plan = await edited(setting("Deployment", "spec", "replicas", to=1)).plan()
+    assert chosen_leases(plan, changes=False) == ()
+    assert [each.state for each in chosen_leases(plan, changes=True)] == [State.CHANGES]
+    assert code_for(plan, Adopted(), chosen=()) == 1
+    assert code_for(plan, Adopted(("one",)), chosen=plan.leases) == 0
 
 
 def many(world: GoWorld, count: int) -> list[LeaseId]:
