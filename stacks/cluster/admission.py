@@ -20,9 +20,20 @@ from pulumi_kubernetes.admissionregistration.v1 import (
 
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["CERTIFICATE_SECRET", "NAME", "VALIDATIONS", "VARIABLES", "policy_binding", "policy_spec", "validations"]
+__all__ = [
+    "CERTIFICATE_SECRET",
+    "NAME",
+    "RELEASES_SECRET",
+    "VALIDATIONS",
+    "VARIABLES",
+    "policy_binding",
+    "policy_spec",
+    "validations",
+]
 
 NAME = "lessor-provider"
+RELEASES_SECRET = "released-hostnames"  # noqa: S105 (an object's name)
+"""In the namespace of the records: the owners that released hostnames are kept for."""
 CERTIFICATE_SECRET = "lessor-certificate"  # noqa: S105 (an object's name)
 """The Secret in which the provider keeps its account certificate, in the namespace of its own processes."""
 _LEASE = "matches('^[0-9a-v]{45}$')"
@@ -70,7 +81,8 @@ VALIDATIONS = (
         "the account writes only in namespaces of leases, its records, its certificate and its address pools",
         "request.namespace == '' || variables.isNamespace || variables.inLease "
         "|| (request.namespace == '{manifests}' && (request.resource.group == 'akash.network' "
-        "|| (request.resource.resource == 'secrets' && variables.name.startsWith('applied-')))) "
+        "|| (request.resource.resource == 'secrets' && (variables.name.startsWith('applied-') "
+        f"|| variables.name == '{RELEASES_SECRET}')))) "
         "|| (request.namespace == '{services}' && request.resource.resource == 'secrets' "
         f"&& variables.name == '{CERTIFICATE_SECRET}' && request.operation != 'DELETE') "
         "|| (request.namespace == '{metallb}' && request.resource.group == 'metallb.io' "

@@ -10,7 +10,8 @@ from __future__ import annotations
 __all__ = ["PROVIDER_RULES"]
 
 READ = ("get", "list", "watch")
-WRITE = (*READ, "create", "update", "patch", "delete")
+WRITE = (*READ, "create", "patch", "delete")
+"""Every write is an apply or a merge, which are patches: nothing asks for `update`."""
 
 PROVIDER_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # objects of lease stacks
@@ -22,13 +23,9 @@ PROVIDER_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("gateway.networking.k8s.io", ("grpcroutes", "tlsroutes"), READ),
     ("traefik.io", ("ingressroutes", "ingressroutetcps"), READ),
     ("metallb.io", ("ipaddresspools", "l2advertisements"), WRITE),
-    # durable records; `status` is what the operators write
+    # durable records; the hostname operator writes the other status
     ("akash.network", ("manifests", "providerhosts", "providerleasedips"), WRITE),
-    (
-        "akash.network",
-        tuple(f"{name}/status" for name in ("manifests", "providerhosts", "providerleasedips")),
-        ("get", "patch", "update"),
-    ),
+    ("akash.network", ("providerleasedips/status",), ("patch",)),
     # status, health and a clean end; logs, events and shells of tenants; logs and events so that a tenant's Role may
     # have them
     ("", ("pods",), (*READ, "create", "patch", "delete")),  # create and patch: a dry run of a new version's pods

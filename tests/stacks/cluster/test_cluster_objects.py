@@ -6,19 +6,27 @@ import copy
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from lease.ids import LeaseId
 from policies.book import RuleBook
 from policies.judge import RULES, judge
 from policies.rules import Domain
+from provider.claims.released import releases_object
 from provider.cli import build_app
 from provider.errors import ClusterError
 from provider.observe.policy_audit import audit_cluster_stack
+from provider.records.applied import applied_name
 from stacks.cluster.admission import CERTIFICATE_SECRET
+from stacks.cluster.claims_rights import HOSTNAME_RULES, IP_CLUSTER_RULES, IP_METALLB_RULES, IP_RULES
+from stacks.cluster.inventory_rights import CLUSTER_RULES, NAMESPACE_RULES, ROOK_RULES, Rule
+from stacks.cluster.rbac import PROVIDER_RULES
+from tests.stacks.cluster.rights_replay import Right, granted_to
 from tests.world.cluster import FakeCluster
 
 IMAGE = "registry.example/lessor:1.0"
@@ -317,6 +325,43 @@ def test_every_own_namespace_without_public_services_is_closed(everything: list[
         "lease": ["Ingress", "Egress"],
         "metallb-system": ["Ingress"],
     }
+
+
+GIVEN: dict[str, Sequence[tuple[Sequence[Rule], str]]] = {
+    "lessor": [(PROVIDER_RULES, "")],
+    "operator-inventory": [(CLUSTER_RULES, ""), (NAMESPACE_RULES, "akash-services"), (ROOK_RULES, "rook-ceph")],
+    "operator-hostname": [(HOSTNAME_RULES, "lease")],
+    "operator-ip": [(IP_RULES, "lease"), (IP_METALLB_RULES, "metallb-system"), (IP_CLUSTER_RULES, "")],
+}
+
+
+@pytest.mark.parametrize("account", GIVEN)
+def test_the_roles_give_an_account_what_its_process_was_seen_to_use(
+    account: str, everything: list[dict[str, Any]]
+) -> None:
+    """Other tests compare the tables with what each process asks."""
+    wanted = {
+        Right(group, resource, verb, namespace)
+        for rules, namespace in GIVEN[account]
+        for group, resources, verbs in rules
+        for resource in resources
+        for verb in verbs
+    }
+    assert granted_to(account, everything) == wanted
+
+
+def test_the_fence_lets_the_account_write_its_records(everything: list[dict[str, Any]]) -> None:
+    """The names are the provider's: a record that the API server refuses keeps a lease from its end."""
+    fence = json.dumps(named(everything, "ValidatingAdmissionPolicy", "lessor-provider")["spec"])
+    released = releases_object({}, ["a.example.com"], ACCOUNT, until=1.0, namespace="lease")["metadata"]["name"]
+    assert f"variables.name == '{released}'" in fence
+    applied = applied_name(LeaseId(ACCOUNT, 1, 1, 1, ACCOUNT))
+    assert any(applied.startswith(part) for part in fence.split("startsWith('")[1:] for part in [part.split("'")[0]])
+
+
+def test_no_other_account_has_rights(everything: list[dict[str, Any]]) -> None:
+    named_ = {subject["name"] for item in everything for subject in item.get("subjects") or ()}
+    assert named_ == GIVEN.keys() | {"controller", "speaker"}
 
 
 def _first_container(objects: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,20 +16,24 @@ from lightkube import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
-from lightkube.resources.apps_v1 import StatefulSet
+from lightkube.resources.apps_v1 import Deployment, StatefulSet
 from lightkube.resources.core_v1 import Namespace, ServiceAccount
-from lightkube.resources.networking_v1 import IngressClass
+from lightkube.resources.networking_v1 import Ingress, IngressClass
 from lightkube.resources.rbac_authorization_v1 import ClusterRole, ClusterRoleBinding
+from lightkube.resources.storage_v1 import StorageClass
 from lightkube.types import PatchType
 
 from devnet.controlplane import ControlPlane
 from devnet.tools import Toolbox
+from lease.spec import LeaseSpec
+from provider.operators.inventory.discovery_pod import DiscoveryOptions, discovery_pod
 from stacks.cluster.admission import CERTIFICATE_SECRET
 from stacks.engine import EngineConfig, PulumiEngine
 from stacks.kube import connect
 from tests.stacks.leases import demo
 
 ROOT = Path(__file__).resolve().parents[3]
+DEV = ROOT / "Pulumi.dev.yaml"
 PLURALS = ("manifests", "providerhosts", "providerleasedips")
 CRDS = [f"{plural}.akash.network" for plural in PLURALS]
 
@@ -139,8 +143,10 @@ def test_the_life_of_the_cluster_stack(pulumi, kube, cluster, tmp_path):
 
 @pytest.mark.long
 def test_the_processes_run_in_the_cluster_and_an_unchanged_stack_stays_as_it_is(pulumi, kube, cluster, tmp_path):
-    processes = {"image": "registry.example/lessor:1.0", "environment": {"AP_NODE": "http://node.example:26657"}}
+    account = "akash1" + "q" * 38
+    processes = {"image": "registry.example/lessor:1.0", "account": account, "environment": {"AP_NODE": "http://n:1"}}
     config = {"lessor:processes": processes, "lessor:runtime-classes": {"nvidia": "nvidia"}}
+    config["lessor:metallb"] = {"install": True, "namespace": "metallb-own"}
     pulumi.settings.write_text(yaml.safe_dump({**yaml.safe_load(pulumi.settings.read_text()), "config": config}))
     done = pulumi.stack("up", "--yes", "--skip-preview", "--policy-pack", str(ROOT / "policies"))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -159,6 +165,60 @@ def test_the_processes_run_in_the_cluster_and_an_unchanged_stack_stays_as_it_is(
     assert "replicas" in shown.stdout, "somebody's change is shown, and nothing is changed"
     gone = pulumi.stack("destroy", "--yes", "--skip-preview")
     assert gone.returncode == 0, gone.stdout + gone.stderr
+
+
+@pytest.mark.long
+def test_the_devnet_configuration_is_applied_shows_drift_and_leaves_leases_alone(pulumi, kube, cluster, tmp_path):
+    pulumi.settings.write_text(pulumi.settings.read_text() + DEV.read_text())
+    for command in (("up", "--yes", "--skip-preview"), ("preview", "--expect-no-changes")):
+        done = pulumi.stack(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    outputs = json.loads(pulumi.ok("stack", "output", "-s", "t", "--json"))
+    assert outputs["environment"]["LESSOR_METALLB_NAMESPACE"] == "metallb-system"
+    assert kube.get(StorageClass, "beta2").metadata.labels["akash.network"] == "true"
+
+    changed = {"metadata": {"labels": {"akash.network": "changed-by-hand"}}}
+    kube.patch(IngressClass, "akash-ingress-class", changed, patch_type=PatchType.MERGE)
+    drift = pulumi.stack("refresh", "--preview-only", "--diff")
+    assert drift.returncode == 0 and "changed-by-hand" in drift.stdout
+    assert kube.get(IngressClass, "akash-ingress-class").metadata.labels["akash.network"] == "changed-by-hand"
+    repaired = pulumi.stack("up", "--yes", "--skip-preview", "--refresh")
+    assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+    assert kube.get(IngressClass, "akash-ingress-class").metadata.labels["akash.network"] == "true"
+
+    lease = asyncio.run(a_lease_runs(pulumi, cluster, tmp_path))
+    gone = pulumi.stack("destroy", "--yes", "--skip-preview")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    for kind, name, namespace in (
+        (Deployment, "web", lease.namespace),
+        (Ingress, lease.hostnames[0].hostname, lease.namespace),
+        (IngressClass, "akash-ingress-class", None),
+        (CustomResourceDefinition, CRDS[0], None),
+        (Namespace, "lease", None),
+    ):
+        assert kube.get(kind, name, namespace=namespace).metadata.deletionTimestamp is None
+
+    configured = yaml.safe_load(pulumi.settings.read_text())["config"]
+    configure(pulumi, {**configured, "lessor:keep-leases": False})
+    for command in (("up", "--yes", "--skip-preview"), ("destroy", "--yes", "--skip-preview")):
+        done = pulumi.stack(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert not exists(kube, CustomResourceDefinition, CRDS[0]) and not exists(kube, IngressClass, "akash-ingress-class")
+
+
+async def a_lease_runs(pulumi: Cli, cluster: ControlPlane, tmp_path: Path) -> LeaseSpec:
+    """A lease that nobody ends; what it is."""
+    config = EngineConfig(
+        data=tmp_path / "engine",
+        kubeconfig=cluster.kubeconfig,
+        pulumi=pulumi.program,
+        pulumi_home=cluster.toolbox.pulumi_home,
+    )
+    engine, spec = PulumiEngine(config), demo()
+    result = await engine.up(spec)
+    await engine.close()
+    assert result.error == ""
+    return spec
 
 
 def the_inventory_operator_changes_nothing_of_a_node_but_its_labels(
@@ -186,6 +246,29 @@ def the_inventory_operator_changes_nothing_of_a_node_but_its_labels(
     )
     assert "its own annotations of a node only" in patch({"metadata": {"annotations": {"b": "c"}}})
     assert "no spec of a node" in patch({"spec": {"unschedulable": True}})
+    it_makes_discovery_pods_only(document, name.removeprefix("node/"))
+
+
+def it_makes_discovery_pods_only(document: dict, node: str) -> None:
+    """The account makes the operator's own discovery pod, and none with more rights or another name."""
+    own = discovery_pod(node, DiscoveryOptions("akash-services", "lessor:1"))
+
+    def create(**changes: object) -> str:
+        pod = {**own, "spec": {**own["spec"], **changes}}
+        with httpx2.Client(**connect(document, "").arguments(), timeout=30) as client:
+            answer = client.post("api/v1/namespaces/akash-services/pods?dryRun=All", json=pod)
+        return "" if answer.is_success else answer.text
+
+    assert create() == ""
+    assert "has no rights" in create(serviceAccountName="lessor")
+    assert "no part of its node and no Secret" in create(hostNetwork=True)
+    key = [{"name": "key", "secret": {"secretName": "lessor-key"}}]
+    assert "no part of its node and no Secret" in create(volumes=key)
+    variables = [{"name": "M", "valueFrom": {"secretKeyRef": {"name": "lessor-key", "key": "mnemonic"}}}]
+    container = {**own["spec"]["containers"][0], "env": variables}
+    assert "no part of its node and no Secret" in create(containers=[container])
+    own["metadata"]["name"] = "akash-provider-0"
+    assert "discovery pods only" in create()
 
 
 def records_are_stored_and_bad_ones_refused(kube) -> None:
@@ -307,6 +390,7 @@ def the_account_is_kept_to_what_belongs_to_leases(pulumi: Cli, cluster: ControlP
     assert apply(a_role(apiGroups=[""], resources=["pods"], verbs=["get"])) == ""
     assert apply(a_secret(SPACE, "mine")) == ""
     assert apply(a_secret("lease", "applied-x")) == ""
+    assert apply(a_secret("lease", "released-hostnames")) == ""
     assert apply(a_secret("akash-services", CERTIFICATE_SECRET)) == ""
     assert apply(a_first_container(capabilities={"add": ["CHOWN"], "drop": ["NET_RAW"]})) == ""
     assert apply(an_ingress(**{"nginx.ingress.kubernetes.io/proxy-body-size": "1m"})) == ""
