@@ -32,8 +32,8 @@ from provider.claims.moves import NO_MOVE, PendingMove, end_move, next_move, rea
 from provider.claims.ownership import OwnershipProofs
 from provider.claims.pools import remove_unused_pools
 from provider.claims.released import released_hostnames, releases_object
-from provider.errors import ClusterError, ProviderError
-from provider.kube.labels import managed_labels
+from provider.errors import ClusterError, Conflict, ProviderError
+from provider.kube.labels import lease_of, managed_labels
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_hosts import WantedHosts, new_hosts, spec_hosts, wanted_hosts
 from provider.lifecycle.lease_ports import spec_addresses, wanted_ports, without_ports
@@ -164,16 +164,16 @@ class LeaseClaims:
         """
         hosts, addresses = await self._held(spec.lease)
         arriving = {move.name for move in moves if move.arriving}
-        await self._release_hosts(spec.lease.owner, hosts - spec_hosts(spec) - arriving)
-        await self._release(PROVIDER_LEASED_IP, addresses - set(spec_addresses(spec)) - arriving)
+        await self._release_hosts(spec.lease, hosts - spec_hosts(spec) - arriving)
+        await self._release(PROVIDER_LEASED_IP, addresses - set(spec_addresses(spec)) - arriving, spec.lease)
         if addresses - set(spec_addresses(spec)):
             await self.remove_unused_pools()
 
     async def release_all(self, lease: LeaseId) -> None:
         """Give back all claims of a lease that ends."""
         hosts, addresses = await self._held(lease)
-        await self._release_hosts(lease.owner, hosts)
-        await self._release(PROVIDER_LEASED_IP, addresses)
+        await self._release_hosts(lease, hosts)
+        await self._release(PROVIDER_LEASED_IP, addresses, lease)
 
     async def remove_unused_pools(self) -> tuple[str, ...]:
         """Delete the pools that no claim uses. Returns their names."""
@@ -308,7 +308,7 @@ class LeaseClaims:
         addresses = await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace, labels=labels)
         return {_hostname_of(obj) for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
 
-    async def _release_hosts(self, owner: str, names: set[str]) -> None:
+    async def _release_hosts(self, lease: LeaseId, names: set[str]) -> None:
         """Give hostnames back. The release is noted first: a crash in between forgets nothing."""
         rules, now, namespace = self._config.hostnames, self._clock.now(), self._config.records
         own = f".{rules.domain}"
@@ -317,12 +317,29 @@ class LeaseClaims:
             async with self._one_at_a_time:
                 cluster, until = self._cluster, now + rules.cooldown_s
                 before = await released_hostnames(cluster, namespace=namespace, now=now, cooldown_s=rules.cooldown_s)
-                await cluster.apply(releases_object(before, noted, owner, until=until, namespace=namespace))
-        await self._release(PROVIDER_HOST, names)
+                await cluster.apply(releases_object(before, noted, lease.owner, until=until, namespace=namespace))
+        await self._release(PROVIDER_HOST, names, lease)
 
-    async def _release(self, kind: Kind, names: Iterable[str]) -> None:
+    async def _release(self, kind: Kind, names: Iterable[str], lease: LeaseId) -> None:
         for name in sorted(names):
-            await self._cluster.delete(kind, route_name(name), namespace=self._config.records)
+            await self._release_one(kind, route_name(name), lease)
+
+    async def _release_one(self, kind: Kind, name: str, lease: LeaseId, *, tries: int = 5) -> None:
+        """Delete the claim if it belongs to the lease still: it may be migrating at this moment. It is read again when
+        it has changed meanwhile, as its status may. Raises `Conflict` when it changes all the time.
+        """
+        namespace = self._config.records
+        claim = await self._cluster.get(kind, name, namespace=namespace)
+        holder = lease_of(claim) if claim is not None else None
+        if claim is None or holder is None or holder.group != lease.group:
+            return
+        version = claim["metadata"]["resourceVersion"]
+        try:
+            await self._cluster.delete(kind, name, namespace=namespace, resource_version=version)
+        except Conflict:
+            if tries == 1:
+                raise
+            await self._release_one(kind, name, lease, tries=tries - 1)
 
 
 def _hostname_of(claim: Mapping[str, Any]) -> str:

@@ -55,7 +55,9 @@ async def wanted_hosts(
     lease, group = inputs.record.lease, inputs.record.group
     claims = host_claims(await cluster.list(PROVIDER_HOST, namespace=config.records))
     served = spec_hosts(inputs.previous)
-    arriving = {host for host, claim in claims.items() if claim.holder == lease.group and claim.move.arrives_at(lease)}
+    asked = _listed(group) | automatic_names(lease, group, config.hostnames)
+    held = {host for host in asked & claims.keys() if claims[host].holder == lease.group}
+    arriving = {host for host in held if claims[host].move.arrives_at(lease)}
     going = {host for host, claim in claims.items() if claim.holder != lease.group and claim.move.is_from(lease)}
     kept = frozenset(going & served) if config.routes_overlap else frozenset()
     withheld = await _withheld(cluster, inputs, config, claims=claims, now=now)
@@ -65,7 +67,8 @@ async def wanted_hosts(
     free = (inputs.withheld & _listed(group) | arriving) - withheld.keys()
     leaving = await leaving_hosts(cluster, free - arriving if config.routes_overlap else free, lease)
     withheld |= dict.fromkeys(leaving, STILL_SERVED)
-    taken = {host for host in served & withheld.keys() if host in claims and claims[host].move.sequence > 1}
+    others = {host for host in (served - kept) & claims.keys() if claims[host].holder != lease.group}
+    taken = {host for host in others if claims[host].move.sequence > 1}
     return WantedHosts(
         claims,
         withheld,

@@ -50,9 +50,11 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     """The decision for one lease. Raises `AddressesExhaustedError` and `ClusterError`."""
     lease = inputs.record.lease
     wanted = {claim.name: claim for claim in wanted_addresses(lease, inputs.record.group)}
-    if not wanted:
+    if not wanted and not spec_addresses(inputs.previous):
         return WantedPorts()
     stored = address_claims(await cluster.list(PROVIDER_LEASED_IP, namespace=config.records))
+    if not wanted:
+        return WantedPorts(moved=_taken(inputs, stored))
     foreign = {name: stored[name] for name in wanted if name in stored and stored[name].lease != lease}
     away = {name for name in wanted if name in inputs.moved and name not in stored}
     own = [replace(claim, move=stored[name].move) if name in stored else claim for name, claim in wanted.items()]
@@ -71,7 +73,7 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
         remarks={name: _remark(claim, reasons[name]) for name, claim in wanted.items() if name in reasons},
         waits_for=frozenset(foreign),
         soon=bool(leaving),
-        moved=_moved(inputs, foreign=foreign, away=away),
+        moved=_taken(inputs, stored) | frozenset(away | inputs.moved & foreign.keys()),
         moves=(*_moves(arriving, arriving=True), *_moves(_going(foreign.values(), lease), arriving=False)),
     )
 
@@ -114,10 +116,11 @@ async def _addresses(
     return known
 
 
-def _moved(inputs: SpecInputs, *, foreign: Mapping[str, AddressClaim], away: set[str]) -> frozenset[str]:
-    served = spec_addresses(inputs.previous)
-    taken = {name for name, claim in foreign.items() if name in served and claim.move.sequence > 1}
-    return frozenset(taken | away | inputs.moved & foreign.keys())
+def _taken(inputs: SpecInputs, stored: Mapping[str, AddressClaim]) -> frozenset[str]:
+    """The ports of the version that runs that were migrated to another lease, whether or not the manifest has them."""
+    served = spec_addresses(inputs.previous).keys() & stored.keys()
+    others = {name for name in served if stored[name].lease != inputs.record.lease}
+    return frozenset(name for name in others if stored[name].move.sequence > 1)
 
 
 def _going(foreign: Iterable[AddressClaim], lease: LeaseId) -> list[AddressClaim]:

@@ -56,7 +56,8 @@ SPECS = SpecMaker(_FACTS, STATIC)
 class Around:
     """What a daemon runs over and what survives it; `life` counts from 1, `recorded`: every run of the
     engine is written down, which takes a fifth of the time; `opening`: updates are opened when a lease is won;
-    `kept_s`: how long volumes outlive their lease. The rest is another implementation only for a planted defect.
+    `kept_s`: how long volumes outlive their lease; `overlap`: the edge takes two routes of one hostname. The rest is
+    another implementation only for a planted defect.
     """
 
     chain: Chain
@@ -68,6 +69,7 @@ class Around:
     recorded: bool = True
     opening: bool = True
     kept_s: float = 0.0
+    overlap: bool = False
     make_ledger: Callable[[str], Ledger] = Ledger
     specs: SpecMaker = SPECS
     config: Mapping[str, float] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class Daemon:
         config = LifecycleConfig(
             provider=PROVIDER, chain_id=CHAIN_ID, ip_ranges=_RANGES, concurrency=4, hostnames=NAMES
         )
-        config = replace(config, volume_quarantine_s=world.kept_s, **world.config)  # type: ignore[arg-type]
+        config = replace(config, volume_quarantine_s=world.kept_s, routes_overlap=world.overlap, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
         note = self.engine.note_spec if world.recorded else None
         specs = self.specs = replace(world.specs, cards=cards, open_updates=world.opening, note=note)

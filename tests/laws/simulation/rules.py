@@ -15,6 +15,7 @@ from lease.ids import LeaseId
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import BidState, OrderState
 from tests.laws.simulation.liars import names_stay_with_their_owners
+from tests.laws.simulation.migrations import hostnames_have_one_route, migrations_end
 from tests.laws.simulation.volumes import kept_ones, restored_volumes_are_used, volumes_go_in_time
 from tests.laws.simulation.world import BAD, NODE_CPU, NODES, World, namespace_of
 from tests.provider.lifecycle.world import PROVIDER
@@ -262,11 +263,12 @@ def _one(image: str, wanted: str, lease: str, phase: Phase, reason: str) -> Iter
 
 ALWAYS: tuple[Rule, ...] = (
     what_was_seen_at_once, the_daemon_lives, what_ran_runs_while_it_is_active, free_is_within_bounds,
-    free_is_recounted, names_stay_with_their_owners, a_tenant_runs_what_he_sent, every_lease_says_why_it_waits,
+    free_is_recounted, names_stay_with_their_owners, hostnames_have_one_route, a_tenant_runs_what_he_sent,
+    every_lease_says_why_it_waits,
 )  # fmt: skip
 IN_THE_END: tuple[Rule, ...] = (
-    *ALWAYS, nothing_is_left_of_what_ended, nothing_stays_added, volumes_go_in_time, restored_volumes_are_used,
-    no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
+    *ALWAYS, migrations_end, nothing_is_left_of_what_ended, nothing_stays_added, volumes_go_in_time,
+    restored_volumes_are_used, no_bid_is_open_for_a_closed_order, every_order_has_its_answer,
     promises_are_what_the_chain_says, the_picture_is_the_cluster, a_restart_rolls_no_pod,
     every_lease_is_what_its_tenant_sent,
 )  # fmt: skip

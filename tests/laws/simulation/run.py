@@ -78,6 +78,7 @@ def _facts(world: World) -> Counter[str]:
         volumes=sum(world.persistent(lease.order) for lease in ran),
         gpus=sum(bool(world.spec(lease.order).units[0].resources.gpu_units) for lease in ran),
         lies=memory.lies,
+        migrations=memory.migrations,
         hostnames=sum(any(_exposes(group, "hosts") for group in sent) for sent in groups.values()),
         addresses=sum(any(_exposes(group, "ip") for group in sent) for sent in groups.values()),
         ups=len(world.engine.specs),

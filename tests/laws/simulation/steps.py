@@ -14,6 +14,7 @@ from lease.resources import Attribute, Volume
 from provider.protocols.chain import BidState, Order, OrderState
 from tests.laws.simulation.cluster import WORKLOADS
 from tests.laws.simulation.liars import DASHBOARD, lie, peer
+from tests.laws.simulation.migrations import migrate
 from tests.laws.simulation.volumes import restore
 from tests.laws.simulation.world import BAD, World
 from tests.provider.lifecycle.world import OTHER, OWNER, PROVIDER, a_group
@@ -31,6 +32,7 @@ FAULTS = (
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
 _HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore", "lie", "lie", "peer")
 _FIRST = 3
+_MIGRATING = 0.15
 _NOT_OF_LEASES = ("lease", "metallb-system", DASHBOARD["metadata"]["name"])
 
 
@@ -55,7 +57,18 @@ def draw(seed: int, count: int) -> list[Step]:
         what = random.choice(FAULTS) if what == "fault" else what
         gap = round(random.choice((0.2, 1.0, 10.0, 30.0)) * random.random(), 2)
         steps.append(Step(gap, what, random.randrange(10**6)))
-    return steps
+    return _with_migrations(seed, steps)
+
+
+def _with_migrations(seed: int, steps: list[Step]) -> list[Step]:
+    """Migrations between the other steps, drawn by themselves: the other steps of a seed stay what they were."""
+    random = Random(f"{seed} migrations")
+    found = steps[:_FIRST]
+    for step in steps[_FIRST:]:
+        if random.random() < _MIGRATING:
+            found.append(Step(round(10 * random.random(), 2), "migrate", random.randrange(10**6)))
+        found.append(step)
+    return found
 
 
 async def take(world: World, step: Step) -> None:
@@ -221,5 +234,5 @@ async def _jump(world: World, random: Random) -> None:
 _DO: dict[str, Callable[[World, Random], Awaitable[None]]] = {
     "order": _order, "update": _update, "close": _close, "drop": _drop,
     "by hand": _by_hand, "crash": _crash, "lose disk": _lose_disk, "jump": _jump, "fees": _fees, "restore": restore,
-    "lie": _lie, "peer": peer,
+    "lie": _lie, "peer": peer, "migrate": migrate,
 }  # fmt: skip

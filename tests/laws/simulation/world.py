@@ -29,6 +29,7 @@ from tests.laws.simulation.defects import planted
 from tests.laws.simulation.engine import SimulatedEngine
 from tests.laws.simulation.fees import Fees
 from tests.laws.simulation.liars import DASHBOARD, stolen_from
+from tests.laws.simulation.migrations import unordered_move
 from tests.laws.simulation.volumes import KEPT_S, was_deleted
 from tests.provider.lifecycle.world import PROVIDER
 from tests.provider.market.world import ATTRIBUTES
@@ -85,6 +86,9 @@ class Memory:
     looked: dict[LeaseId, float] = field(default_factory=dict)
     braked: int = 0
     lies: int = 0
+    migrations: int = 0
+    unclaimed: set[str] = field(default_factory=set)
+    """Hostnames whose claim was deleted by a human."""
     violations: list[str] = field(default_factory=list)
 
 
@@ -114,7 +118,7 @@ class World:
         around = Around(
             self.chain, self.cluster, self.engine, self.database, self.clock,
             life=self.lives, recorded=self.seed % _RECORDED == 1, opening=self.seed % _PLAIN != 0,
-            kept_s=KEPT_S if self.keeps else 0.0,
+            kept_s=KEPT_S if self.keeps else 0.0, overlap=self.overlap,
         )  # fmt: skip
         return Daemon(planted(self.defect, around), seed=self.seed)
 
@@ -122,6 +126,15 @@ class World:
     def keeps(self) -> bool:
         """Whether volumes outlive their lease, in every second seed."""
         return self.seed % 2 == 1
+
+    @property
+    def overlap(self) -> bool:
+        """Whether the edge takes two routes of one hostname, in every third seed."""
+        return self.seed % 3 == 0
+
+    @staticmethod
+    def namespace(lease: LeaseId) -> str:
+        return namespace_of(lease)
 
     @property
     def now(self) -> float:
@@ -226,6 +239,8 @@ class World:
     def touch(self, key: Key) -> None:
         """A human put a hand on this object."""
         self.memory.touched[key[2] or key[3]] += 1
+        if key[1] == "ProviderHost":
+            self.memory.unclaimed.add(key[3])
         if key[1] == "Namespace":
             self.memory.razed |= {lease for lease in (*self.alive(), *self.ended()) if namespace_of(lease) == key[3]}
 
@@ -249,7 +264,7 @@ class World:
             self.memory.running = {lease for lease in self.memory.running if self.workload(lease) != key}
 
     def _written(self, before: Mapping[str, Any] | None, obj: Mapping[str, Any]) -> None:
-        if problem := stolen_from(before, obj):
+        if problem := stolen_from(before, obj) or unordered_move(before, obj):
             self.memory.violations.append(problem)
 
     def _bound(self, volume: str) -> None:

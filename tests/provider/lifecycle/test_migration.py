@@ -11,9 +11,9 @@ import pytest
 from lease.ids import LeaseId, namespace_name
 from lease.manifest import Group
 from provider.claims.edge import EdgeAnswer
-from provider.claims.hostnames import HostnameClaim, HostnameRefusedError
+from provider.claims.hostnames import HostnameClaim, HostnameRefusedError, host_object
 from provider.claims.leased_ips import wanted_addresses
-from provider.claims.moves import SEQUENCE, SOURCE, read_move
+from provider.claims.moves import SEQUENCE, SOURCE, Move, read_move
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import INGRESS, MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SERVICE
@@ -303,3 +303,84 @@ async def test_a_migrated_port_does_not_return_by_itself() -> None:
     world.reconciler.manifest_sent(FIRST)
     await world.converge(FIRST)
     assert list(ports(world)) == [1]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("steps", [0, 1])
+async def test_a_migration_ends_when_its_destination_no_longer_asks_for_the_hostname(overlap: bool, steps: int) -> None:
+    """Seed 21 of the simulation: the destination kept the claim for good, and served nothing by it."""
+    world = await two_leases(overlap=overlap)
+    await migrate(world, SECOND)
+    await world.send(SECOND, a_group())
+    for _ in range(steps):
+        await world.check(FIRST)
+    await rounds(world)
+    if overlap:  # else the old lease has given the hostname up
+        assert routes(world) == [1] and claim(world)["holder"] == "1" and claim(world)["from"] == ""
+    else:
+        assert routes(world) == [] and world.cluster.named(PROVIDER_HOST) == []
+
+
+async def test_a_claim_that_is_migrated_while_its_lease_gives_it_back_stays() -> None:
+    """The lease lists its claims, then deletes them: in between another lease may have got one."""
+    world = await two_leases(overlap=True)
+    stored = world.cluster.find(PROVIDER_HOST, HOST, "lease")
+    assert stored is not None
+    moved = host_object(SECOND, HostnameClaim(HOST, SECOND, "web", 80), namespace="lease", move=Move(2, FIRST))
+
+    def moves(operation: str, kind: str, name: str) -> None:
+        if (operation, kind) == ("delete", "ProviderHost"):
+            world.cluster.before = lambda *_: None
+            world.cluster.put(moved)
+
+    world.cluster.before = moves
+    await world.send(FIRST, a_group())
+    await world.converge(FIRST)
+    assert claim(world)["holder"] == "2"
+
+
+async def test_a_claim_whose_status_changes_while_it_is_given_back_goes_all_the_same() -> None:
+    """The hostname operator writes the health of a hostname at any moment."""
+    world = await two_leases(overlap=True)
+
+    def checked(operation: str, kind: str, name: str) -> None:
+        if (operation, kind) == ("delete", "ProviderHost"):
+            world.cluster.before = lambda *_: None
+            stored = world.cluster.find(PROVIDER_HOST, HOST, "lease")
+            world.cluster.put({**(stored or {}), "status": {"state": "healthy"}}, status=True)
+
+    world.cluster.before = checked
+    world.chain.put_lease(FIRST, LeaseState.CLOSED)
+    await world.converge(FIRST)
+    assert world.leftovers(FIRST) == []
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+async def test_a_lease_that_runs_its_previous_version_gives_up_a_hostname_that_its_manifest_has_not(
+    overlap: bool,
+) -> None:
+    """Seed 37 of the simulation: the previous version has the hostname, the refused one does not ask for it."""
+    world = await two_leases(overlap=overlap)
+    world.engine.refused["bad"] = "is invalid: no"
+    await world.send(FIRST, a_group("bad"))
+    await world.converge(FIRST)
+    assert world.reconciler.statuses[FIRST].phase is Phase.UPDATE_FAILED and routes(world) == [1]
+    await migrate(world, SECOND)
+    assert (await rounds(world, 30))[-1] == [2]
+    assert claim(world) == {"holder": "2", "sequence": "2", "from": ""}
+    assert world.reconciler.statuses[FIRST].phase is Phase.UPDATE_FAILED and world.image(FIRST) == "nginx:1"
+
+
+async def test_a_lease_that_runs_its_previous_version_gives_up_a_port_that_its_manifest_has_not() -> None:
+    world = await two_leases(overlap=False, group=ADDRESSED)
+    world.engine.refused["bad"] = "is invalid: no"
+    await world.send(FIRST, a_group("bad"))
+    await world.converge(FIRST)
+    assert world.reconciler.statuses[FIRST].phase is Phase.UPDATE_FAILED and list(ports(world)) == [1]
+    await migrate_port(world, SECOND)
+    for _ in range(12):
+        for lease in (FIRST, SECOND):
+            await world.check(lease)
+            world.cluster.settle()
+        await world.elapse(1)
+    assert list(ports(world)) == [2]
