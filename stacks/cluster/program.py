@@ -54,7 +54,7 @@ def cluster(settings: ClusterStackSettings) -> None:
             require(client, needed)
     _custom_resources(settings)
     services = _namespaces(settings)
-    _rights(settings, services)
+    account = _rights(settings, services)
     if settings.admission_policy:
         _admission(settings)
     if settings.ingress_mode is IngressMode.INGRESS:
@@ -64,7 +64,7 @@ def cluster(settings: ClusterStackSettings) -> None:
     if settings.network_policies:
         _close(settings, services)
     if settings.processes.image:
-        _processes(settings, services)
+        _processes(settings, services, account)
     _outputs(settings)
 
 
@@ -91,13 +91,15 @@ def _namespaces(settings: ClusterStackSettings) -> Namespace:
     return Namespace("services", metadata=_meta(settings.services_namespace))
 
 
-def _rights(settings: ClusterStackSettings, namespace: Namespace) -> None:
+def _rights(settings: ClusterStackSettings, namespace: Namespace) -> ServiceAccount:
+    """The provider's account with its rights."""
     account, place = settings.service_account, settings.services_namespace
     options = ResourceOptions(depends_on=[namespace], deleted_with=namespace)
-    ServiceAccount("provider", metadata=_meta(account, namespace=place), opts=options)
+    made = ServiceAccount("provider", metadata=_meta(account, namespace=place), opts=options)
     subject = SubjectArgs(kind="ServiceAccount", name=account, namespace=place)
     grants = provider(settings).grants
     bind(grants, name="lessor-provider", subject=subject, labels=LABELS, opts=options, resource="provider")
+    return made
 
 
 def _admission(settings: ClusterStackSettings) -> None:
@@ -174,10 +176,10 @@ def _classes(settings: ClusterStackSettings) -> None:
         make_priority_class(settings.priority_class, LABELS)
 
 
-def _processes(settings: ClusterStackSettings, namespace: Namespace) -> None:
+def _processes(settings: ClusterStackSettings, namespace: Namespace, account: ServiceAccount) -> None:
     if settings.admission_policy and settings.processes.inventory:
         _node_admission(settings)
-    place = Place(settings, LABELS, after=namespace, priority_class=settings.priority_class)
+    place = Place(settings, LABELS, namespace, provider_account=account, priority_class=settings.priority_class)
     for process in (provider(settings), *operators(settings)):
         run_process(place, process)
         if settings.network_policies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pulumi import Resource, ResourceOptions
@@ -77,6 +77,7 @@ class Place:
     settings: ClusterStackSettings
     labels: Mapping[str, str]
     after: Resource
+    provider_account: Resource
     priority_class: str
 
     @property
@@ -90,17 +91,12 @@ class Place:
 
 def run_process(place: Place, process: Process) -> None:
     """Register the objects of one process. The provider has its state in a claim, unless the state is elsewhere."""
-    if process.name != PROVIDER:
-        meta = _meta(place, process, name=process.account)
-        ServiceAccount(process.account, metadata=meta, opts=place.options)
-        subject = SubjectArgs(kind="ServiceAccount", name=process.account, namespace=place.namespace)
-        bind(process.grants, name=process.account, subject=subject, labels=place.labels, opts=place.options)
-    if process.name == INVENTORY_CONTAINER:
-        meta = _meta(place, process, name=DISCOVERY_ACCOUNT)
-        ServiceAccount(DISCOVERY_ACCOUNT, metadata=meta, automount_service_account_token=False, opts=place.options)
+    needed: list[Resource] = [place.provider_account, *_accounts(place, process)]
     if data := _configuration(process):
-        ConfigMap(process.name, metadata=_meta(place, process), data=data, opts=place.options)
-    _workload(place, process)
+        needed.append(ConfigMap(process.name, metadata=_meta(place, process), data=data, opts=place.options))
+    # without its account a pod is refused, and tried again with growing pauses
+    options = ResourceOptions.merge(place.options, ResourceOptions(depends_on=needed))
+    _workload(place, process, options)
     _service(place, process)
     if place.settings.processes.service_monitor and "metrics" in process.ports:
         _monitor(place, process)
@@ -111,6 +107,19 @@ def run_process(place: Place, process: Process) -> None:
         spec=PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=chosen),
         opts=place.options,
     )
+
+
+def _accounts(place: Place, process: Process) -> Iterator[ServiceAccount]:
+    """The accounts of a process beside the provider's own, with their rights."""
+    if process.name != PROVIDER:
+        meta = _meta(place, process, name=process.account)
+        yield ServiceAccount(process.account, metadata=meta, opts=place.options)
+        subject = SubjectArgs(kind="ServiceAccount", name=process.account, namespace=place.namespace)
+        bind(process.grants, name=process.account, subject=subject, labels=place.labels, opts=place.options)
+    if process.name == INVENTORY_CONTAINER:
+        meta = _meta(place, process, name=DISCOVERY_ACCOUNT)
+        options = place.options
+        yield ServiceAccount(DISCOVERY_ACCOUNT, metadata=meta, automount_service_account_token=False, opts=options)
 
 
 def _monitor(place: Place, process: Process) -> None:
@@ -142,7 +151,7 @@ def _configuration(process: Process) -> dict[str, str]:
     return {**process.environment, **file}
 
 
-def _workload(place: Place, process: Process) -> None:
+def _workload(place: Place, process: Process, options: ResourceOptions) -> None:
     """One replica, which ends before the next one begins: two providers of one account would bid against each other."""
     selector, template = LabelSelectorArgs(match_labels=_selector(process)), _template(place, process)
     meta = _meta(place, process)
@@ -154,7 +163,7 @@ def _workload(place: Place, process: Process) -> None:
             template=template,
             volume_claim_templates=[_claim(place)],
         )
-        StatefulSet(process.name, metadata=meta, spec=spec, opts=place.options)
+        StatefulSet(process.name, metadata=meta, spec=spec, opts=options)
         return
     deployment = DeploymentSpecArgs(
         replicas=1,
@@ -163,7 +172,7 @@ def _workload(place: Place, process: Process) -> None:
         selector=selector,
         template=template,
     )
-    Deployment(process.name, metadata=meta, spec=deployment, opts=place.options)
+    Deployment(process.name, metadata=meta, spec=deployment, opts=options)
 
 
 def _claim(place: Place) -> PersistentVolumeClaimArgs:

@@ -67,6 +67,8 @@ async def test_the_pods_of_the_stack_become_ready_without_a_right_too_many(insid
         return all([await inside.ready(name) for name in names])
 
     await eventually(ready, pause_s=0.5)
+    events = json.loads(await inside.kubectl("get", "events", "-o", "json"))["items"]
+    assert not [each["message"] for each in events if each["reason"] == "FailedCreate"], "an account came too late"
     container = (await inside.get("pod", POD))["spec"]["containers"][0]
     assert container["securityContext"]["readOnlyRootFilesystem"] and container["securityContext"]["runAsNonRoot"]
     done = await inside.lessor("status")
