@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from provider.daemon import startup
 from provider.daemon.app import run_provider
 from provider.errors import WrongChain
-from provider.settings import Settings
+from provider.settings import GatewayForm, Settings
 from provider.store import open_database
 from provider.store.cursors import save_cursor
 from tests.provider.chain.test_nodes import good, unused_address
@@ -95,6 +95,30 @@ async def test_tenants_are_answered_while_neither_the_api_server_nor_the_node_is
             assert await answer(known_chain, "/status") == 503, "an inventory of nothing would say that nothing is free"
             await eventually(lambda: any(log["event"] == "cluster.unreachable" for log in logs))
     assert "provider.ready" not in {log["event"] for log in logs}
+
+
+async def test_a_gateway_in_a_child_answers_tenants_while_neither_the_api_server_nor_the_node_is_there(
+    known_chain: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = known_chain.model_copy(update={"gateway_form": GatewayForm.CHILD})
+    variables = {
+        "AP_HOME": str(settings.home),
+        "KUBECONFIG": str(settings.kubeconfig),
+        "AP_NODE": settings.node,
+        "AP_GATEWAY_LISTEN_ADDRESS": settings.gateway_listen,
+        "LESSOR_MNEMONIC": WORDS,
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with capture_logs() as logs:
+        async with running(settings) as provider:
+            while (found := await answer(settings, "/address")) == 0:
+                assert not provider.done(), provider
+                await asyncio.sleep(0.02)
+            assert found == 200
+            assert await answer(settings, "/status") == 503
+            assert {"gateway.process_started", "gateway.process_listening"} <= {log["event"] for log in logs}
+        assert await answer(settings, "/address") == 0, "the child ends with the provider"
 
 
 async def test_a_node_of_another_chain_ends_a_provider_that_has_started(known_chain: Settings) -> None:
