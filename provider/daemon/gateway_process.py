@@ -25,6 +25,7 @@ from provider.protocols import Clock
 
 __all__ = ["GatewayProcess", "ProvidedCertificate"]
 
+_ABSENT_S = 60.0
 _log = structlog.get_logger("gateway")
 
 
@@ -101,9 +102,20 @@ class GatewayProcess:
     async def run(self) -> None:
         """Keep the child running; until cancelled. Then the child is ended, and the socket closed."""
         try:
-            await (self.child.run() if self.child is not None else asyncio.Event().wait())
+            await (self.child.run() if self.child is not None else self._warn_of_absence())
         finally:
             await asyncio.shield(self._link.stop())
+
+    async def _warn_of_absence(self) -> None:
+        """Log when no gateway has been connected for a minute, once each time; for ever."""
+        warned = False
+        while True:
+            await self._clock.sleep(_ABSENT_S)
+            absent = not self._link.connected
+            if absent and not warned:
+                remedy = "start `lessor gateway` with this AP_HOME, or set LESSOR_GATEWAY_PROCESS=inside"
+                _log.warning("gateway.absent", problem="tenants are answered by nobody", remedy=remedy)
+            warned = absent
 
     def _facts(self) -> Facts:
         account = self.served.account

@@ -7,11 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from lease.resources import Price
 from lease.spec import GpuPlacement
 from provider.daemon.gateway_parts import adopted_placements
+from provider.daemon.gateway_process import GatewayProcess
 from provider.errors import ChainError
+from provider.gateway.config import GatewayConfig
 from provider.inventory.capacity import Capacity, Card
 from provider.inventory.cards import cards_of
 from provider.inventory.snapshot import Inventory, Node
@@ -20,6 +23,7 @@ from provider.protocols.chain import LeaseState, OrderState
 from tests.provider.market.world import make_order, make_world
 from tests.world.chain import FakeChain
 from tests.world.database import MemoryDatabase
+from tests.world.virtual import VirtualClock
 
 pytestmark = pytest.mark.virtual_time
 
@@ -56,3 +60,24 @@ async def test_a_manifest_during_the_start_waits_until_the_cards_of_its_lease_ar
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
     await world.database.close()
+
+
+async def test_a_provider_whose_gateway_is_not_started_says_so_once_an_absence(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    process = GatewayProcess(
+        GatewayConfig("akash1provider", tmp_path),
+        clock=clock,
+        chain_id="local",
+        tenants=frozenset,
+        troubles=dict,
+        calls={},
+        child=None,
+    )
+    with capture_logs() as logs:
+        running = asyncio.create_task(process.run())
+        await clock.sleep(59)
+        assert not logs
+        await clock.sleep(3600)
+    assert [log["event"] for log in logs] == ["gateway.absent"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
