@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, event, inspect, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -18,6 +18,7 @@ from provider.errors import StoreError
 
 __all__ = ["Database", "open_database", "read_database"]
 
+_CONNECT_S, _COMMAND_S = 10.0, 60.0
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -57,7 +58,7 @@ async def open_database(url: str) -> Database:
         shown = make_url(url)
         if shown.get_backend_name() == "sqlite" and shown.database:
             await asyncio.to_thread(Path(shown.database).parent.mkdir, parents=True, exist_ok=True)
-        engine = create_async_engine(url, hide_parameters=True)
+        engine = create_async_engine(url, hide_parameters=True, **_options(shown))
     except (ArgumentError, ImportError, OSError) as error:
         raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
     if engine.dialect.name == "sqlite":
@@ -81,7 +82,7 @@ async def read_database(url: str) -> Database:
         if sqlite and not Path(shown.database or "").is_file():
             raise StoreError(f"there is no database {shown.database}: start `lessor run` with this AP_HOME once")
         options = {} if sqlite else {"postgresql_readonly": True}
-        engine = create_async_engine(url, hide_parameters=True, execution_options=options)
+        engine = create_async_engine(url, hide_parameters=True, execution_options=options, **_options(shown))
     except (ArgumentError, ImportError) as error:
         raise StoreError(f"LESSOR_STORE_URL: cannot open the database: {error}") from error
     if sqlite:
@@ -94,6 +95,13 @@ async def read_database(url: str) -> Database:
         await engine.dispose()
         raise
     return database
+
+
+def _options(url: URL) -> dict[str, Any]:
+    """A server may have been restarted since a connection was used last, and may never answer."""
+    if url.get_driver_name() != "asyncpg":
+        return {}
+    return {"pool_pre_ping": True, "connect_args": {"timeout": _CONNECT_S, "command_timeout": _COMMAND_S}}
 
 
 def _first_line(error: Exception) -> str:

@@ -13,7 +13,8 @@ from alembic.config import Config
 from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, select, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from lease.ids import LeaseId, namespace_name
 from lease.spec import EnvironmentVariable, LeaseSpec, ServiceSpec
@@ -35,6 +36,8 @@ from provider.store import Database, open_database, read_database
 from provider.store.leases import find_lease, forget_ended, known_leases, save_status
 from provider.store.ring import open_ring
 from provider.store.sealing import KeyRing, load_ring
+from provider.store.tables import runs as runs_table
+from provider.store.tables import versions as versions_table
 from stacks.common.results import Operation, ResourceChange, StackResult
 
 LEASE = LeaseId("akash1tenant", 2**64 - 1, 1, 1, "akash1provider")
@@ -56,8 +59,8 @@ def ring() -> KeyRing:
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = await open_database(url(tmp_path))
+async def database(store_url: str) -> AsyncIterator[Database]:
+    opened = await open_database(store_url)
     yield opened
     await opened.close()
 
@@ -139,9 +142,13 @@ async def test_nothing_sealed_is_readable_in_the_file_and_without_its_key_the_re
     spec = a_spec()
     await save_version(database, ring, spec, manifest_hash="m", now=1.0)
     await end_run(database, ring, ended(BEGUN))
-    for file in tmp_path.iterdir():
+    for file in tmp_path.rglob("*.*"):
         content = file.read_bytes()
         assert b"hunter2" not in content and b"spec.replicas" not in content, file
+    async with database.reading() as connection:
+        for table in (runs_table, versions_table):
+            rows = repr((await connection.execute(select(table))).all())
+            assert "hunter2" not in rows and "spec.replicas" not in rows
     assert await versions_of(database, ring, STACK) == [spec]
     stranger = KeyRing.of([key()])
     assert await versions_of(database, stranger, STACK) == []
@@ -177,7 +184,7 @@ async def test_a_lost_or_another_key_is_logged_and_destroys_nothing(
 ) -> None:
     await save_version(database, ring, a_spec(), manifest_hash="m", now=1.0)
     path = tmp_path / "store.key"
-    with pytest.raises(StoreError, match=r"store\.key is missing.*restore the key, or move the store .*x\.db away"):
+    with pytest.raises(StoreError, match=r"store\.key is missing.*restore the key, or move the store .*//.* away"):
         await open_ring(database, path)
     assert not path.exists()
     other = key()
@@ -283,10 +290,10 @@ async def test_what_is_closed_long_enough_is_forgotten_with_its_runs(database: D
     assert [len(await runs_of(database, name)) for name in (STACK, namespace_name(THIRD), "nobodys")] == [0, 1, 1]
 
 
-async def test_a_reader_works_beside_the_writer_and_after_it_and_writes_nothing(tmp_path: Path) -> None:
-    writer = await open_database(url(tmp_path))
+async def test_a_reader_works_beside_the_writer_and_after_it_and_writes_nothing(store_url: str) -> None:
+    writer = await open_database(store_url)
     await save_status(writer, a_status(LEASE))
-    reader = await read_database(url(tmp_path))
+    reader = await read_database(store_url)
     assert await known_leases(reader) == [a_status(LEASE)]
     await save_status(writer, a_status(THIRD))
     assert len(await known_leases(reader)) == 2
@@ -294,7 +301,7 @@ async def test_a_reader_works_beside_the_writer_and_after_it_and_writes_nothing(
         await save_status(reader, a_status(SECOND))
     await reader.close()
     await writer.close()
-    after = await read_database(url(tmp_path))
+    after = await read_database(store_url)
     assert len(await known_leases(after)) == 2
     await after.close()
 
@@ -303,33 +310,32 @@ async def test_a_reader_makes_no_database_and_migrates_none(tmp_path: Path) -> N
     with pytest.raises(StoreError, match=r"there is no database .*x\.db"):
         await read_database(url(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    _migrate_to(tmp_path, "0001")
+    await _migrate_to(url(tmp_path), "0001")
     with pytest.raises(StoreError, match="has schema 0001, this lessor reads"):
         await read_database(url(tmp_path))
 
 
-async def test_the_history_of_an_older_store_is_taken_over(tmp_path: Path) -> None:
-    _migrate_to(tmp_path, "0001")
-    engine = create_engine(f"sqlite:///{tmp_path}/x.db")
-    row = "(1, :lease, :stack, 'up', 10.0, 1.5, {ok}, 'h', '{{\"create\": 1}}', '[]', '{error}')"
-    with engine.begin() as connection:
-        for ok, error, number in ((1, "", 1), (0, "boom", 2)):
-            values = row.format(ok=ok, error=error).replace("(1", f"({number}")
-            statement = text(f"INSERT INTO stack_updates VALUES {values}")
-            connection.execute(statement, {"lease": str(LEASE), "stack": STACK})
-    engine.dispose()
-    database = await open_database(url(tmp_path))
+async def test_the_history_of_an_older_store_is_taken_over(empty_store_url: str, tmp_path: Path) -> None:
+    await _migrate_to(empty_store_url, "0001")
+    engine = create_async_engine(empty_store_url)
+    row = "(:number, :lease, :stack, 'up', 10.0, 1.5, :ok, 'h', '{\"create\"\\: 1}', '[]', :error)"
+    async with engine.begin() as connection:
+        for ok, error, number in ((True, "", 1), (False, "boom", 2)):
+            values = {"number": number, "ok": ok, "error": error, "lease": str(LEASE), "stack": STACK}
+            await connection.execute(text(f"INSERT INTO stack_updates VALUES {row}"), values)
+    await engine.dispose()
+    database = await open_database(empty_store_url)
     newest, oldest = await runs_of(database, STACK, ring=KeyRing.of([key()]))
     assert (newest.outcome, newest.error, newest.ended_at) == (RunOutcome.FAILED, "boom", 11.5)
     assert (oldest.outcome, oldest.reason, oldest.summary) == (RunOutcome.DONE, RunReason.NOT_KEPT, {"create": 1})
     await open_ring(database, tmp_path / "store.key")
+    number = await begin_run(database, BEGUN)
+    assert number > 2
     await database.close()
 
 
-def _migrate_to(folder: Path, revision: str) -> None:
+async def _migrate_to(store: str, revision: str) -> None:
     import provider.store.database as module
-
-    engine = create_engine(f"sqlite:///{folder}/x.db")
 
     def migrate(connection: Connection) -> None:
         config = Config()
@@ -337,6 +343,7 @@ def _migrate_to(folder: Path, revision: str) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
 
-    with engine.begin() as connection:
-        migrate(connection)
-    engine.dispose()
+    engine = create_async_engine(store)
+    async with engine.begin() as connection:
+        await connection.run_sync(migrate)
+    await engine.dispose()

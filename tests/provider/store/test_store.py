@@ -10,7 +10,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, text, update
 
 from lease.ids import OrderId
 from provider.errors import StoreError
@@ -21,7 +21,7 @@ from provider.market.record.log import DecisionLog, OutcomeLog
 from provider.store import Database, open_database
 from provider.store import database as database_module
 from provider.store.cursors import load_cursor, save_cursor
-from provider.store.tables import metadata
+from provider.store.tables import decision_inputs, metadata
 from tests.provider.market.world import RECORD, RULES, make_order
 
 
@@ -30,13 +30,21 @@ def url(folder: Path) -> str:
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
+async def database(store_url: str) -> AsyncIterator[Database]:
+    opened = await open_database(store_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[Database]:
     opened = await open_database(url(tmp_path))
     yield opened
     await opened.close()
 
 
-async def test_the_migrations_make_the_tables_that_the_code_reads(database: Database) -> None:
+async def test_the_migrations_make_the_tables_that_the_code_reads(empty_store_url: str) -> None:
+    database = await open_database(empty_store_url)
     async with database.reading() as connection:
         differences = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync), metadata)
@@ -44,18 +52,19 @@ async def test_the_migrations_make_the_tables_that_the_code_reads(database: Data
         names = await connection.run_sync(lambda sync: set(inspect(sync).get_table_names()))
     assert differences == []
     assert names == {*metadata.tables, "alembic_version"}
+    await database.close()
 
 
-async def test_a_second_start_changes_nothing(tmp_path: Path) -> None:
+async def test_a_second_start_changes_nothing(store_url: str) -> None:
     for expected in (None, 5):
-        database = await open_database(url(tmp_path))
+        database = await open_database(store_url)
         assert await load_cursor(database, "local") == expected
         await save_cursor(database, "local", height=5, now=1.0)
         await database.close()
 
 
-async def test_sqlite_writes_ahead_and_syncs_fully(database: Database) -> None:
-    async with database.reading() as connection:
+async def test_sqlite_writes_ahead_and_syncs_fully(sqlite: Database) -> None:
+    async with sqlite.reading() as connection:
         found = {
             name: (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()
             for name in ("journal_mode", "synchronous")
@@ -98,7 +107,7 @@ async def test_a_damaged_input_is_an_error(database: Database) -> None:
     decision = decide(DecisionInputs(order, RECORD, snapshot=Snapshot(), rules=RULES, audits={}))
     number = (await DecisionLog(database).record(inputs, decision, now=1.0)).number
     async with database.writing() as connection:
-        await connection.execute(text("UPDATE decision_inputs SET body = x'00'"))
+        await connection.execute(update(decision_inputs).values(body=b"\0"))
     with pytest.raises(StoreError, match="cannot be read"):
         await load_inputs(database, number)
 
@@ -124,13 +133,13 @@ async def test_the_error_for_a_file_that_is_not_a_database_names_it_and_the_reme
         await open_database(f"sqlite+aiosqlite:///{path}")
 
 
-async def test_a_database_of_a_newer_version_is_refused_with_the_remedy_and_left_as_it_is(tmp_path: Path) -> None:
-    database = await open_database(url(tmp_path))
+async def test_a_database_of_a_newer_version_is_refused_with_the_remedy_and_left_as_it_is(store_url: str) -> None:
+    database = await open_database(store_url)
     async with database.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await database.close()
     with pytest.raises(StoreError, match=r"schema 9999 is of a newer lessor.*take the newer one.*no lease is lost"):
-        await open_database(url(tmp_path))
+        await open_database(store_url)
 
 
 def test_the_number_of_the_last_migration_is_read_from_its_file() -> None:
