@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 
 from provider.store import open_database
 from tests.world.patience import until
