@@ -27,6 +27,7 @@ __all__ = [
     "GATEWAY_STREAMS",
     "INVENTORY_REQUESTS",
     "KUBE_CALLS",
+    "LEADER",
     "ORDERS_COMPLETE",
     "ORDER_HANDLERS",
     "PRICING_DURATION",
@@ -107,6 +108,7 @@ INVENTORY_REQUESTS = Counter(
     ["action", "result"],
     registry=REGISTRY,
 )
+LEADER = Gauge("lessor_leader", "1: this process leads, 0: it waits, or leadership is not used", registry=REGISTRY)
 KUBE_CALLS = Counter(
     "provider_kube_calls",
     "Requests to the API server, by `action` (pods-list, deployments-apply, …) and `result` (success, fail)",

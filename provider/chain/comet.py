@@ -16,7 +16,7 @@ from provider.chain.nodes import NodeView, unix_seconds
 from provider.chain.rpc import RpcClient
 from provider.chain.signed_ends import SignedEnds
 from provider.chain.tx.journal import Journal
-from provider.chain.tx.policy import policy_from
+from provider.chain.tx.policy import Fence, policy_from
 from provider.errors import ChainError
 from provider.protocols import Clock
 from provider.protocols.chain import (
@@ -55,6 +55,7 @@ class CometChain:
         key: SigningKey | None = None,
         chain_id: str = "",
         journal: Journal | None = None,
+        fence: Fence | None = None,
     ) -> None:
         self._rpc = RpcClient(
             ",".join(settings.nodes),
@@ -66,7 +67,7 @@ class CometChain:
         self._ends = SignedEnds(self._rpc)
         self._clock = clock
         self._poll_seconds = settings.poll_interval
-        policy = policy_from(settings)
+        policy = policy_from(settings, fence=fence)
         self._broadcaster = (
             Broadcaster(self._rpc, key, head=self.head, clock=clock, policy=policy, journal=journal) if key else None
         )

@@ -23,6 +23,7 @@ from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.gateway_parts import public_screen
 from provider.daemon.gateway_process import GatewayProcess
 from provider.daemon.health import health_listener
+from provider.daemon.leader import leading
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
@@ -64,10 +65,13 @@ async def run_provider(settings: Settings) -> None:
     await refuse_machine(settings)
     async with (
         health_listener(settings.health_listen, ready),
-        open_backends(within_file_limit(settings, raise_file_limit())) as backends,
+        leading(settings) as leader,
+        open_backends(within_file_limit(settings, raise_file_limit()), leader=leader) as backends,
         asyncio.TaskGroup() as group,
     ):
         start = group.create_task
+        if leader is not None:
+            start(leader.hold(), name="leader")
         chain_id = await _chain_id(backends, start)
         backends.public_chain.expect(chain_id)
         parts = provider_parts(backends, chain_id, set_facts(settings), lacking=lambda: needed.problem)

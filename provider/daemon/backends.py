@@ -23,6 +23,7 @@ from policies.errors import PolicyFileError
 from provider.bus import LEASE_CHANGED, MANIFEST_ACCEPTED, MemoryBus
 from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
+from provider.daemon.leader import Leading
 from provider.daemon.private_home import prepare_home
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
@@ -70,8 +71,10 @@ class Backends:
 
 
 @asynccontextmanager
-async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
-    """Open all backends. Raises `SettingsError` for a setting that is wrong and `StoreError` for the database."""
+async def open_backends(settings: Settings, *, leader: Leading | None = None) -> AsyncIterator[Backends]:
+    """Open all backends. `leader`: this process's term, where several elect a leader. Raises `SettingsError` for a
+    setting that is wrong and `StoreError` for the database.
+    """
     policies = policy_book(settings)
     _log_choices(policies)
     prepare_home(settings)
@@ -81,10 +84,16 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
         database = await open_database(settings.database_url)
         stack.push_async_callback(database.close)
         recorded = await _recorded(engine, database, clock, settings)
-        cluster = KubeCluster(settings.kubeconfig)
+        leadership = leader.leadership if leader is not None else None
+        fence = (lambda: leadership.term_problem) if leadership is not None else _unfenced
+        cluster = KubeCluster(settings.kubeconfig, fence=fence)
         stack.push_async_callback(cluster.aclose)
         journal = StoredJournal(database)
-        chain = await stack.enter_async_context(CometChain(settings, clock=clock, key=key, journal=journal))
+        chain = await stack.enter_async_context(
+            CometChain(settings, clock=clock, key=key, journal=journal, fence=leadership)
+        )
+        if leadership is not None:
+            leadership.ask_head(lambda: _height(chain))
         public = await stack.enter_async_context(CometChain(settings, clock=clock))
         yield Backends(
             settings,
@@ -100,6 +109,14 @@ async def open_backends(settings: Settings) -> AsyncIterator[Backends]:
             policies,
             key.certificate_passwords,
         )
+
+
+def _unfenced() -> str:
+    return ""
+
+
+async def _height(chain: CometChain) -> int:
+    return (await chain.head()).height
 
 
 async def _bus(settings: Settings, address: str, clock: Clock, stack: AsyncExitStack) -> MemoryBus | RedisBus:

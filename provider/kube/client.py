@@ -66,12 +66,19 @@ class KubeCluster:
     """One API server, found by kubeconfig (None: inside a pod its account, else $KUBECONFIG, else the user's own file).
 
     `timeout_seconds` bounds every request; `watch_seconds` is how long one watch request lives before it is renewed,
-    and with a little slack also how long a half-open connection can go unnoticed.
+    and with a little slack also how long a half-open connection can go unnoticed. `fence` is asked before each
+    write for the reason why this process may write nothing; empty for none.
     """
 
     def __init__(
-        self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60
+        self,
+        kubeconfig: Path | None = None,
+        *,
+        timeout_seconds: float = 15.0,
+        watch_seconds: int = 60,
+        fence: Callable[[], str] = lambda: "",
     ) -> None:
+        self._fence = fence
         self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds)
         self._timeout = timeout_seconds
         self._watch_seconds = watch_seconds
@@ -294,6 +301,8 @@ class KubeCluster:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer. The request is counted as `action`; that an object does not exist is no failure."""
+        if method != "GET" and (problem := self._fence()):
+            raise self._error(0, problem)
         try:
             answer = await self._answer(method, path, params=params, body=body, headers=headers)
         except ClusterError as error:

@@ -19,6 +19,7 @@ __all__ = [
     "INGRESS_ROUTE",
     "INGRESS_ROUTE_TCP",
     "IP_ADDRESS_POOL",
+    "KUBE_LEASE",
     "L2_ADVERTISEMENT",
     "MANIFEST",
     "NAMESPACE",
@@ -85,6 +86,8 @@ STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", name
 MANIFEST = Kind("akash.network/v2beta2", "Manifest", "manifests")
 PROVIDER_HOST = Kind("akash.network/v2beta2", "ProviderHost", "providerhosts")
 PROVIDER_LEASED_IP = Kind("akash.network/v2beta2", "ProviderLeasedIP", "providerleasedips")
+KUBE_LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+"""Which process of a provider leads; not a lease of a tenant."""
 IP_ADDRESS_POOL = Kind("metallb.io/v1beta1", "IPAddressPool", "ipaddresspools")
 L2_ADVERTISEMENT = Kind("metallb.io/v1beta1", "L2Advertisement", "l2advertisements")
 

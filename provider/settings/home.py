@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
 
-from provider.settings.kinds import Duration, MaybeListen, ap, lessor
+from provider.settings.kinds import Duration, MaybeListen, MaybeName, ap, lessor
 
 __all__ = ["HomeSettings", "LogFormat"]
 
@@ -52,6 +52,20 @@ class HomeSettings(BaseModel, defer_build=True):
         description="Redis between the processes of this provider: `redis://user:password@host:6379/0`, `rediss://…` "
         "with TLS, `unix:///path`, or `redis+sentinel://host1:26379,host2:26379/SERVICE/0`. Needs `lessor[redis]`. "
         "Leases and bids go on without it. Empty: one process, no Redis.",
+    )
+    leader_lease: MaybeName = Field(
+        "",
+        validation_alias=lessor("LEADER_LEASE"),
+        description="Name of a Kubernetes Lease in the namespace of the manifests, the same in several processes of "
+        "this provider: one works, the others wait. Their store should be one PostgreSQL. Empty: this process is the "
+        "only one.",
+    )
+    leader_term: Duration = Field(
+        30.0,
+        ge=5,
+        le=600,
+        validation_alias=lessor("LEADER_TERM"),
+        description="Time without a renewal after which another process takes over.",
     )
     store_key_file: Path | None = Field(
         None,

@@ -41,6 +41,8 @@ PROVIDER_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     # inventory
     ("", ("nodes",), READ),
     ("storage.k8s.io", ("storageclasses",), READ),
+    # which of several provider processes works
+    ("coordination.k8s.io", ("leases",), ("get", "create", "patch")),
     # what has to be there before the first bid
     ("networking.k8s.io", ("ingressclasses",), ("get",)),
     ("gateway.networking.k8s.io", ("gateways",), ("get",)),

@@ -18,6 +18,7 @@ from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
 from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
 from stacks.common.scratch_folders import scratch
+from stacks.common.term import forget_term, refuse_after_term, term_is_over, write_term
 from stacks.common.tracebacks import exception_text, plain_traceback, use_plain_tracebacks
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "exception_text",
     "fence_problem",
     "forbid_dumps",
+    "forget_term",
     "kubeconfig_files",
     "mask",
     "mask_result",
@@ -48,8 +50,11 @@ __all__ = [
     "parent",
     "plain_traceback",
     "read_kubeconfig",
+    "refuse_after_term",
     "scratch",
     "survivors",
+    "term_is_over",
     "use_plain_tracebacks",
     "write_private",
+    "write_term",
 ]

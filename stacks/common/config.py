@@ -3,6 +3,7 @@
 <data>/key                      key of every stack's secrets, mode 0600, made at the first start
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
+<data>/term                     when the daemon's term ends, where a leader is elected
 <data>/pulumi/                  the command lines' PULUMI_HOME: plugins of the installed one, no logs
 <data>/resident/                the resident engine's socket
 <data>/tmp/<namespace>/         temporary files of a running operation

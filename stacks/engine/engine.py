@@ -21,6 +21,7 @@ from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.priority import Priority
 from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
+from stacks.common.term import refuse_after_term
 from stacks.common.wire import Task
 from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
@@ -216,6 +217,7 @@ class PulumiEngine:
         async with self._stacks.hold(task.stack):
             try:
                 await self.start(await_plugin=False)
+                refuse_after_term(self._config.data)
                 return await self._from_opened(task) or await self._in_worker(asked)
             except EngineError as error:
                 seconds = round(time.monotonic() - asked.at, 3)

@@ -19,6 +19,7 @@ from typing import BinaryIO
 from stacks.common.config import EngineConfig
 from stacks.common.fences import forbid_dumps
 from stacks.common.processes import command_name, end, survivors
+from stacks.common.term import term_is_over
 from stacks.common.tracebacks import plain_traceback, use_plain_tracebacks
 from stacks.common.wire import (
     MAX_FRAME,
@@ -39,6 +40,7 @@ from stacks.worker.runner import Runner
 __all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1
+_TERM_S = 1.0
 
 
 class Worker:
@@ -62,6 +64,7 @@ class Worker:
         self._runner = runner = Runner(first.config)
         self._die_with_the_daemon(first.config)
         threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
+        threading.Thread(target=self._watch_term, args=(first.config,), daemon=True).start()
         self._write(Ready(pid=os.getpid()))
         while True:
             task, handover = self._tasks.get()
@@ -90,6 +93,16 @@ class Worker:
                 self._interrupted.set()
                 threading.Thread(target=self._interrupt, args=(config,), daemon=True).start()
         self.leave(config)
+
+    def _watch_term(self, config: EngineConfig) -> None:
+        """Interrupt what runs when the daemon's term is over: a suspended daemon cannot. Only where a leader is
+        elected.
+        """
+        while True:
+            time.sleep(_TERM_S)
+            if self._running is not None and not self._interrupted.is_set() and term_is_over(config.data):
+                self._interrupted.set()
+                self._interrupt(config)
 
     def leave(self, config: EngineConfig) -> None:
         """The daemon is gone: end the running operation, in order if possible, and exit."""

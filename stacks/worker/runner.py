@@ -18,6 +18,7 @@ from stacks.common.errors import EngineError, OperationRefused
 from stacks.common.files import place_kubeconfig
 from stacks.common.masking import mask, mask_result
 from stacks.common.results import FailureCause, Operation, ResourceChange, StackResult
+from stacks.common.term import refuse_after_term
 from stacks.common.transit import TransitKey, TransitService
 from stacks.common.wire import Task
 from stacks.worker.begun_objects import begin, begun, finish, left_over
@@ -63,6 +64,7 @@ class Runner:
         error, cause = "", None
         self._providers, self._socket, self._handover = task.providers, task.resident, handover
         try:
+            refuse_after_term(self.config.data)
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
             notes = recover(self.config, task.stack)
             with _scratch(self.config.scratch(task.stack)), self._service():
@@ -204,12 +206,14 @@ class Runner:
         """
         if doubted(self.config, stack):
             self._refresh(stack, recorder)
+        refuse_after_term(self.config.data)  # a refresh may have taken long
         if self._exists(stack):
             try:
                 self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
             except CommandError:
                 doubt(self.config, stack)  # with skipped checkpoints the deleted objects are unknown
                 raise
+        refuse_after_term(self.config.data)
         if sweep_namespace(self.config, stack):
             recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
         self._forget(stack)

@@ -185,6 +185,7 @@ _NAMES = {
     "ingresses": "Ingress", "httproutes": "HTTPRoute", "ipaddresspools": "IPAddressPool",
     "l2advertisements": "L2Advertisement", "configmaps": "ConfigMap", "deployments": "Deployment",
     "statefulsets": "StatefulSet", "events": "Event",
+    "leases": "Lease",
 }  # fmt: skip
 
 

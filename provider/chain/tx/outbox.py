@@ -145,10 +145,11 @@ class Outbox:
         raise AssertionError("unreachable")
 
     def _terms(self, sequence: int, head: Head, *, gas: int) -> Terms:
-        fees = self._policy.fees
+        fees, fence = self._policy.fees, self._policy.fence
+        height = head.height + self._policy.timeout_blocks
         return Terms(
             sequence=sequence,
-            timeout_height=head.height + self._policy.timeout_blocks,
+            timeout_height=height if fence is None else min(height, fence.last_height),
             gas=gas,
             fee=fees.fee(gas),
             denom=fees.price.denom,
@@ -233,9 +234,15 @@ class Outbox:
 
     async def _sign_and_submit(self, priced: Priced, terms: Terms, head: Head, sent: PendingTransactions) -> None:
         """Written down before it is sent, so that a crash at any line leaves no transaction that nobody looks up."""
+        self._require_term(head)
         raw = signed(self._key, priced.messages, terms, chain_id=head.chain_id, number=self.account.number)
         pending = PendingTransaction(self._sent(priced, terms, head, raw), priced.intents, raw)
         await self._kept(self._journal.begin(pending.tx))
+        try:
+            self._require_term(head)
+        except NotSent:
+            await self.ended(pending, Fate.REFUSED)
+            raise
         try:
             pending.accepted = await _submit(self._node, raw)
         except (TxRefused, RpcError) as refusal:
@@ -247,6 +254,12 @@ class Outbox:
         else:
             self.account.forget()
         sent.watch(pending)
+
+    def _require_term(self, head: Head) -> None:
+        """Raise `NotSent` when another process may have taken over."""
+        fence = self._policy.fence
+        if fence is not None and (problem := fence.height_problem(head.height)):
+            raise NotSent(self._node.address, problem)
 
     async def _in_a_block(self, refusal: TxRefused, pending: PendingTransaction) -> bool:
         """Whether the refusal says that this very transaction used its sequence up, the node's answer being lost."""

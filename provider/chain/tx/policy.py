@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from provider.settings import Settings
 from provider.units import Coin
 
-__all__ = ["Fees", "Policy", "policy_from"]
+__all__ = ["Fees", "Fence", "Policy", "policy_from"]
 
 _MAX_PENDING = 64
 """Far below what a node accepts: 240 were in one block (recordings/chain README, "Measured")."""
+
+
+class Fence(Protocol):
+    """Whether this process may send, where several processes have the key (`provider.leadership`)."""
+
+    def height_problem(self, head: int) -> str:
+        """Why nothing may be sent when the chain is at `head`; empty when it may."""
+        ...
+
+    @property
+    def last_height(self) -> int:
+        """The last height that a transaction may be valid for."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,7 @@ class Policy:
     """`timeout_s`: how long a caller waits. `timeout_blocks`: a transaction is valid for so many blocks. `batch`: the
     most messages of one kind in a transaction. `max_pending`: transactions that may be pending at once. `granter`: the
     account that pays the fees, empty: the signer. `fee_limit`: for one transaction, `fee_budget`: for 24 hours, both in
-    the fee's denom; 0: no limit.
+    the fee's denom; 0: no limit. `fence`: None where no other process has the key.
     """
 
     fees: Fees
@@ -44,9 +58,10 @@ class Policy:
     granter: str = ""
     fee_limit: int = 0
     fee_budget: int = 0
+    fence: Fence | None = None
 
 
-def policy_from(settings: Settings) -> Policy:
+def policy_from(settings: Settings, *, fence: Fence | None = None) -> Policy:
     """The policy of these settings. `tx_mode` single: one message a transaction, and each is in a block before the next
     is sent, as the Go provider does it.
     """
@@ -60,4 +75,5 @@ def policy_from(settings: Settings) -> Policy:
         granter=settings.fee_granter,
         fee_limit=settings.fee_limit,
         fee_budget=settings.fee_budget,
+        fence=fence,
     )
