@@ -85,7 +85,7 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
         stack.push_async_callback(database.close)
         recorded = await _recorded(engine, database, clock, settings)
         leadership = leader.leadership if leader is not None else None
-        fence = (lambda: leadership.term_problem) if leadership is not None else _unfenced
+        fence = (lambda: leadership.term_problem) if leadership is not None else None
         cluster = KubeCluster(settings.kubeconfig, fence=fence)
         stack.push_async_callback(cluster.aclose)
         journal = StoredJournal(database)
@@ -109,10 +109,6 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
             policies,
             key.certificate_passwords,
         )
-
-
-def _unfenced() -> str:
-    return ""
 
 
 async def _height(chain: CometChain) -> int:

@@ -21,7 +21,7 @@ import structlog
 from provider.errors import ClusterError, Conflict
 from provider.kube.field_owners import taken_fields
 from provider.kube.pods import KubePods
-from provider.kube.server import ApiServer, Request
+from provider.kube.server import ApiServer, Fence, Request
 from provider.metrics import KUBE_CALLS
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
 from provider.waits import GrowingPause
@@ -66,8 +66,7 @@ class KubeCluster:
     """One API server, found by kubeconfig (None: inside a pod its account, else $KUBECONFIG, else the user's own file).
 
     `timeout_seconds` bounds every request; `watch_seconds` is how long one watch request lives before it is renewed,
-    and with a little slack also how long a half-open connection can go unnoticed. `fence` is asked before each
-    write for the reason why this process may write nothing; empty for none.
+    and with a little slack also how long a half-open connection can go unnoticed.
     """
 
     def __init__(
@@ -76,10 +75,9 @@ class KubeCluster:
         *,
         timeout_seconds: float = 15.0,
         watch_seconds: int = 60,
-        fence: Callable[[], str] = lambda: "",
+        fence: Fence = None,
     ) -> None:
-        self._fence = fence
-        self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds)
+        self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds, fence=fence)
         self._timeout = timeout_seconds
         self._watch_seconds = watch_seconds
 
@@ -301,8 +299,6 @@ class KubeCluster:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer. The request is counted as `action`; that an object does not exist is no failure."""
-        if method != "GET" and (problem := self._fence()):
-            raise self._error(0, problem)
         try:
             answer = await self._answer(method, path, params=params, body=body, headers=headers)
         except ClusterError as error:

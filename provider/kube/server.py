@@ -11,11 +11,11 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import aiohttp
@@ -29,7 +29,7 @@ from provider.watched_file import file_mark
 from stacks.common import EngineError, kubeconfig_files, read_kubeconfig
 from stacks.kube import Connection, CredentialsError, connect
 
-__all__ = ["CERTIFICATE_SOON_S", "ApiServer", "Request"]
+__all__ = ["CERTIFICATE_SOON_S", "ApiServer", "Fence", "Request"]
 
 _DAY_S = 86400.0
 CERTIFICATE_SOON_S = 14 * _DAY_S
@@ -39,7 +39,15 @@ _KEPT_S = 60.0
 _MESSAGE_BYTES = 4 * 1024 * 1024
 """Of a WebSocket; the API server's own are 32 KiB."""
 _CLOSE_S = 2.0
+Fence: TypeAlias = Callable[[], str] | None
+"""Asked in each write for the reason why this process may write nothing at this moment; empty for none."""
 _log = structlog.get_logger(__name__)
+
+
+async def _fenced(content: bytes, fence: Callable[[], str]) -> AsyncIterator[bytes]:
+    if problem := fence():
+        raise aiohttp.ClientError(problem)
+    yield content
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -80,8 +88,9 @@ class Request:
 class _Client:
     """Sends requests over one kubeconfig's connection, with its credentials."""
 
-    def __init__(self, connection: Connection, *, timeout_seconds: float) -> None:
+    def __init__(self, connection: Connection, *, timeout_seconds: float, fence: Fence) -> None:
         self.connection = connection
+        self._fence = fence
         self.certificates = connection.credentials.certificates
         self._base = str(URL(connection.address)).rstrip("/")
         self._proxy = URL(connection.proxy) if connection.proxy else None
@@ -118,14 +127,27 @@ class _Client:
         return await self._open(stream=request.stream).request(
             request.method,
             request.url(self._base),
-            data=request.content,
-            headers=self._headers(request.headers),
+            data=self._body(request),
+            headers=self._headers(request.headers) | self._length(request),
             ssl=self.connection.verify,
             server_hostname=self.connection.server_name or None,
             proxy=self._proxy,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=request.silent_s),
         )
+
+    def _body(self, request: Request) -> bytes | AsyncIterator[bytes] | None:
+        """The body. The fence of a write is asked when its last byte is sent, however long the process was suspended
+        after it had begun: an API server does nothing with half a request.
+        """
+        if self._fence is None or request.method == "GET":
+            return request.content
+        return _fenced(request.content or b"", self._fence)
+
+    def _length(self, request: Request) -> dict[str, str]:
+        """The header that a fenced body needs: without it the body would go in chunks."""
+        fenced = self._fence is not None and request.content is not None
+        return {"Content-Length": str(len(request.content or b""))} if fenced else {}
 
     async def open_socket(self, request: Request, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
         """A WebSocket. Raises what `send` raises."""
@@ -144,9 +166,9 @@ class _Client:
             timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
         )
 
-    def _headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         header = self.connection.credentials.header
-        return {**headers, "Authorization": header} if header else headers
+        return {**headers, "Authorization": header} if header else dict(headers)
 
     def _open(self, *, stream: bool) -> aiohttp.ClientSession:
         if stream not in self._sessions:
@@ -161,7 +183,8 @@ class ApiServer:
     later a wrong one is logged, and the last one that could be used stays in use.
     """
 
-    def __init__(self, kubeconfig: Path | None, *, timeout_seconds: float) -> None:
+    def __init__(self, kubeconfig: Path | None, *, timeout_seconds: float, fence: Fence = None) -> None:
+        self._fence = fence
         self._source = kubeconfig or _found()
         self._timeout = timeout_seconds
         self._files = self._file_marks()
@@ -255,7 +278,7 @@ class ApiServer:
         self._client = self._made(connection)
 
     def _made(self, connection: Connection) -> _Client:
-        return _Client(connection, timeout_seconds=self._timeout)
+        return _Client(connection, timeout_seconds=self._timeout, fence=self._fence)
 
     def _connect(self) -> Connection:
         try:

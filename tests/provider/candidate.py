@@ -31,7 +31,7 @@ async def main(kubeconfig: Path, name: str, data: Path) -> None:
         while True:
             with suppress(ClusterError):
                 await fenced.delete(SECRET, f"of-{name}", namespace="lease")
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.05)
 
     async with led(leadership) as holding:
         destroying = asyncio.create_task(destroy())
