@@ -24,6 +24,7 @@ from lease.ids import DeploymentId, LeaseId, namespace_name
 from lease.sdl import Sdl
 from tests.whole.conftest import Rented, close
 from tests.whole.corpus.documents import NODES
+from tests.world.patience import PATIENCE_S
 
 MARKS = [pytest.mark.node, pytest.mark.xdist_group("node"), pytest.mark.asyncio(loop_scope="session")]
 """Every module of this folder has them: the world's servers live in the session's event loop."""
@@ -145,8 +146,12 @@ class Site:
         mark = len(self.provider.events)
         answer = await world.tenant.send_manifest(rented.lease, sdl)
         assert (answer.status, answer.body) == (200, "")
-        await self.provider.wait_for("stack.result", after=mark, lease=str(rented.lease), operation="up", seconds=120)
-        await self.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=120)
+        await self.provider.wait_for(
+            "stack.result", after=mark, lease=str(rented.lease), operation="up", seconds=PATIENCE_S
+        )
+        await self.provider.wait_for(
+            "lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=PATIENCE_S
+        )
 
     async def pod_addresses(self, namespace: str, service: str = "", *, label: str = "") -> list[str]:
         """The addresses of the pods of a service of a lease, or of those with a label."""

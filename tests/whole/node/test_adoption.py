@@ -20,6 +20,7 @@ from tests.components.recorded import load, writes
 from tests.whole.conftest import Rented, close, rent
 from tests.whole.node.conftest import MARKS, Done, Site, run_command
 from tests.whole.node.documents import document, expose, service
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 
@@ -133,7 +134,7 @@ async def test_a_lease_of_the_go_provider_is_taken_over_without_one_failed_reque
         assert "adopted: 1 leases" in adopted.stdout, adopted
         assert await objects(site, lease) == before, "the way back: nothing but the record was added"
         site.provider = await site.world.run_provider()
-        await site.provider.wait_for("lease.state", lease=str(lease), phase="running", seconds=120)
+        await site.provider.wait_for("lease.state", lease=str(lease), phase="running", seconds=PATIENCE_S)
         await asyncio.sleep(2)
         assert await objects(site, lease) == before, "nor by the start"
         assert await pods(site, lease) == running

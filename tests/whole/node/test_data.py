@@ -14,6 +14,7 @@ from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import is_running, lessor, restart_provider, until
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 TEXT = "what the tenant wrote"
@@ -44,7 +45,9 @@ async def update(site: Site, rented: Rented, sdl: Sdl) -> None:
     answer = await site.world.tenant.send_manifest(rented.lease, sdl)
     assert answer.status == 200, answer
     await site.provider.wait_for("stack.result", after=mark, lease=str(rented.lease), operation="up")
-    await site.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=120)
+    await site.provider.wait_for(
+        "lease.state", after=mark, lease=str(rented.lease), phase="running", seconds=PATIENCE_S
+    )
 
 
 @pytest.mark.long
@@ -70,9 +73,9 @@ async def test_a_file_outlives_an_update_and_the_ends_of_lessor_kubelet_and_node
     assert await pod_uid(site, lease) == before, "neither end concerns the pod"
 
     await asyncio.to_thread(reboot_node, node)
-    await until(lambda: is_changed(site, lease, before), "the container is made anew after a reboot", seconds=90)
+    await until(lambda: is_changed(site, lease, before), "the container is made anew after a reboot")
     await until(lambda: is_there(site, lease), "the file is there after the node's reboot")
-    await until(lambda: is_running(site, lease), "the lease runs again after a reboot", seconds=90)
+    await until(lambda: is_running(site, lease), "the lease runs again after a reboot")
     await asyncio.to_thread(node.wait_for_workloads)
     node.api.close()
     site.close(rented)
@@ -114,7 +117,7 @@ async def test_after_its_quarantine_the_file_is_gone(site: Site) -> None:
     directory = node.folder / "volumes" / claim.stdout
     await end(site, rented, phase="quarantined")
     assert (directory / "file").read_text().strip() == TEXT
-    await site.provider.wait_for("lease.state", lease=str(rented.lease), phase="closed", seconds=180)
+    await site.provider.wait_for("lease.state", lease=str(rented.lease), phase="closed", seconds=PATIENCE_S)
     assert not directory.exists()
     await restart_provider(site)
 
@@ -122,4 +125,4 @@ async def test_after_its_quarantine_the_file_is_gone(site: Site) -> None:
 async def end(site: Site, rented: Rented, *, phase: str) -> None:
     mark = len(site.provider.events)
     await site.world.tenant.close_deployment(rented.deployment)
-    await site.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase=phase, seconds=90)
+    await site.provider.wait_for("lease.state", after=mark, lease=str(rented.lease), phase=phase, seconds=PATIENCE_S)

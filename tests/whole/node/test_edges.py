@@ -109,7 +109,7 @@ class Edge:
         async def alone() -> bool:
             return await self._publishes(rented, host) and not await self._publishes(other, host)
 
-        await until(alone, f"the route of {rented.lease} alone", seconds=90)
+        await until(alone, f"the route of {rented.lease} alone")
 
     async def until_version(self, version: int, host: str) -> None:
         """Return when the edge answers from this version: it hears of a route a moment after the provider."""
@@ -225,7 +225,7 @@ async def test_a_change_of_the_ingress_mode_moves_a_running_lease_to_a_route(edg
 
     async with edge.polling("moved.example.com") as printed:
         await edge.provider_in_mode(**GATEWAY_MODE)
-        await until(moved, "a route in place of the Ingress", seconds=120)
+        await until(moved, "a route in place of the Ingress")
         await asyncio.sleep(2)
     asked, failed = _counted(printed)
     print(f"from Ingress to route: of {asked} requests {failed} failed")

@@ -21,6 +21,7 @@ from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import is_applied, is_running, operator_reads, tenant_reads, until
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 HOST = "failures.example.com"
@@ -104,7 +105,7 @@ async def test_a_node_that_goes_silent_is_named_as_the_cause_and_nothing_is_torn
     assert node is not None
     before = await pods(site, lease)
     kill_member("kubelet")
-    await site.provider.wait_for("lease.state", lease=str(lease), phase="degraded", after=mark, seconds=150)
+    await site.provider.wait_for("lease.state", lease=str(lease), phase="degraded", after=mark, seconds=PATIENCE_S)
 
     async def is_told() -> bool:
         cause = f"node lost: node {NODE_NAME} does not report"
@@ -114,7 +115,7 @@ async def test_a_node_that_goes_silent_is_named_as_the_cause_and_nothing_is_torn
     await until(is_told, "both services are told to have lost their node")
     assert await answers(site), "what runs goes on"
     node.start_program("kubelet")
-    await until(lambda: is_running(site, lease), "the lease runs again", seconds=120)
+    await until(lambda: is_running(site, lease), "the lease runs again")
     await until(lambda: answers(site), "the page is served")
     assert await pods(site, lease) == before
     await nothing_was_done(site, lease, after=mark)
@@ -127,11 +128,11 @@ async def test_a_node_without_its_runtime_goes_on_serving(site: Site, rented: Re
     assert node is not None
     before = await pods(site, lease)
     kill_member("containerd")
-    await until(lambda: node_is(site, "KubeletNotReady"), "the kubelet has lost its runtime", seconds=120)
+    await until(lambda: node_is(site, "KubeletNotReady"), "the kubelet has lost its runtime")
     assert await answers(site)
     assert await is_running(site, lease)
     node.start_program("containerd")
-    await until(lambda: node_is(site, "KubeletReady"), "the node is ready again", seconds=120)
+    await until(lambda: node_is(site, "KubeletReady"), "the node is ready again")
     assert await answers(site)
     assert await pods(site, lease) == before
     await nothing_was_done(site, lease, after=mark)
@@ -160,11 +161,11 @@ async def test_a_full_disk_keeps_new_containers_waiting_until_there_is_space_and
         read = [await operator_reads(site, late.lease), await tenant_reads(site, late.lease)]
         return all("service late: 0 of 1 ready; " in text and "no space left on device" in text for text in read)
 
-    await until(is_told, "the lease says that the node's disk is full", seconds=90)
+    await until(is_told, "the lease says that the node's disk is full")
     assert await answers(site), "what runs goes on"
     for path in disk.glob("full-*"):
         path.unlink()
-    await site.provider.wait_for("lease.state", lease=str(late.lease), phase="running", after=mark, seconds=150)
+    await site.provider.wait_for("lease.state", lease=str(late.lease), phase="running", after=mark, seconds=PATIENCE_S)
     assert await pods(site, rented.lease) == before
     await close(site.world, site.provider, late)
     assert await is_running(site, rented.lease)
@@ -194,11 +195,11 @@ async def test_a_disk_that_fills_up_while_an_image_is_written_is_told_and_the_im
         read = [await operator_reads(site, late.lease), await tenant_reads(site, late.lease)]
         return all("image cannot be pulled" in text and "no space left on device" in text for text in read)
 
-    await until(is_told, "the lease says that its image cannot be written", seconds=120)
+    await until(is_told, "the lease says that its image cannot be written")
     assert await answers(site), "what runs goes on"
     for path in disk.glob("full-*"):
         path.unlink()
-    await site.provider.wait_for("lease.state", lease=str(late.lease), phase="running", after=mark, seconds=240)
+    await site.provider.wait_for("lease.state", lease=str(late.lease), phase="running", after=mark, seconds=PATIENCE_S)
     assert await pods(site, rented.lease) == before
     await close(site.world, site.provider, late)
     assert await is_running(site, rented.lease)

@@ -15,6 +15,7 @@ from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small, volume
 from tests.whole.node.readers import operator_reads, tenant_reads, until
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 LOGIN = {"host": "registry.example", "username": USER}
@@ -90,7 +91,7 @@ async def test_operator_and_tenant_read_the_cause_of_whatever_keeps_a_service_fr
         text = await tenant_reads(site, rented.lease)
         return text.startswith("starting: ") and not any(said_of(name, text) for name in SERVICES if name not in TOLD)
 
-    await until(others_run, "nothing is said of the services that run", seconds=90)
+    await until(others_run, "nothing is said of the services that run")
     namespace = namespace_name(rented.lease)
     logs = await site.kubectl("-n", namespace, "logs", "full-0")
     assert "no space left on device" in logs.stdout, logs
@@ -114,5 +115,7 @@ async def test_a_pod_that_cannot_be_made_is_explained_by_the_nodes_warning_altho
         await asyncio.sleep(0.5)
     assert "degraded: service db: 0 of 1 ready; pod db-0 being created: FailedMount" in text
     aside.rename(site.world.node.folder / "volumes" / claim.stdout)
-    await site.provider.wait_for("lease.state", lease=str(rented.lease), phase="running", after=mark, seconds=150)
+    await site.provider.wait_for(
+        "lease.state", lease=str(rented.lease), phase="running", after=mark, seconds=PATIENCE_S
+    )
     site.close(rented)

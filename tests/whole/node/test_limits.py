@@ -18,6 +18,7 @@ from lease.ids import namespace_name
 from tests.whole.conftest import Rented, deploy, rent
 from tests.whole.node.conftest import END_OTHERS, MARKS, Site
 from tests.whole.node.documents import Fields, document, expose, service
+from tests.world.patience import PATIENCE_S
 
 pytestmark = MARKS
 
@@ -131,7 +132,7 @@ async def test_a_service_that_writes_more_than_its_disk_is_evicted_and_starts_af
 ) -> None:
     evicted = f"reason=Evicted,involvedObject.name={begun.full}"
     evictions = ("get", "events", "--field-selector", evicted, "-o", "name")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not (await site.kubectl("-n", namespace, *evictions)).stdout:
         assert time.monotonic() < deadline, "not evicted"
         await asyncio.sleep(0.5)
