@@ -32,9 +32,9 @@ RECORDS = "manifests,providerhosts"
 
 
 def the_sdl(**fields: Any) -> Sdl:
-    """What was deployed when the recording was made, in the denom of this chain."""
+    """What was deployed when the recording was made, with a smaller disk and in the denom of this chain."""
     exposes = (expose(80, accept=[HOST]), expose(12345, proto="udp"))
-    web = service(*exposes, cpu="100m", memory="128Mi", storage=({"size": "1Gi"},), count=2, image="nginx", **fields)
+    web = service(*exposes, cpu="100m", memory="128Mi", storage=({"size": "128Mi"},), count=2, image="nginx", **fields)
     return document({"web": web})
 
 
@@ -50,6 +50,7 @@ def for_lease(recording: Mapping[str, Any], objects: list[dict[str, Any]], lease
         (f'"{recorded.dseq}"', f'"{lease.dseq}"'),
         (f'"dseq": {recorded.dseq}', f'"dseq": {lease.dseq}'),
         ("westcoast", "cluster"),
+        (str(1 << 30), str(128 << 20)),
     ):
         text = text.replace(before, after)
     made: list[dict[str, Any]] = json.loads(text)
