@@ -190,6 +190,10 @@ REASONS = (
         "An older Lessor made these pods; they run on as they are.",
     ),
     Row(
+        "adopted: as another provider made it until the tenant sends a manifest or the lease is recreated",
+        "`lessor adopt` has taken the lease over; nothing of it was changed.",
+    ),
+    Row(
         "* is no part of this lease's stack: it stays until it is deleted",
         "An object of an older Lessor that this one does not use.",
         "Delete it when nothing uses it.",

@@ -32,7 +32,9 @@ from provider.protocols import Cluster
 from provider.protocols.cluster import DEPLOYMENT, HTTP_ROUTE, POD, STATEFUL_SET, Kind
 from stacks.common import mask
 
-__all__ = ["PENDING", "keep_up"]
+__all__ = ["ADOPTED", "PENDING", "keep_up"]
+
+ADOPTED = "adopted: as another provider made it until the tenant sends a manifest or the lease is recreated"
 
 PENDING = "changed when the tenant sends a manifest or the lease is recreated: "
 """Another builder made what runs; the services and paths follow this text."""
@@ -129,9 +131,9 @@ def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: 
         return Outcome(Phase.APPLYING, reason, again_in=again_in, of_the_provider=not tenant)
     if short:
         return Outcome(Phase.DEGRADED, reason, again_in=again_in, of_the_tenant=tenant, of_the_provider=not tenant)
-    if kept := pending(spec):
-        reason = "; ".join(filter(None, (reason, f"{PENDING}{'; '.join(kept)}")))
-    return Outcome(Phase.RUNNING, reason)
+    kept = f"{PENDING}{'; '.join(waits)}" if (waits := pending(spec)) else ""
+    adopted = ADOPTED if view.applied.as_found else ""
+    return Outcome(Phase.RUNNING, "; ".join(filter(None, (reason, kept, adopted))))
 
 
 async def _remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool) -> tuple[str, ...]:

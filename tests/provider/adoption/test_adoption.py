@@ -9,6 +9,7 @@ import pytest
 from lease.ids import namespace_name
 from lease.manifest import Group
 from lease.spec import FORM
+from provider.lifecycle.serving.upkeep import ADOPTED
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import DEPLOYMENT, MANIFEST, SERVICE, STATEFUL_SET
@@ -43,7 +44,7 @@ async def test_a_recorded_lease_is_adopted_and_only_what_the_plan_says_is_added(
     world.restart()
     outcome = await world.converge(world.lease)
     noted = {("ProviderLeasedIP", claim.name) for claim in plan.addresses}
-    assert outcome.phase is Phase.RUNNING, outcome
+    assert (outcome.phase, outcome.reason.startswith(ADOPTED)) == (Phase.RUNNING, True), outcome
     assert changed(world, before) == {("Secret", f"applied-{plan.name}"), *noted}
     for key, obj in before.items():
         if key[1] == "ProviderLeasedIP":
