@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -162,6 +163,25 @@ async def test_an_adopted_lease_has_an_empty_preview_and_no_object_of_it_is_writ
         assert await devnet_cluster.kubectl_async("get", "namespace", space, "--ignore-not-found") == ""
         assert list(await engine.stacks()) == []
         assert world.leftovers(world.lease) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["base-simple-v2.0", "persistent-postgres-accept", "base-credentials-v2.1"])
+async def test_without_the_written_state_what_was_found_is_applied_and_no_pod_is_replaced(
+    devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path, name: str
+) -> None:
+    """A lost home, another backend, or a provider that runs elsewhere than `lessor adopt` did."""
+    async with go_provider(devnet_cluster, toolbox, tmp_path, name) as (world, engine, space):
+        before = await seen(devnet_cluster, space)
+        spec = await adopt(world, devnet_cluster, toolbox, tmp_path)
+        shutil.rmtree(tmp_path / "engine" / "stacks" / space)
+        result = await engine.up(spec)
+        assert (result.ok, result.error) == (True, "")
+        after = await seen(devnet_cluster, space)
+        assert after.pods == before.pods
+        for key, obj in before.objects.items():
+            assert after.objects[key].get("spec") == obj.get("spec"), key
+            assert after.objects[key]["metadata"]["uid"] == obj["metadata"]["uid"]
 
 
 async def _converge(world: GoWorld) -> None:
