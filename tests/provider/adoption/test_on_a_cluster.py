@@ -23,6 +23,7 @@ from provider.lifecycle.spec_maker import SpecMaker
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.clock import SystemClock
+from provider.protocols.cluster import MANIFEST, PROVIDER_HOST, SECRET
 from stacks.engine import importing
 from tests.components.recorded import load, writes
 from tests.provider.adoption.go_cluster import GoWorld, objects_of, stored_group
@@ -162,7 +163,7 @@ async def test_an_adopted_lease_has_an_empty_preview_and_no_object_of_it_is_writ
         await eventually(ended)
         assert await devnet_cluster.kubectl_async("get", "namespace", space, "--ignore-not-found") == ""
         assert list(await engine.stacks()) == []
-        assert world.leftovers(world.lease) == []
+        assert [world.cluster.named(kind) for kind in (MANIFEST, PROVIDER_HOST, SECRET)] == [[], [], []]
 
 
 @pytest.mark.long
