@@ -133,7 +133,7 @@ def _host_namespaces(manifest: Manifest) -> Iterator[str]:
 def _capabilities(manifest: Manifest) -> Iterator[str]:
     for container in all_containers(manifest):
         added = at(container, "securityContext", "capabilities").get("add")
-        if added and not (added == ["NET_RAW"] and _announces(manifest)):
+        if added and not (list(listed(added)) == ["NET_RAW"] and _announces(manifest)):
             yield f"{named(container)} adds capabilities {added}"
 
 

@@ -16,6 +16,7 @@ from pulumi_kubernetes.networking.v1 import (
 
 from stacks.cluster.inventory_rights import DISCOVERY_LABELS, DISCOVERY_PORT, INVENTORY_CONTAINER
 from stacks.cluster.processes import Process
+from stacks.cluster.settings import TAKEN_OVER
 
 __all__ = ["close", "open_discovery", "open_ports"]
 
@@ -27,7 +28,7 @@ def close(namespace: str, *, labels: Mapping[str, str], opts: ResourceOptions, b
     types = ["Ingress", "Egress"] if both else ["Ingress"]
     NetworkPolicy(
         f"closed-{namespace}",
-        metadata=ObjectMetaArgs(name="closed", namespace=namespace, labels=dict(labels)),
+        metadata=ObjectMetaArgs(name="closed", namespace=namespace, labels=dict(labels), annotations=TAKEN_OVER),
         spec=NetworkPolicySpecArgs(pod_selector=LabelSelectorArgs(), policy_types=types),
         opts=opts,
     )
@@ -44,7 +45,7 @@ def open_ports(process: Process, *, namespace: str, labels: Mapping[str, str], o
         rules.append(NetworkPolicyIngressRuleArgs(ports=_ports(process.public)))
     NetworkPolicy(
         f"open-{process.name}",
-        metadata=ObjectMetaArgs(name=process.name, namespace=namespace, labels=dict(labels)),
+        metadata=ObjectMetaArgs(name=process.name, namespace=namespace, labels=dict(labels), annotations=TAKEN_OVER),
         spec=NetworkPolicySpecArgs(
             pod_selector=LabelSelectorArgs(match_labels=dict(process.labels)), policy_types=["Ingress"], ingress=rules
         ),
@@ -60,7 +61,7 @@ def open_discovery(namespace: str, *, labels: Mapping[str, str], opts: ResourceO
     name = f"{INVENTORY_CONTAINER}-hardware-discovery"
     NetworkPolicy(
         f"open-{name}",
-        metadata=ObjectMetaArgs(name=name, namespace=namespace, labels=dict(labels)),
+        metadata=ObjectMetaArgs(name=name, namespace=namespace, labels=dict(labels), annotations=TAKEN_OVER),
         spec=NetworkPolicySpecArgs(
             pod_selector=LabelSelectorArgs(match_labels=dict(DISCOVERY_LABELS)),
             policy_types=["Ingress"],

@@ -35,7 +35,7 @@ from stacks.cluster.operators import operators
 from stacks.cluster.processes import environment, provider
 from stacks.cluster.requirements import cluster_client, needed_definitions, require
 from stacks.cluster.rights import bind
-from stacks.cluster.settings import ClusterStackSettings
+from stacks.cluster.settings import TAKEN_OVER, ClusterStackSettings
 from stacks.cluster.workloads import Place, run_process
 
 __all__ = ["cluster"]
@@ -69,7 +69,7 @@ def cluster(settings: ClusterStackSettings) -> None:
 
 
 def _meta(name: str, *, namespace: str | None = None, keep: bool = False) -> ObjectMetaArgs:
-    annotations = {"helm.sh/resource-policy": "keep"} if keep else None
+    annotations = {**TAKEN_OVER, **({"helm.sh/resource-policy": "keep"} if keep else {})}
     return ObjectMetaArgs(name=name, namespace=namespace, labels=LABELS, annotations=annotations)
 
 
@@ -140,7 +140,9 @@ def _edges(settings: ClusterStackSettings) -> None:
 
 
 def _plain_namespace(resource: str, name: str, settings: ClusterStackSettings) -> Namespace:
-    return Namespace(resource, metadata=ObjectMetaArgs(name=name, labels=_FOREIGN), opts=_kept(settings))
+    return Namespace(
+        resource, metadata=ObjectMetaArgs(name=name, labels=_FOREIGN, annotations=TAKEN_OVER), opts=_kept(settings)
+    )
 
 
 def _metallb(settings: ClusterStackSettings, options: ResourceOptions) -> None:

@@ -18,6 +18,7 @@ from pulumi_kubernetes.rbac.v1 import (
 
 from stacks.cluster.inventory_rights import Rule
 from stacks.cluster.processes import Grant
+from stacks.cluster.settings import TAKEN_OVER
 
 __all__ = ["bind"]
 
@@ -55,7 +56,7 @@ def _rules(rules: Iterable[Rule], names: tuple[str, ...]) -> list[PolicyRuleArgs
 
 
 def _everywhere(grant: Grant, name: str, subject: SubjectArgs, *, labels: Mapping[str, str], resource: str) -> None:
-    meta = ObjectMetaArgs(name=name, labels=dict(labels))
+    meta = ObjectMetaArgs(name=name, labels=dict(labels), annotations=TAKEN_OVER)
     ClusterRole(resource, metadata=meta, rules=_rules(grant.rules, grant.names))
     role = RoleRefArgs(api_group=_GROUP, kind="ClusterRole", name=name)
     ClusterRoleBinding(resource, metadata=meta, role_ref=role, subjects=[subject])
@@ -70,7 +71,7 @@ def _within(
     resource: str,
     opts: ResourceOptions,
 ) -> None:
-    meta = ObjectMetaArgs(name=name, namespace=grant.namespace, labels=dict(labels))
+    meta = ObjectMetaArgs(name=name, namespace=grant.namespace, labels=dict(labels), annotations=TAKEN_OVER)
     Role(resource, metadata=meta, rules=_rules(grant.rules, grant.names), opts=opts)
     role = RoleRefArgs(api_group=_GROUP, kind="Role", name=name)
     RoleBinding(resource, metadata=meta, role_ref=role, subjects=[subject], opts=opts)

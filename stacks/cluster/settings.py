@@ -25,6 +25,10 @@ __all__ = [
 ]
 
 PROJECT = "lessor"
+TAKEN_OVER = {"pulumi.com/patchForce": "true"}
+"""Annotations of every object. What an earlier stack has left in the cluster, with another version's fields or after a
+lost state, is taken over; without them the API server refuses the fields of another writer.
+"""
 _LONGEST = 80
 
 

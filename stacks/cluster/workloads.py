@@ -56,7 +56,7 @@ from pulumi_kubernetes.rbac.v1 import SubjectArgs
 from stacks.cluster.inventory_rights import DISCOVERY_ACCOUNT, INVENTORY_CONTAINER
 from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, VOLUME, Process
 from stacks.cluster.rights import bind
-from stacks.cluster.settings import ClusterStackSettings
+from stacks.cluster.settings import TAKEN_OVER, ClusterStackSettings
 
 __all__ = ["IMAGE_USER", "Place", "run_process"]
 
@@ -141,7 +141,7 @@ def _selector(process: Process) -> dict[str, str]:
 def _meta(place: Place, process: Process, *, name: str = "") -> ObjectMetaArgs:
     labels = {**place.labels, **process.labels}
     return ObjectMetaArgs(
-        name=name or process.name, namespace=place.namespace, labels=labels, annotations=dict(_NOT_AWAITED)
+        name=name or process.name, namespace=place.namespace, labels=labels, annotations={**_NOT_AWAITED, **TAKEN_OVER}
     )
 
 

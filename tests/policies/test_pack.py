@@ -19,6 +19,8 @@ from policies.judge import RULES
 from policies.pack import manifest
 from policies.pack import policies as pulumi_policies
 from policies.rules import Level, ObjectProblem, Rule, RuleScope, Severity
+from stacks.cluster.metallb import workloads
+from stacks.cluster.settings import MetalLbSettings
 from tests.components.specs import fenced
 from tests.world.processes import line_of
 
@@ -82,6 +84,16 @@ def test_what_is_no_kubernetes_object_is_left_alone(analyzer):
 def test_a_leases_objects_pass_the_pack_as_they_pass_the_worker(analyzer):
     for item in lease_objects(fenced()):
         assert analyze(analyzer, type_token(item["apiVersion"], item["kind"]), item) == []
+
+
+def test_what_the_cluster_stack_brings_passes_the_pack(analyzer):
+    """Lists arrive there as Pulumi's own sequences, which equal no list."""
+    for item in workloads(MetalLbSettings()):
+        token = type_token(item["apiVersion"], item["kind"])
+        request = analyzer_pb2.AnalyzeRequest(type=token, name="x", urn=f"urn:pulumi:s::lessor::{token}::x")
+        request.properties.update(item)
+        found = analyzer.Analyze(request, timeout=10).diagnostics
+        assert [(each.policyName, each.message) for each in found] == []
 
 
 def test_a_value_that_a_preview_cannot_know_is_reported_not_fatal(analyzer):

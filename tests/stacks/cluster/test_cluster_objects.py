@@ -359,6 +359,15 @@ def test_the_fence_lets_the_account_write_its_records(everything: list[dict[str,
     assert any(applied.startswith(part) for part in fence.split("startsWith('")[1:] for part in [part.split("'")[0]])
 
 
+def test_what_an_earlier_stack_has_left_is_taken_over(everything: list[dict[str, Any]]) -> None:
+    own = [
+        item
+        for item in everything
+        if (item["metadata"].get("annotations") or {}).get("pulumi.com/patchForce") != "true"
+    ]
+    assert [f"{item['kind']} {item['metadata']['name']}" for item in own] == []
+
+
 def test_no_other_account_has_rights(everything: list[dict[str, Any]]) -> None:
     named_ = {subject["name"] for item in everything for subject in item.get("subjects") or ()}
     assert named_ == GIVEN.keys() | {"controller", "speaker"}
