@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from akash.deployment.v1beta4 import types_pb2 as deployment_pb
 
 from devnet.chain import TEST_MNEMONIC
 from lease.errors import ManifestRefused
 from lease.ids import LeaseId, namespace_name
 from lease.manifest_decode import manifest_from_json
 from lease.manifest_json import manifest_version
-from lease.validation import validate_manifest
+from lease.validation import cross_validate, validate_manifest
+from provider.chain.codec import group_from_pb
 from provider.protocols.chain import CertificateState, PublishedCertificate
 from provider.protocols.cluster import DEPLOYMENT, MANIFEST, NAMESPACE
 from provider.protocols.pods import Command
@@ -115,6 +117,17 @@ def _problem(made: dict[str, Any]) -> str:
 
 def _known_problem(name: str) -> str:
     return "another hash" if name in OTHER_HASH else "refused" if name in UNREADABLE else ""
+
+
+def test_what_the_sdk_sends_matches_the_groups_that_it_brings_onto_the_chain(manifests: dict[str, Any]) -> None:
+    matched = 0
+    for name, made in manifests.items():
+        if not made.get("groups") or name in UNREADABLE or not document(f"sdl/{name}.expected.json")["valid"]:
+            continue
+        wire = (deployment_pb.GroupSpec.FromString(bytes.fromhex(each)) for each in made["groups"])
+        cross_validate(manifest_from_json(made["manifest"].encode()), tuple(map(group_from_pb, wire)))
+        matched += 1
+    assert matched > 100
 
 
 def test_the_bytes_of_the_sdk_are_ours_where_it_reads_an_sdl_as_go_does(manifests: dict[str, Any]) -> None:

@@ -5,9 +5,11 @@ import https from "node:https";
 import { Secp256k1HdWallet } from "@cosmjs/amino";
 import { DirectSecp256k1HdWallet } from "@cosmjs/proto-signing";
 import * as sdk from "@akashnetwork/chain-sdk";
+import { GroupSpec } from "@akashnetwork/chain-sdk/private-types/akash.v1beta4";
 import WebSocket from "ws";
 
-// SDL texts by name → the manifest as the SDK sends it, its hash and the group specs, or the errors.
+// SDL texts by name → the manifest as the SDK sends it, its hash and the group specs as they go on chain (hex; null if
+// the SDK cannot encode them), or the errors.
 async function manifests({ sdls }) {
   const found = {};
   for (const [name, text] of Object.entries(sdls)) {
@@ -19,12 +21,20 @@ async function manifests({ sdls }) {
       }
       const { groups, groupSpecs } = result.value;
       const version = Buffer.from(await sdk.generateManifestVersion(groups)).toString("hex");
-      found[name] = { manifest: sdk.manifestToSortedJSON(groups), version, groups: sdk.manifestToSortedJSON(groupSpecs) };
+      found[name] = { manifest: sdk.manifestToSortedJSON(groups), version, groups: encoded(groupSpecs) };
     } catch (error) {
       found[name] = { errors: [String(error.message)] };
     }
   }
   return found;
+}
+
+function encoded(groupSpecs) {
+  try {
+    return groupSpecs.map((each) => Buffer.from(GroupSpec.encode(each).finish()).toString("hex"));
+  } catch {
+    return null;
+  }
 }
 
 // The account of a mnemonic: its address, a certificate, and a token of each kind of wallet.
