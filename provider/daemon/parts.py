@@ -101,7 +101,6 @@ def provider_parts(
         observer=Observers(objects, kept),
         precedence=precedence,
     )
-    build = trial_build(specs, policies=backends.policies)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
     scrape = Scrape(public, lambda: leases.statuses)
@@ -112,7 +111,7 @@ def provider_parts(
         ledger=ledger,
         leases=leases,
         cards=cards,
-        build=build,
+        build=trial_build(specs, policies=backends.policies),
         objects=objects,
         kept_events=kept,
         rented=rented,
@@ -120,13 +119,23 @@ def provider_parts(
         scrape=scrape,
         precedence=precedence,
     )
-    gateway = provider_gateway(sources)
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
-    parts = (inventory, market, leases, funds, gateway, rented, status, scrape, dashboard, certificate)
+    parts = (
+        inventory,
+        market,
+        leases,
+        funds,
+        provider_gateway(sources),
+        rented,
+        status,
+        scrape,
+        dashboard,
+        certificate,
+    )
     return ProviderParts(*parts, first_facts, new_facts)
 
 
