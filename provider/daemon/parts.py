@@ -124,19 +124,9 @@ def provider_parts(
     status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
-    parts = (
-        inventory,
-        market,
-        leases,
-        funds,
-        provider_gateway(sources),
-        rented,
-        status,
-        scrape,
-        dashboard,
-        certificate,
-    )
-    return ProviderParts(*parts, first_facts, new_facts)
+    running = (inventory, market, leases, funds, provider_gateway(sources))
+    shown = (rented, status, scrape, dashboard, certificate)
+    return ProviderParts(*running, *shown, first_facts, new_facts)
 
 
 def _inventory(backends: Backends) -> InventoryWatcher:
