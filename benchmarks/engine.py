@@ -1,5 +1,5 @@
-"""The cost of an operation: the stock `Stack.up`, the thin engine with a plugin a run and with the shared one (the
-default), the resident engine, and a bare server-side apply.
+"""The cost of an operation: the SDK's `Stack.up`, a command line an operation (`LESSOR_ENGINE=stock`, here "thin"), the
+resident engine (the default), and a bare server-side apply.
 
     python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
@@ -7,11 +7,10 @@ One lease of thirteen objects is created, applied unchanged, changed by an image
 control plane, one operation at a time; then it is applied to a namespace that exists, bare, opened and not opened
 (`benchmarks.opened_update`); then many leases are created as fast as the workers can, by the thin and by the resident
 engine, and twenty at once beside twenty bare applies, three at once. Seconds and CPU seconds are medians. CPU is that
-of the worker with all its children, plus broker and plugin if they are shared, or the resident engine and its plugin,
-without the cluster's.
+of the worker with all its children, plus the resident engine and its plugin, without the cluster's.
 `sent` is the time from the request to destroy to the moment at which a watch reports the deletion of the namespace. The
-last line is a JSON object; names without a suffix are those of the default, with `_own` those of the thin engine whose
-runs start a plugin each. Those of the resident engine are compared with the bare apply: `create_vs_apply`,
+last line is a JSON object; names without a suffix are those of the default, with `_thin` those of a command line an
+operation. Those of the resident engine are compared with the bare apply: `create_vs_apply`,
 `change_vs_apply`, `unchanged_vs_apply`, `cpu_s_a_create_resident`, `sent_ms_resident`, `burst20_s_vs_apply`,
 `leases_per_s_60`, `cpu_s_a_lease_ours` and `peak_mb_resident` (the last three of `--burst` leases, 60).
 """
@@ -48,7 +47,6 @@ STEPS = ("create", "unchanged", "change", "destroy")
 SENT = "sent"
 ENGINES: dict[str, dict[str, Any]] = {
     "stock": {"engine": "sdk", "secrets": "passphrase", "skip_checkpoints": False},
-    "own": {"engine": "stock"},
     "thin": {"engine": "stock"},
     "resident": {"engine": "resident"},
 }
@@ -79,9 +77,7 @@ class Trial:
     @contextlib.asynccontextmanager
     async def engine(self, way: str, *, workers: int = 1) -> AsyncIterator[PulumiEngine]:
         problems: list[str] = []
-        engine = PulumiEngine(
-            self.config(way, workers=workers), shared_plugin=way == "thin", on_resident_problem=problems.append
-        )
+        engine = PulumiEngine(self.config(way, workers=workers), on_resident_problem=problems.append)
         await engine.start()
         try:
             yield engine
@@ -197,7 +193,7 @@ class Trial:
             return round(self.median(way, step, index) / self.median("stock", step, index), 3)
 
         figures: dict[str, float] = {}
-        for way, suffix in (("thin", ""), ("own", "_own")):
+        for way, suffix in (("resident", ""), ("thin", "_thin")):
             figures[f"create_vs_stock{suffix}"] = against_stock(way, "create")
             figures[f"cpu_vs_stock{suffix}"] = against_stock(way, "create", 1)
             figures[f"change_vs_stock{suffix}"] = against_stock(way, "change")

@@ -3,8 +3,8 @@
     nice python -m benchmarks.soak [--operations 3000] [--minutes 30] [--workers 2] [--kubeconfig FILE]
 
 A lease is created, changed four times and destroyed, `--leases` side by side. Every twenty operations memory
-(proportional, MB), open files and threads of the process with the engine, its workers, the broker and the plugin are
-measured. The slope per 1,000 operations after the first 500 is printed with its standard error. At the end the engine
+(proportional, MB), open files and threads of the process with the engine, its workers, the resident engine and the
+plugin are measured. The slope per 1,000 operations after the first 500 is printed with its standard error. At the end the engine
 is closed and its leftovers are counted: zombies, processes, temporary files, folders. The last line is a JSON object.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["slope"]
 EVERY = 20
 FIRST = 500
 CHANGES = 4
-PARTS = ("daemon", "workers", "broker", "plugin")
+PARTS = ("daemon", "workers", "resident", "plugin")
 
 Sample = dict[str, float]
 
@@ -98,9 +98,9 @@ class Soak:
         return sample | {"zombies": zombies(), "load": round(os.getloadavg()[0], 1)}
 
     def _parts(self) -> dict[str, list[int]]:
-        broker = [self.engine.broker_pid] if self.engine.broker_pid else []
+        resident = [pid for pid in survivors(self.data) if command_name(pid) == "lessor-engine"]
         plugins = [pid for pid in survivors(self.data) if command_name(pid).startswith("pulumi-resource")]
-        return dict(zip(PARTS, ([os.getpid()], self.engine.worker_pids(), broker, plugins), strict=True))
+        return dict(zip(PARTS, ([os.getpid()], self.engine.worker_pids(), resident, plugins), strict=True))
 
     def slopes(self) -> dict[str, tuple[float, float]]:
         """The slopes of all measurements per 1,000 operations."""

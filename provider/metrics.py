@@ -19,7 +19,7 @@ __all__ = [
     "DEPLOYMENT_MONITORS",
     "ENGINE_BUSY",
     "ENGINE_OLDEST",
-    "ENGINE_PLUGIN_SHARED",
+    "ENGINE_RESIDENT",
     "ENGINE_WAITING",
     "ENGINE_WORKERS",
     "FEES_REFUSED",
@@ -163,9 +163,9 @@ ENGINE_OLDEST = Gauge(
     "lessor_engine_oldest_wait_seconds", "The longest wait of an operation for a worker, so far", registry=REGISTRY
 )
 ENGINE_BUSY = Gauge("lessor_engine_busy_workers", "Workers that run an operation", registry=REGISTRY)
-ENGINE_PLUGIN_SHARED = Gauge(
-    "lessor_engine_plugin_shared",
-    "1: operations share a Kubernetes plugin, 0: each operation starts one",
+ENGINE_RESIDENT = Gauge(
+    "lessor_engine_resident",
+    "1: one process runs all operations, 0: each operation starts a command line",
     registry=REGISTRY,
 )
 ENGINE_WORKERS = Gauge("lessor_engine_workers", "Operations that may run at the same time", registry=REGISTRY)

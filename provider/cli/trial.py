@@ -44,7 +44,7 @@ async def preview_beside(config: EngineConfig, spec: LeaseSpec) -> Trial:
         # one preview is not worth the start of a resident engine
         beside = config.model_copy(update={"data": folder / "engine", "workers": 1, "engine": "stock"})
         document = _copy(config, beside, spec.namespace)
-        engine = PulumiEngine(beside, shared_plugin=False)
+        engine = PulumiEngine(beside)
         try:
             result = await engine.preview(spec)
         finally:

@@ -29,7 +29,7 @@ from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
 from provider.kube.pod_account import in_a_pod, place_pod_kubeconfig
 from provider.observe.publication import PUBLIC_TOPICS
-from provider.observe.queue import log_resident_engine, log_shared_plugin, show_load
+from provider.observe.queue import log_resident_engine, show_load
 from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
 from provider.runs.history import History, RecordedEngine
@@ -37,8 +37,8 @@ from provider.settings import Settings
 from provider.store import Database, open_database
 from provider.store.ring import open_ring
 from provider.store.transactions import StoredJournal
-from stacks.common import fence_problem
-from stacks.engine import EngineConfig, EngineError, PulumiEngine, require_plugin
+from stacks.common import fence_problem, installed_plugin
+from stacks.engine import EngineConfig, EngineError, PulumiEngine
 
 if TYPE_CHECKING:
     from provider.bus.redis import RedisBus
@@ -105,7 +105,7 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
             public,
             cluster,
             recorded,
-            partial(engine.start, await_plugin=False),
+            partial(engine.start, await_resident=False),
             policies,
             key.certificate_passwords,
         )
@@ -170,17 +170,12 @@ def policy_choices(settings: Settings) -> PolicyChoices:
 
 async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
     config = engine_config(settings)
-    require_plugin(config.home)
-    engine = PulumiEngine(
-        config,
-        shared_plugin=settings.shared_plugin,
-        on_plugin_problem=log_shared_plugin,
-        on_resident_problem=log_resident_engine,
-    )
+    installed_plugin(config.home)
+    engine = PulumiEngine(config, on_resident_problem=log_resident_engine)
     stack.push_async_callback(engine.close)
     fence = asyncio.create_task(_warn_of_open_listeners(), name="fence")
     stack.callback(fence.cancel)
-    await engine.start(with_plugin=False)
+    await engine.start(with_resident=False)
     show_load(lambda: engine.load)
     return engine
 
@@ -251,7 +246,7 @@ def _pulumi(settings: Settings) -> tuple[Path, Path | None]:
     if settings.pulumi_home is not None:
         return pulumi, settings.pulumi_home
     try:
-        require_plugin(Path.home() / ".pulumi")
+        installed_plugin(Path.home() / ".pulumi")
     except EngineError:
         return pulumi, built.get("pulumi_home")
     return pulumi, None

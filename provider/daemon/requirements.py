@@ -29,7 +29,7 @@ from provider.protocols.cluster import (
     Kind,
 )
 from provider.settings import Settings
-from stacks.engine import EngineError, require_plugin
+from stacks.common import EngineError, installed_plugin
 
 __all__ = ["Allows", "Requirements", "cluster_lacks", "lacks", "machine_lacks", "refuse_machine"]
 
@@ -62,7 +62,7 @@ _log = structlog.get_logger("lessor")
 def machine_lacks(settings: Settings) -> list[str]:
     """What this machine lacks: Pulumi, its Kubernetes plugin of the right version, a kubeconfig."""
     try:
-        require_plugin(engine_config(settings).home)
+        installed_plugin(engine_config(settings).home)
     except (SettingsError, EngineError) as error:
         return [str(error)]
     return []

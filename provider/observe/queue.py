@@ -1,4 +1,4 @@
-"""The engine's queue and its shared plugin: metrics, and a log line about the plugin."""
+"""The engine's queue in the metrics, and whether the resident engine runs, in the metrics and the log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import structlog
 from provider.metrics import (
     ENGINE_BUSY,
     ENGINE_OLDEST,
-    ENGINE_PLUGIN_SHARED,
+    ENGINE_RESIDENT,
     ENGINE_WAITING,
     ENGINE_WORKERS,
 )
 from stacks.common import Priority
 from stacks.engine import Load
 
-__all__ = ["log_resident_engine", "log_shared_plugin", "show_load"]
+__all__ = ["log_resident_engine", "show_load"]
 
 _log = structlog.get_logger("lessor")
 
@@ -31,19 +31,11 @@ def show_load(load: Callable[[], Load]) -> None:
         ENGINE_WAITING.labels(kind.value).set_function(partial(_waiting, load, kind))
 
 
-def log_shared_plugin(problem: str) -> None:
-    """Report whether operations share a plugin. `problem`: why they do not, empty when they do. Without a shared plugin
-    operations are slower and need more memory, and succeed all the same.
-    """
-    ENGINE_PLUGIN_SHARED.set(not problem)
-    if problem:
-        _log.warning("engine.plugin_not_shared", reason=problem, effect="each operation starts a plugin of its own")
-    else:
-        _log.info("engine.plugin_shared")
-
-
 def log_resident_engine(problem: str) -> None:
-    """Log whether the resident engine runs the operations. `problem`: why it does not, empty when it does."""
+    """Report whether the resident engine runs the operations. `problem`: why it does not, empty when it does. Command
+    lines are slower and need more memory, and succeed all the same.
+    """
+    ENGINE_RESIDENT.set(not problem)
     if problem:
         _log.warning("engine.not_resident", reason=problem, effect="each operation starts a Pulumi command line")
     else:

@@ -28,12 +28,6 @@ class EngineSettings(BaseModel, defer_build=True):
         description="Number of stack operations that run at the same time, one worker process each. "
         "Workers start when they are needed.",
     )
-    shared_plugin: bool = Field(
-        True,
-        validation_alias=lessor("SHARED_PLUGIN"),
-        description="All operations share one Kubernetes plugin. "
-        "Off: each operation starts its own, which costs about 0.3 s and 130 MB.",
-    )
     open_updates: int = Field(
         4,
         ge=0,

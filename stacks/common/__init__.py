@@ -14,6 +14,7 @@ from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
 from stacks.common.listeners import fence_problem
 from stacks.common.masking import mask, mask_result
+from stacks.common.plugin import installed_plugin
 from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
 from stacks.common.results import Durations, FailureCause, Operation, PropertyChange, ResourceChange, StackResult
@@ -42,6 +43,7 @@ __all__ = [
     "fence_problem",
     "forbid_dumps",
     "forget_term",
+    "installed_plugin",
     "kubeconfig_files",
     "mask",
     "mask_result",

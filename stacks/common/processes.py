@@ -1,6 +1,6 @@
 """Processes as /proc shows them, and the processes of an engine: workers, command lines, plugins.
 
-The processes of an engine carry a mark in their environment; workers and the broker have it on their command line too.
+The processes of an engine carry a mark in their environment; workers have it on their command line too.
 The command line puts plugins into process groups of their own, and an orphaned plugin runs on for more than 20 s
 (toolchain.md §3, killed runs 5): neither groups nor parents are enough to find the processes of a killed run.
 """

@@ -53,8 +53,6 @@ class Task(_Frame):
     operation: Operation
     stack: str
     spec: LeaseSpec | None = None
-    providers: str | None = None
-    """PULUMI_DEBUG_PROVIDERS of this operation; a shared plugin may be at another port at the next one."""
     resident: Path | None = None
     """Socket of the resident engine that runs this operation; None: a command line runs it."""
     opening: bool = False

@@ -11,7 +11,6 @@ from stacks.engine.engine import PulumiEngine
 from stacks.engine.imported_state import importing
 from stacks.engine.pool import Load
 from stacks.engine.recorded_state import recorded_objects, recorded_stacks
-from stacks.engine.shared_plugin import require_plugin
 
 __all__ = [
     "DataInUse",
@@ -23,5 +22,4 @@ __all__ = [
     "importing",
     "recorded_objects",
     "recorded_stacks",
-    "require_plugin",
 ]

@@ -27,7 +27,6 @@ from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.recorded_state import recorded_stacks
 from stacks.engine.resident import ResidentEngine
-from stacks.engine.shared_plugin import SharedPlugin
 
 __all__ = ["PulumiEngine"]
 
@@ -53,60 +52,49 @@ class PulumiEngine:
         await engine.close()
 
     What goes wrong with a lease is a result with `ok` false. `start` raises `DataInUse` or `EngineError`. With
-    `shared_plugin` operations share one Kubernetes plugin where that works, and have one each where it does not:
-    `on_plugin_problem` hears why, and an empty text when they share again. With `config.engine` "resident" one process
-    runs all operations where it can; `on_resident_problem` hears why it cannot.
+    `config.engine` "resident" one process runs all operations where it can, and command lines run them where it cannot:
+    `on_resident_problem` hears why, and an empty text when it runs them again.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        *,
-        shared_plugin: bool = True,
-        on_plugin_problem: Callable[[str], None] | None = None,
-        on_resident_problem: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, config: EngineConfig, *, on_resident_problem: Callable[[str], None] | None = None) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
         inherited = worker_environment(self._config)
-        self._plugin = SharedPlugin(self._config, inherited, on_problem=on_plugin_problem) if shared_plugin else None
         self._resident: ResidentEngine | None = None
         if config.engine == "resident":
             self._resident = ResidentEngine(self._config, inherited, on_problem=on_resident_problem)
-        self._opened = OpenedUpdates(self._config, self._pool, sharing=self._sharing, put_back=self._put_back)
+        self._opened = OpenedUpdates(self._config, self._pool, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
         self._stacks = KeyedLocks[str]()
         self._starting = asyncio.Lock()
         self._hold: int | None = None
-        self._plugin_start: asyncio.Task[None] | None = None
+        self._resident_start: asyncio.Task[None] | None = None
 
-    async def start(self, *, await_plugin: bool = True, with_plugin: bool = True) -> None:
+    async def start(self, *, await_resident: bool = True, with_resident: bool = True) -> None:
         """Take the data folder, make the key, end the processes that a killed engine left. A second call does
-        nothing. Without `await_plugin` the shared plugin's broker, or the resident engine, starts meanwhile, and the
-        first operation waits for it: a restart is then ready a second earlier. Without `with_plugin` it starts with the
-        next call or the first operation.
+        nothing. Without `await_resident` the resident engine starts meanwhile, and the first operation waits for it: a
+        restart is then ready a second earlier. Without `with_resident` it starts with the next call or the first
+        operation.
         """
         async with self._starting:
             if self._hold is None:
                 self._hold = await asyncio.to_thread(self._prepare)
                 self._pool.open()
-            if with_plugin and self._plugin_start is None and (first := self._resident or self._plugin) is not None:
-                self._plugin_start = asyncio.create_task(first.start(), name="plugin")
-        if await_plugin and self._plugin_start is not None:
-            await asyncio.shield(self._plugin_start)
+            if with_resident and self._resident_start is None and self._resident is not None:
+                self._resident_start = asyncio.create_task(self._resident.start(), name="resident engine")
+        if await_resident and self._resident_start is not None:
+            await asyncio.shield(self._resident_start)
 
     async def close(self) -> None:
         """Interrupt running operations and end the workers."""
         await self._opened.close()
         await self._pool.close()
-        if self._plugin_start is not None:
-            self._plugin_start.cancel()
-            await asyncio.wait({self._plugin_start})
-            self._plugin_start = None
+        if self._resident_start is not None:
+            self._resident_start.cancel()
+            await asyncio.wait({self._resident_start})
+            self._resident_start = None
         if self._resident is not None:
             await self._resident.stop()
-        if self._plugin is not None:
-            await self._plugin.stop()
         if self._hold is not None:
             os.close(self._hold)
             self._hold = None
@@ -129,7 +117,7 @@ class PulumiEngine:
         if config.engine != "stock" or stack in self._stacks or config.folder(stack).exists():
             return False
         try:
-            await self.start(await_plugin=False)
+            await self.start(await_resident=False)
         except EngineError:
             return False  # an operation that needs it reports the failure
         return stack not in self._stacks and self._opened.open(opening)  # another caller may have opened it meanwhile
@@ -177,16 +165,6 @@ class PulumiEngine:
         return self._pool.load
 
     @property
-    def shared_plugin_problem(self) -> str:
-        """The reason why operations have plugins of their own although one is to be shared; empty when it is shared."""
-        return self._plugin.problem if self._plugin is not None else ""
-
-    @property
-    def broker_pid(self) -> int | None:
-        """Process id of the shared plugin's broker; None while there is none."""
-        return self._plugin.pid if self._plugin is not None else None
-
-    @property
     def resident(self) -> ResidentEngine | None:
         """The resident engine, with `config.engine` "resident"."""
         return self._resident
@@ -216,7 +194,7 @@ class PulumiEngine:
         asked = _Asked(task, priority, self._tenants.get(task.stack, task.stack), time.monotonic())
         async with self._stacks.hold(task.stack):
             try:
-                await self.start(await_plugin=False)
+                await self.start(await_resident=False)
                 refuse_after_term(self._config.data)
                 return await self._from_opened(task) or await self._in_worker(asked)
             except EngineError as error:
@@ -256,19 +234,12 @@ class PulumiEngine:
 
     @asynccontextmanager
     async def _serving(self, task: Task) -> AsyncIterator[Task]:
-        """The task with the socket of the resident engine, or with what a command line needs."""
+        """The task with the socket of the resident engine, where one runs."""
         if self._resident is None:
-            yield await self._sharing(task)
+            yield task
             return
         async with self._resident.serving() as socket:
-            yield task.model_copy(update={"resident": socket}) if socket is not None else await self._sharing(task)
-
-    async def _sharing(self, task: Task) -> Task:
-        """The task with the shared plugin's address, asked before every operation: a broker that had to be replaced is
-        at another port.
-        """
-        providers = await self._plugin.providers() if self._plugin is not None else None
-        return task if providers is None else task.model_copy(update={"providers": providers})
+            yield task.model_copy(update={"resident": socket})
 
     async def _bounded(self, worker: WorkerProcess, task: Task) -> StackResult:
         """Run with a limit: then an interrupt, then, if the interrupt has no effect, `WorkerLost`."""
@@ -299,5 +270,3 @@ class PulumiEngine:
                 await asyncio.to_thread(end, left)
                 if self._resident is not None:
                     await self._resident.end(stack)
-                if self._plugin is not None:
-                    await self._plugin.settled(stack)

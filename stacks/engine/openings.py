@@ -8,7 +8,7 @@ and ends at its time limit or when another operation needs the stack. Then the o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,15 +41,12 @@ def fits(opening: LeaseSpec, spec: LeaseSpec) -> bool:
 
 @dataclass(eq=False)
 class _Update:
-    """`spec_future`: the spec, or cancelled when none will come, with the reason in `why`. `providers`: the address of
-    the update's plugin.
-    """
+    """`spec_future`: the spec, or cancelled when none will come, with the reason in `why`."""
 
     opening: LeaseSpec
     spec_future: asyncio.Future[LeaseSpec]
     why: str = ""
     waits: bool = False
-    providers: str | None = None
     life: asyncio.Task[StackResult | None] = field(init=False)
 
     @property
@@ -58,18 +55,15 @@ class _Update:
 
 
 class OpenedUpdates:
-    """The opened updates of one engine, of which at most `config.open_updates` wait. `sharing` completes a task before
-    it runs. `on_given_up` is called for each that began and got no spec, except at the end of the engine.
+    """The opened updates of one engine, of which at most `config.open_updates` wait. `on_given_up` is called for each
+    that began and got no spec, except at the end of the engine.
     """
 
     on_given_up: OnGivenUp | None = None
 
-    def __init__(
-        self, config: EngineConfig, pool: Pool, *, sharing: Callable[[Task], Awaitable[Task]], put_back: PutBack
-    ) -> None:
+    def __init__(self, config: EngineConfig, pool: Pool, *, put_back: PutBack) -> None:
         self._config = config
         self._pool = pool
-        self._sharing = sharing
         self._put_back = put_back
         self._updates: dict[str, _Update] = {}
 
@@ -95,7 +89,7 @@ class OpenedUpdates:
         that hangs.
         """
         update = self._updates.get(spec.namespace)
-        if update is None or not fits(update.opening, spec) or not await self._attached(update):
+        if update is None or not fits(update.opening, spec) or not update.useful:
             await self.end(spec.namespace, why="it did not fit the manifest that came")
             return None
         del self._updates[spec.namespace]
@@ -107,14 +101,6 @@ class OpenedUpdates:
         if result is None or not result.opened or result.cause is FailureCause.ENGINE:
             return None
         return result
-
-    async def _attached(self, update: _Update) -> bool:
-        """Whether it still waits, and its plugin is at the address of the next operation: an update does not survive
-        the replacement of a shared plugin.
-        """
-        if update.waits and (await self._sharing(_task(update))).providers != update.providers:
-            return False
-        return update.useful
 
     async def end(self, stack: str, *, why: str = "another operation needed its stack") -> None:
         """Give one up, and wait until no process of it runs."""
@@ -148,8 +134,7 @@ class OpenedUpdates:
             return None
         usable = False
         try:
-            task = await self._sharing(_task(update))
-            update.providers = task.providers
+            task = _task(update)
             result = None if update.spec_future.cancelled() else await self._bounded(worker, task, update=update)
             usable = True
             self._tell(update, result)

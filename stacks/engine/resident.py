@@ -15,14 +15,14 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from stacks.broker import BrokerError, installed_plugin
 from stacks.common.config import EngineConfig
+from stacks.common.errors import EngineError
 from stacks.common.listeners import FENCED
+from stacks.common.plugin import installed_plugin
 from stacks.common.processes import DATA_MARK, alive, memory_bytes
 
 __all__ = ["ResidentEngine", "resident_problem"]
@@ -54,8 +54,8 @@ def resident_problem(config: EngineConfig) -> str:
     if config.secrets == "vault":
         return "it has no access to the secrets of a Vault (LESSOR_STACK_SECRETS=vault)"
     try:
-        installed_plugin(config.home, version("pulumi-kubernetes"))
-    except BrokerError as error:
+        installed_plugin(config.home)
+    except EngineError as error:
         return str(error)
     return ""
 
@@ -240,7 +240,7 @@ class ResidentEngine:
             raise OSError(problem)
         config, number = self._config, next(self._numbers)
         socket = config.sockets / f"{os.getpid()}-{number}"
-        plugin = installed_plugin(config.home, version("pulumi-kubernetes"))
+        plugin = installed_plugin(config.home)
         process = await asyncio.create_subprocess_exec(
             *FENCED,
             *map(str, (config.resident, socket, config.key_file, plugin, config.data / "tmp" / f"resident-{number}")),

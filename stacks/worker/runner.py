@@ -47,7 +47,6 @@ class Runner:
         self._command = Command(config.pulumi)
         self._transit: TransitService | None = None
         self._secrets = Secrets(config)
-        self._providers: str | None = None
         self._resident = Resident()
         self._socket: Path | None = None
         self._handover: Handover | None = None
@@ -62,7 +61,7 @@ class Runner:
         recorder = Recorder()
         outputs: dict[str, str] = {}
         error, cause = "", None
-        self._providers, self._socket, self._handover = task.providers, task.resident, handover
+        self._socket, self._handover = task.resident, handover
         try:
             refuse_after_term(self.config.data)
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
@@ -236,7 +235,6 @@ class Runner:
             command=self._command,
             secrets=self._secrets,
             program=program,
-            providers=self._providers,
             resident=(self._resident, self._socket) if self._socket is not None else None,
         )
 

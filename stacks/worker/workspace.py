@@ -72,7 +72,7 @@ class Secrets:
         return "passphrase" if self._config.secrets == "passphrase" else f"hashivault://{self._config.vault_key}"
 
 
-def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers: str | None = None) -> dict[str, str]:
+def environment(config: EngineConfig, stack: str, secrets: Secrets) -> dict[str, str]:
     """Variables of a command line and its plugin (toolchain.md §3)."""
     variables = {
         # without metadata: a kill can leave an empty .attrs file, which makes the state beside it unreadable
@@ -91,8 +91,8 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets, *, providers
         variables["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
         variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
-    if chosen := providers or config.debug_providers:
-        variables["PULUMI_DEBUG_PROVIDERS"] = chosen
+    if config.debug_providers:
+        variables["PULUMI_DEBUG_PROVIDERS"] = config.debug_providers
     return variables | secrets.variables()
 
 
@@ -103,7 +103,6 @@ def open_stack(
     command: PulumiCommand,
     secrets: Secrets,
     program: Program | None,
-    providers: str | None = None,
     resident: tuple[Resident, Path] | None = None,
 ) -> Stack:
     """The stack, created if needed. `program` None: for operations that need none. `resident` runs the operations, at
@@ -118,7 +117,7 @@ def open_stack(
         work_dir=str(folder),
         pulumi_home=_home(config),
         program=program or (_nothing if sdk else None),
-        env_vars=environment(config, stack, secrets, providers=providers),
+        env_vars=environment(config, stack, secrets),
         secrets_provider=secrets.provider(),
         project_settings=ProjectSettings(name=PROJECT, runtime="python", main=str(folder)),
         pulumi_command=command,

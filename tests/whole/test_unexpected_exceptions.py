@@ -116,16 +116,6 @@ process.Worker._die_with_the_daemon = lambda *_: None
 threading.Timer(1.0, os._exit, (0,)).start()
 process.main()
 """,
-    "the broker": """
-import runpy, stacks.broker.server as server
-server.serving = boom
-import io, os
-from pathlib import Path
-from stacks.broker.settings import BrokerSettings
-line = BrokerSettings(plugin=("/bin/false",), scratch=Path("/tmp/none")).model_dump_json()
-reading, writing = os.pipe(); os.write(writing, line.encode() + b"\\n"); os.dup2(reading, 0)
-runpy.run_module("stacks.broker", run_name="__main__")
-""",
     "the cluster program": """
 import runpy, stacks.cluster.program as program, stacks.cluster.settings as settings
 settings.read_settings = boom

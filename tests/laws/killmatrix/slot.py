@@ -29,7 +29,7 @@ _EVENT_PAUSE_S = 0.05
 Engine = Literal["resident", "stock"]
 VICTIMS: Mapping[Engine, tuple[str, ...]] = {
     "resident": ("resident", "plugin", "worker", "daemon"),
-    "stock": ("command line", "plugin", "broker", "worker", "daemon"),
+    "stock": ("command line", "plugin", "worker", "daemon"),
 }
 WAITING = "waiting"
 """No event of the engine's: an opened update has done all that needs no manifest."""
@@ -165,21 +165,17 @@ class Slot:
             return self._daemon.pid if self._daemon else 0
         if isinstance(self._tap, ResidentTap):
             return _victim_of_resident(self._tap, victim, run)
-        return self._victim_of_command_line(victim, run)
+        return _victim_of_command_line(victim, run)
 
-    def _victim_of_command_line(self, victim: str, command_line: int) -> int:
-        match victim:
-            case "command line":
-                return command_line if command_name(command_line) == "pulumi" else 0
-            case "plugin":  # the shared one, which outlives command lines
-                return _child(self._broker(), "pulumi-resource")
-            case "broker":
-                return self._broker()
-            case _:
-                return _parent(command_line)
 
-    def _broker(self) -> int:
-        return _child(self._daemon.pid, "stacks.broker") if self._daemon else 0
+def _victim_of_command_line(victim: str, command_line: int) -> int:
+    match victim:
+        case "command line":
+            return command_line if command_name(command_line) == "pulumi" else 0
+        case "plugin":
+            return _child(command_line, "pulumi-resource")
+        case _:
+            return _parent(command_line)
 
 
 def _victim_of_resident(tap: ResidentTap, victim: str, run: int) -> int:

@@ -143,28 +143,6 @@ def test_a_program_of_the_same_user_reads_no_environment_and_no_memory(process: 
         assert "Permission denied" in memory.stderr
 
 
-_BROKER = """
-import asyncio, os, sys
-from pathlib import Path
-from stacks.broker import Broker, BrokerSettings
-from stacks.common import survivors
-from stacks.common.processes import DATA_MARK, environment
-
-async def main(data):
-    settings = BrokerSettings(plugin=("/bin/false",), scratch=data / "scratch")
-    async with Broker(settings, environment={**os.environ, DATA_MARK: str(data)}) as broker:
-        print("hidden" if not environment(broker.pid) else "readable", broker.pid in survivors(data))
-
-asyncio.run(main(Path(sys.argv[1])))
-"""
-
-
-@needs_root
-def test_the_broker_hides_its_environment_and_is_still_found_by_its_mark(tmp_path: Path) -> None:
-    done = as_same_user_without_rights([sys.executable, "-c", _BROKER, str(tmp_path)])
-    assert done.stdout.split() == ["hidden", "True"], done.stderr
-
-
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
     """A folder that every user may enter, unlike pytest's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from provider.metrics import exposition
-from provider.observe.queue import log_resident_engine, log_shared_plugin, show_load
+from provider.observe.queue import log_resident_engine, show_load
 from stacks.common.priority import Priority
 from stacks.engine.pool import Load
 
@@ -26,22 +26,12 @@ def test_the_metrics_of_the_queue_are_read_at_collection() -> None:
         assert f"lessor_engine_{line}" in text
 
 
-def test_a_missing_shared_plugin_is_logged_and_shown_in_the_metrics() -> None:
-    with capture_logs() as lines:
-        log_shared_plugin("there is no kubernetes plugin")
-        assert "lessor_engine_plugin_shared 0.0" in exposition().decode()
-        log_shared_plugin("")
-    assert "lessor_engine_plugin_shared 1.0" in exposition().decode()
-    assert [(line["event"], line.get("reason")) for line in lines] == [
-        ("engine.plugin_not_shared", "there is no kubernetes plugin"),
-        ("engine.plugin_shared", None),
-    ]
-
-
-def test_a_resident_engine_that_cannot_run_is_logged_with_the_reason() -> None:
+def test_a_resident_engine_that_cannot_run_is_logged_with_the_reason_and_shown_in_the_metrics() -> None:
     with capture_logs() as lines:
         log_resident_engine("there is no program lessor-engine")
+        assert "lessor_engine_resident 0.0" in exposition().decode()
         log_resident_engine("")
+    assert "lessor_engine_resident 1.0" in exposition().decode()
     assert [(line["event"], line.get("reason"), line["log_level"]) for line in lines] == [
         ("engine.not_resident", "there is no program lessor-engine", "warning"),
         ("engine.resident", None, "info"),

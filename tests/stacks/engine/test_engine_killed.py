@@ -49,10 +49,6 @@ def the_plugin(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> l
     return [pid for pid in survivors(config.data) if command_name(pid).startswith("pulumi-resource")]
 
 
-def the_broker(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
-    return [engine.broker_pid] if engine.broker_pid else []
-
-
 def the_worker(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> list[int]:
     return engine.worker_pids()
 
@@ -61,7 +57,7 @@ def all_of_them(config: EngineConfig, engine: PulumiEngine, spec: LeaseSpec) -> 
     return survivors(config.data)
 
 
-@pytest.mark.parametrize("victims", [the_command_line, the_plugin, the_broker, the_worker, all_of_them])
+@pytest.mark.parametrize("victims", [the_command_line, the_plugin, the_worker, all_of_them])
 async def test_a_creation_that_loses_a_process_fails_clearly_and_the_next_converges(config, engine, client, victims):
     spec = demo()  # its creation is under way when its namespace is seen
     running = asyncio.create_task(engine.up(spec))

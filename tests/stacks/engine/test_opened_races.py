@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lease.spec import LeaseSpec
 from stacks.common.config import EngineConfig
 from stacks.common.results import Operation, StackResult
@@ -53,15 +51,12 @@ class Pool:
 
 class Opened:
     def __init__(self, data: Path) -> None:
-        self.pool, self.port, self.usable = Pool(), 1, list[bool]()
+        self.pool, self.usable = Pool(), list[bool]()
         config = EngineConfig(data=data, kubeconfig=data, pulumi=data, open_seconds=5)
-        self.updates = OpenedUpdates(config, self.pool, sharing=self._sharing, put_back=self._put_back)  # type: ignore[arg-type]
+        self.updates = OpenedUpdates(config, self.pool, put_back=self._put_back)  # type: ignore[arg-type]
         self.spec = small()
         fewer = {"group": "", "services": (), "hostnames": (), "leased_ips": ()}
         assert self.updates.open(self.spec.model_copy(update=fewer))
-
-    async def _sharing(self, task: Task) -> Task:
-        return task.model_copy(update={"providers": f"kubernetes:{self.port}"})
 
     async def _put_back(self, worker: object, stack: str, *, usable: bool) -> None:
         self.usable.append(usable)
@@ -80,18 +75,6 @@ async def test_one_given_up_before_its_worker_has_started_is_never_begun(tmp_pat
     opened.pool.started.set()
     await ending
     assert opened.pool.worker.said == [] and opened.usable == [True]
-
-
-@pytest.mark.parametrize(("port", "said"), [(1, ["run", "give"]), (2, ["run", "interrupt"])], ids=["same", "replaced"])
-async def test_a_spec_is_given_only_where_the_shared_plugin_is_still_the_same(
-    tmp_path: Path, port: int, said: list[str]
-) -> None:
-    opened = Opened(tmp_path)
-    await opened.waits()
-    opened.port = port
-    result = await opened.updates.use(opened.spec)
-    assert (result is not None) == (port == 1) and opened.pool.worker.said == said
-    assert opened.updates.waiting == () and opened.usable == [True]
 
 
 async def test_of_a_spec_and_a_word_to_end_within_one_moment_one_counts(tmp_path: Path) -> None:
