@@ -4,10 +4,9 @@ resident engine (the default), and a bare server-side apply.
     python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
 One lease of thirteen objects is created, applied unchanged, changed by an image and destroyed, each way in turn on one
-control plane, one operation at a time; then it is applied to a namespace that exists, bare, opened and not opened
-(`benchmarks.opened_update`); then many leases are created as fast as the workers can, by the thin and by the resident
-engine, and twenty at once beside twenty bare applies, three at once. Seconds and CPU seconds are medians. CPU is that
-of the worker with all its children, plus the resident engine and its plugin, without the cluster's.
+control plane, one operation at a time; then many leases are created as fast as the workers can, by command lines and by
+the resident engine, and twenty at once beside twenty bare applies, three at once. Seconds and CPU seconds are medians.
+CPU is that of the worker with all its children, plus the resident engine and its plugin, without the cluster's.
 `sent` is the time from the request to destroy to the moment at which a watch reports the deletion of the namespace. The
 last line is a JSON object; names without a suffix are those of the default, with `_thin` those of a command line an
 operation. Those of the resident engine are compared with the bare apply: `create_vs_apply`,
@@ -33,7 +32,6 @@ from lightkube import AsyncClient, codecs
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.resources.core_v1 import Namespace
 
-from benchmarks import opened_update
 from benchmarks.measurement import cluster, lease, options, proportional_mb, spent
 from benchmarks.unchanged_lease import unchanged_ms
 from components.lease import lease_objects
@@ -222,11 +220,7 @@ async def measure(
         print(f"{len(lease_objects(lease('nginx:1')))} objects, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
         trial.table()
         kilobytes = statistics.median(trial.state_bytes) / 1000
-        figures = {
-            **trial.figures(),
-            **await opened_ratios(trial, rounds),
-            "unchanged_ms": await asyncio.to_thread(unchanged_ms),
-        }
+        figures = trial.figures() | {"unchanged_ms": await asyncio.to_thread(unchanged_ms)}
         figures |= await bursts(trial, burst, workers=workers)
         seconds, _, peak = await trial.many(leases, workers=workers)
         speed = leases / seconds
@@ -265,20 +259,6 @@ async def bursts(trial: Trial, leases: int, *, workers: int) -> dict[str, float]
         "cpu_s_a_lease_ours": round(used, 3),
         "peak_mb_resident": round(peak),
     }
-
-
-async def opened_ratios(trial: Trial, rounds: int) -> dict[str, float]:
-    seconds: dict[str, list[float]] = defaultdict(list)
-    async with trial.engine("thin", workers=2) as engine:
-        await asyncio.gather(*(engine.refresh(f"warm{number}") for number in range(2)))
-        for number in range(rounds + 1):
-            for way in opened_update.WAYS:
-                found = await opened_update.taken(engine, trial.client, way, make=lambda: lease("nginx:1"))
-                if number:
-                    seconds[way].append(found)
-    medians = ", ".join(f"{way} {statistics.median(seconds[way]):.3f}" for way in opened_update.WAYS)
-    print(f"from the spec to the last of the objects: {medians}")
-    return opened_update.ratios(seconds)
 
 
 def main() -> None:

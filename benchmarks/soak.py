@@ -4,8 +4,9 @@
 
 A lease is created, changed four times and destroyed, `--leases` side by side. Every twenty operations memory
 (proportional, MB), open files and threads of the process with the engine, its workers, the resident engine and the
-plugin are measured. The slope per 1,000 operations after the first 500 is printed with its standard error. At the end the engine
-is closed and its leftovers are counted: zombies, processes, temporary files, folders. The last line is a JSON object.
+plugin are measured. The slope per 1,000 operations after the first 500 is printed with its standard error. At the end
+the engine is closed and its leftovers are counted: zombies, processes, temporary files, folders. The last line is a
+JSON object.
 """
 
 from __future__ import annotations

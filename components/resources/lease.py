@@ -18,7 +18,7 @@ class LeaseComponent(pulumi.ComponentResource):
     """Registers exactly `components.lease.lease_objects(spec)`, in dependency order; `opts` holds the cluster's
     provider.
 
-    Raises `BuildError` before anything is registered. A spec without services may be completed later in the same run.
+    Raises `BuildError` before anything is registered.
     """
 
     def __init__(self, name: str, spec: LeaseSpec, opts: pulumi.ResourceOptions) -> None:
@@ -29,17 +29,6 @@ class LeaseComponent(pulumi.ComponentResource):
         self._isolation = Isolation(name, _isolating(parts), home=self._home, opts=self._inside)
         self._beside(parts)
         self.register_outputs({"namespace": spec.namespace})
-
-    def complete(self, spec: LeaseSpec) -> None:
-        """Register what `spec` has beyond the objects that were registered for the same lease without services."""
-        parts = lease_parts(spec)
-        self._isolation.add(_isolating(parts), home=self._home)
-        self._beside(parts)
-
-    @property
-    def first(self) -> tuple[ManifestResource, ...]:
-        """The resources that all others depend on: the namespace and its isolation."""
-        return (self._home.resource, *self._isolation.resources)
 
     def _beside(self, parts: LeaseParts) -> None:
         """Register everything except the namespace and its isolation."""

@@ -193,7 +193,6 @@ async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, sett
     ring = await open_ring(database, settings.store_key)
     history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
     recorded = RecordedEngine(engine, history)
-    engine.notify_given_up(recorded.gave_up)
     await recorded.start()
     return recorded
 
@@ -215,7 +214,6 @@ def engine_config(settings: Settings) -> EngineConfig:
         vault_key=settings.vault_key,
         backend=settings.stack_backend,
         skip_checkpoints=settings.skip_checkpoints,
-        open_updates=settings.open_updates,
         choices=policy_choices(settings),
     )
 

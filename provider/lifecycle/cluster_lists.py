@@ -178,12 +178,6 @@ class _NoEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         raise _ListsTooShort
 
-    async def open(self, opening: LeaseSpec) -> bool:
-        raise _ListsTooShort
-
-    async def give_up(self, stack: str) -> None:
-        raise _ListsTooShort
-
     async def refresh(self, stack: str) -> StackResult:
         raise _ListsTooShort
 

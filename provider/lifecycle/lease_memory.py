@@ -18,7 +18,6 @@ from provider.lifecycle.drift import Drift
 from provider.lifecycle.ending.brake import Clearance
 from provider.lifecycle.ending.notice import Notice
 from provider.lifecycle.manifest_wait import ManifestWait
-from provider.lifecycle.openings import Opening
 from provider.lifecycle.state import WITH_MANIFEST, LeaseStatus, Outcome, Phase
 from provider.waits import GrowingPause
 
@@ -152,7 +151,6 @@ class LeaseMemory:
     closed_heights: set[int] = field(default_factory=set)
     clearance: Clearance = field(default_factory=Clearance)
     notice: Notice = field(default_factory=Notice)
-    opening: Opening = field(default_factory=Opening)
     drift: Drift = field(default_factory=Drift)
     slow_end: SlowEnd = field(default_factory=SlowEnd)
     steadiness: Steadiness = field(default_factory=Steadiness)

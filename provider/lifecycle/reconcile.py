@@ -28,7 +28,6 @@ from provider.lifecycle.ending.proof import AnswerJudge, Judgement, Verdict
 from provider.lifecycle.ending.removal import end, only_volumes
 from provider.lifecycle.lease_memory import LeaseMemory, Memories, Statuses
 from provider.lifecycle.manifest_wait import traces_of_a_manifest
-from provider.lifecycle.openings import offer, withdraw
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.restart_record import RestartRecord
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve, take_back
@@ -176,13 +175,10 @@ class Reconciler:
                 return await self._serve(lease, memory)
             case Verdict.ENDED:
                 memory.notice.end()
-                await withdraw(self._parts, lease, memory.opening)
                 if answer.lease is not None and (waits := await self._without_evidence(answer.lease, memory)):
                     return replace(waits, reason=f"nothing is removed: {judgement.reason}; {waits.reason}")
                 return await self._end(lease, memory, judgement)
             case Verdict.LOOKS_ENDED | Verdict.NOTHING_PROVEN:
-                if judgement.verdict is Verdict.LOOKS_ENDED:
-                    await withdraw(self._parts, lease, memory.opening)
                 memory.manifest_wait.saw_nothing()
                 if judgement.suspect:
                     memory.suspicion = judgement.reason
@@ -221,13 +217,11 @@ class Reconciler:
         return _ready_once(memory, outcome)
 
     async def _wait(self, lease: LeaseId, memory: LeaseMemory, outcome: Outcome) -> Outcome:
-        """The manifest is still to come: the engine may begin before it. The lease is given up when the manifest does
-        not come in time, so that its capacity can be sold.
+        """The manifest is still to come. The lease is given up when it does not come in time, so that its capacity can
+        be sold.
         """
         wait = memory.manifest_wait
         left = wait.left(now=self._clock.monotonic())
-        if left is None or left > 0:
-            await offer(self._parts, lease, memory.opening)
         if left is None:
             return outcome
         limit, again_in = f"{wait.limit_s:g} s", wait.next_check_s(left)
@@ -238,7 +232,6 @@ class Reconciler:
         cluster, records = self._parts.cluster, self._parts.config.records
         if trace := trace or await traces_of_a_manifest(cluster, lease, records=records):
             return replace(outcome, reason=f"{outcome.reason}; the lease had one and is not given up: {trace}")
-        await withdraw(self._parts, lease, memory.opening)
         outcome = replace(outcome, reason=f"no manifest has come within {limit}")
         outcome = await self._give_up(lease, memory, outcome=outcome, reason=CloseReason.MANIFEST_TIMEOUT)
         return replace(outcome, again_in=again_in)

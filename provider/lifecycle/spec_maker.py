@@ -10,21 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lease.build import SpecSettings, lease_spec, sharing_keys
-from lease.ids import LeaseId
 from lease.spec import FORM, ClusterFacts, LeaseSpec
 from provider.inventory.cards import Cards
 from provider.records.manifests import ManifestRecord
 from provider.settings import Settings
 
-__all__ = ["BEFORE_THE_MANIFEST", "SpecInputs", "SpecMaker", "openable", "opening_spec", "spec_maker"]
+__all__ = ["SpecInputs", "SpecMaker", "spec_maker"]
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
-BEFORE_THE_MANIFEST = "0"
-"""`first_resource_version` of a lease whose update may be opened before its manifest: no manifest ever had it.
-
-The Go provider writes the version of the first manifest on the namespace and on the general network policy. An update
-that is opened when the lease is won cannot know that version.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +42,18 @@ class SpecMaker:
     """Makes specs for one cluster (`facts`, which may be replaced when the cluster changes) and one provider's `rules`.
 
     `cards`: the ledger's cards for a lease whose stored manifest names none; without it only what is stored counts.
-    `open_updates`: the engine may begin a first deployment before its manifest. `note` gets the inputs as they were
-    handed in, and the spec that was made from them.
+    `note` gets the inputs as they were handed in, and the spec that was made from them.
     """
 
     facts: ClusterFacts
     rules: SpecSettings = field(default_factory=SpecSettings)
     cards: Cards | None = None
-    open_updates: bool = False
     note: Callable[[SpecInputs, LeaseSpec], None] | None = None
 
     def make(self, inputs: SpecInputs) -> LeaseSpec:
         """The spec that follows from `inputs`. Raises `SpecRefused`."""
         record = inputs.record if self.cards is None else _with_cards(inputs.record, self.cards)
         spec = self.build(replace(inputs, record=record))
-        if self.open_updates and inputs.previous is None:
-            spec = openable(spec)
         if self.note is not None:
             self.note(inputs, spec)
         return spec
@@ -93,10 +82,6 @@ class SpecMaker:
         keys = sharing_keys(record.lease.owner, record.group)
         return self.make(SpecInputs(record, addresses=dict.fromkeys(keys, _NO_ADDRESS)))
 
-    def opening(self, lease: LeaseId) -> LeaseSpec | None:
-        """The part of the spec that is known when the lease is won; None when updates are not opened early."""
-        return opening_spec(lease, self.facts) if self.open_updates else None
-
 
 def spec_maker(settings: Settings, facts: ClusterFacts) -> SpecMaker:
     """The maker of this provider's settings, without the ledger's cards."""
@@ -109,19 +94,7 @@ def spec_maker(settings: Settings, facts: ClusterFacts) -> SpecMaker:
         runtime_class=settings.runtime_class,
         user_namespaces=settings.user_namespaces,
     )
-    return SpecMaker(facts, rules, open_updates=bool(settings.open_updates))
-
-
-def opening_spec(lease: LeaseId, facts: ClusterFacts) -> LeaseSpec:
-    """Namespace and isolation only: they depend on the lease and on the cluster's facts (toolchain.md §3)."""
-    return LeaseSpec(
-        form=FORM, lease=lease, group="", first_resource_version=BEFORE_THE_MANIFEST, services=(), cluster=facts
-    )
-
-
-def openable(spec: LeaseSpec) -> LeaseSpec:
-    """The spec of a first deployment, changed so that an update that was opened for its lease fits."""
-    return spec.model_copy(update={"first_resource_version": BEFORE_THE_MANIFEST})
+    return SpecMaker(facts, rules)
 
 
 def _with_cards(record: ManifestRecord, cards: Cards) -> ManifestRecord:

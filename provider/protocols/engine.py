@@ -20,17 +20,6 @@ class StackEngine(Protocol):
         """Make the cluster match `spec` exactly. `priority`: the place in the queue for a worker."""
         ...
 
-    async def open(self, opening: LeaseSpec) -> bool:
-        """A hint that `up` of this lease comes soon. `opening`: its spec without services, which is all that is known
-        before a manifest. The engine may start with it; an `up` that does not fit runs as without the hint. False: the
-        engine does not use the hint.
-        """
-        ...
-
-    async def give_up(self, stack: str) -> None:
-        """Withdraw the hint of `open` for this stack."""
-        ...
-
     async def refresh(self, stack: str) -> StackResult: ...
 
     async def destroy(self, stack: str) -> StackResult:

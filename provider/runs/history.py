@@ -114,29 +114,6 @@ class RecordedEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         return await self._applied(Operation.UP, spec, self._engine.up(spec, priority=priority))
 
-    async def open(self, opening: LeaseSpec) -> bool:
-        """Open an update. This is no run yet: its result is recorded with the `up` that uses it."""
-        return await self._engine.open(opening)
-
-    async def give_up(self, stack: str) -> None:
-        await self._engine.give_up(stack)
-
-    def gave_up(self, result: StackResult, why: str) -> None:
-        """Record an update that was opened for a won lease and that no `up` has used; other operations do not wait."""
-        ended = self._history.clock.now()
-        run = self._run(Operation.UP, result.stack, reason=RunReason.OPENED)
-        outcome = RunOutcome.GIVEN_UP if why else RunOutcome.FAILED
-        if why:
-            result = replace(result, ok=True, error="", cause=None)
-        cause = why or (result.cause.value if result.cause else "")
-        run = replace(
-            run, started_at=ended - result.seconds, ended_at=ended, outcome=outcome, cause=cause, error=result.error,
-            summary=result.summary, result=result,
-        )  # fmt: skip
-        task = asyncio.create_task(self._write(run))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-
     async def note_refusal(self, spec: LeaseSpec, why: str) -> None:
         """Record that `spec` was refused before any run, and why; once, until something else is known of a version."""
         history = self._history

@@ -28,13 +28,6 @@ class EngineSettings(BaseModel, defer_build=True):
         description="Number of stack operations that run at the same time, one worker process each. "
         "Workers start when they are needed.",
     )
-    open_updates: int = Field(
-        4,
-        ge=0,
-        le=64,
-        validation_alias=lessor("OPEN_UPDATES"),
-        description="Number of first updates that may be started before the tenant's manifest arrives. 0: none.",
-    )
     engine: Literal["resident", "stock"] = Field(
         "resident",
         validation_alias=lessor("ENGINE"),

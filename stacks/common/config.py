@@ -68,13 +68,6 @@ class EngineConfig(BaseModel):
         default=True,
         description="write the state once, at the end; after a killed run its objects are read from the cluster",
     )
-    open_updates: int = Field(
-        default=4,
-        ge=0,
-        le=64,
-        description="the most updates that wait for a manifest with everything else done; 0: none",
-    )
-    open_seconds: float = Field(default=30, gt=0, description="then such an update is given up")
     debug_providers: str | None = Field(
         default=None, description="PULUMI_DEBUG_PROVIDERS of every operation, for example kubernetes:PORT"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DataInUse", "EngineError", "NeverBegun", "NoManifest", "OperationRefused", "WorkerLost"]
+__all__ = ["DataInUse", "EngineError", "NeverBegun", "OperationRefused", "WorkerLost"]
 
 
 class EngineError(Exception):
@@ -23,7 +23,3 @@ class NeverBegun(WorkerLost):
 
 class OperationRefused(EngineError):
     """The operation must not run now; nothing was registered. The text is for the operator."""
-
-
-class NoManifest(EngineError):
-    """An opened update ended before it got a spec. The program raises it, so that it never returns without a spec."""

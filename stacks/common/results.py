@@ -110,8 +110,7 @@ class Durations:
 @dataclass(frozen=True, slots=True)
 class StackResult:
     """`changes` has no entry for unchanged objects; `summary` counts every op. `error` is empty and `cause` None on
-    success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue. `opened`:
-    the update was under way before its spec came, and times count from then.
+    success; `spec_hash` is empty where no spec was given. `seconds` is the worker's part, without the queue.
     """
 
     operation: Operation
@@ -125,4 +124,3 @@ class StackResult:
     cause: FailureCause | None = None
     durations: Durations = Durations()
     spec_hash: str = ""
-    opened: bool = False

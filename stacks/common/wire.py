@@ -19,9 +19,7 @@ __all__ = [
     "Begun",
     "Configure",
     "FromWorker",
-    "Give",
     "Interrupt",
-    "Opened",
     "Ready",
     "Result",
     "Task",
@@ -55,15 +53,6 @@ class Task(_Frame):
     spec: LeaseSpec | None = None
     resident: Path | None = None
     """Socket of the resident engine that runs this operation; None: a command line runs it."""
-    opening: bool = False
-    """`spec` is known without a manifest: apply it, then wait for `Give`."""
-
-
-class Give(_Frame):
-    """The whole spec for the update that was opened."""
-
-    kind: Literal["give"] = "give"
-    spec: LeaseSpec
 
 
 class Interrupt(_Frame):
@@ -85,12 +74,6 @@ class Begun(_Frame):
     kind: Literal["begun"] = "begun"
 
 
-class Opened(_Frame):
-    """Everything that needs no manifest is made; the update waits."""
-
-    kind: Literal["opened"] = "opened"
-
-
 class Result(_Frame):
     """The answer to a task."""
 
@@ -98,12 +81,12 @@ class Result(_Frame):
     result: StackResult
 
 
-ToWorker = Annotated[Configure | Task | Give | Interrupt, Field(discriminator="kind")]
-FromWorker = Annotated[Ready | Begun | Opened | Result, Field(discriminator="kind")]
+ToWorker = Annotated[Configure | Task | Interrupt, Field(discriminator="kind")]
+FromWorker = Annotated[Ready | Begun | Result, Field(discriminator="kind")]
 _LATER = ConfigDict(defer_build=True)
 """Each side of a pipe reads one direction only, and the daemon no frame before it is ready."""
-_TO: TypeAdapter[Configure | Task | Give | Interrupt] = TypeAdapter(ToWorker, config=_LATER)
-_FROM: TypeAdapter[Ready | Begun | Opened | Result] = TypeAdapter(FromWorker, config=_LATER)
+_TO: TypeAdapter[Configure | Task | Interrupt] = TypeAdapter(ToWorker, config=_LATER)
+_FROM: TypeAdapter[Ready | Begun | Result] = TypeAdapter(FromWorker, config=_LATER)
 
 
 def encode(frame: BaseModel) -> bytes:
@@ -112,6 +95,6 @@ def encode(frame: BaseModel) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result:
+def decode(body: bytes, *, to_worker: bool) -> Configure | Task | Interrupt | Ready | Begun | Result:
     """The frame in `body`. Raises pydantic's ValidationError, which does not repeat the body."""
     return _TO.validate_json(body) if to_worker else _FROM.validate_json(body)

@@ -23,7 +23,6 @@ from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
 from stacks.common.term import refuse_after_term
 from stacks.common.wire import Task
-from stacks.engine.openings import OnGivenUp, OpenedUpdates
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.recorded_state import recorded_stacks
 from stacks.engine.resident import ResidentEngine
@@ -63,7 +62,6 @@ class PulumiEngine:
         self._resident: ResidentEngine | None = None
         if config.engine == "resident":
             self._resident = ResidentEngine(self._config, inherited, on_problem=on_resident_problem)
-        self._opened = OpenedUpdates(self._config, self._pool, put_back=self._put_back)
         self._tenants: dict[str, str] = {}
         self._stacks = KeyedLocks[str]()
         self._starting = asyncio.Lock()
@@ -87,7 +85,6 @@ class PulumiEngine:
 
     async def close(self) -> None:
         """Interrupt running operations and end the workers."""
-        await self._opened.close()
         await self._pool.close()
         if self._resident_start is not None:
             self._resident_start.cancel()
@@ -106,36 +103,6 @@ class PulumiEngine:
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         """Make the cluster hold exactly the objects of `spec`; the stack is created if needed."""
         return await self._run(Task(operation=Operation.UP, stack=spec.namespace, spec=spec), priority)
-
-    async def open(self, opening: LeaseSpec) -> bool:
-        """Open the update of a lease that has no manifest yet: `opening` is its spec without services.
-
-        A hint: False where it is not taken (switched off, no free worker, the stack exists or is in use). The next `up`
-        of this stack uses the update where it fits, and any other operation on the stack ends it.
-        """
-        config, stack = self._config, opening.namespace
-        if config.engine != "stock" or stack in self._stacks or config.folder(stack).exists():
-            return False
-        try:
-            await self.start(await_resident=False)
-        except EngineError:
-            return False  # an operation that needs it reports the failure
-        return stack not in self._stacks and self._opened.open(opening)  # another caller may have opened it meanwhile
-
-    async def give_up(self, stack: str) -> None:
-        """End an opened update that waits, if there is one."""
-        await self._opened.end(stack, why="no manifest is expected any more")
-
-    def notify_given_up(self, callback: OnGivenUp) -> None:
-        """Call `callback` with the result of each opened update that no `up` used, and the reason. Updates that `close`
-        ends are not reported.
-        """
-        self._opened.on_given_up = callback
-
-    @property
-    def opened(self) -> tuple[str, ...]:
-        """Stacks whose update has done everything else and waits for a manifest."""
-        return self._opened.waiting
 
     async def refresh(self, stack: str) -> StackResult:
         """Read the stack's objects from the cluster into its state."""
@@ -196,20 +163,13 @@ class PulumiEngine:
             try:
                 await self.start(await_resident=False)
                 refuse_after_term(self._config.data)
-                return await self._from_opened(task) or await self._in_worker(asked)
+                return await self._in_worker(asked)
             except EngineError as error:
                 seconds = round(time.monotonic() - asked.at, 3)
                 return StackResult(
                     task.operation, task.stack, ok=False, seconds=seconds, error=str(error),
                     cause=cause_of(str(error)),
                 )  # fmt: skip
-
-    async def _from_opened(self, task: Task) -> StackResult | None:
-        """The result if this stack's update was opened before and fits; None with nothing of it left."""
-        if task.operation is Operation.UP and task.spec is not None:
-            return await self._opened.use(task.spec)
-        await self._opened.end(task.stack)
-        return None
 
     async def _in_worker(self, asked: _Asked) -> StackResult:
         """The result from a worker. Only use shows that an idle worker has died, and every idle one may have."""
@@ -219,8 +179,6 @@ class PulumiEngine:
         return await self._in_one(asked)
 
     async def _in_one(self, asked: _Asked) -> StackResult:
-        if not self._pool.load.spare:
-            self._opened.make_room()
         worker = await self._pool.take(priority=asked.priority, tenant=asked.tenant)
         waited = round(time.monotonic() - asked.at, 3)
         usable = False

@@ -8,10 +8,9 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lease.spec import LeaseSpec
 from stacks.common.config import EngineConfig
 from stacks.common.errors import NeverBegun, WorkerLost
 from stacks.common.priority import Priority
@@ -21,9 +20,7 @@ from stacks.common.wire import (
     MAX_FRAME,
     Begun,
     Configure,
-    Give,
     Interrupt,
-    Opened,
     Ready,
     Result,
     Task,
@@ -85,10 +82,9 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def run(self, task: Task, *, waits: Callable[[], None] | None = None) -> StackResult:
-        """Run the task to its end; `waits` is called when an opened update waits for its spec.
-
-        Raises `WorkerLost` if the process ends first, `NeverBegun` if it ends before it took the task.
+    async def run(self, task: Task) -> StackResult:
+        """Run the task to its end. Raises `WorkerLost` if the process ends first, `NeverBegun` if it ends before it
+        took the task.
         """
         self.operations += 1
         try:
@@ -96,16 +92,10 @@ class WorkerProcess:
             begun = await self._receive()
         except WorkerLost as error:
             raise NeverBegun(str(error)) from None
-        while isinstance(frame := await self._receive(), Opened):
-            if waits is not None:
-                waits()
+        frame = await self._receive()
         if not isinstance(begun, Begun) or not isinstance(frame, Result):
             raise WorkerLost("the worker sent an answer that was not expected")
         return frame.result
-
-    async def give(self, spec: LeaseSpec) -> None:
-        """Send the spec of the update that it has opened. Raises `WorkerLost`."""
-        await self._send(Give(spec=spec))
 
     async def interrupt(self) -> None:
         """Ask it to end the running operation; `run` still gets the result."""
@@ -127,7 +117,7 @@ class WorkerProcess:
         """The end of its stderr."""
         return " / ".join(self._stderr)[-2000:] or "it left no message"
 
-    async def _send(self, frame: Configure | Task | Give | Interrupt) -> None:
+    async def _send(self, frame: Configure | Task | Interrupt) -> None:
         assert self._process.stdin is not None  # noqa: S101
         try:
             self._process.stdin.write(encode(frame))
@@ -135,7 +125,7 @@ class WorkerProcess:
         except (ConnectionError, RuntimeError) as error:
             raise WorkerLost(f"the worker's pipe is closed ({error})") from None
 
-    async def _receive(self) -> Ready | Begun | Opened | Result:
+    async def _receive(self) -> Ready | Begun | Result:
         assert self._process.stdout is not None  # noqa: S101
         try:
             size = int.from_bytes(await self._process.stdout.readexactly(4), "big")
@@ -144,7 +134,7 @@ class WorkerProcess:
             frame = decode(await self._process.stdout.readexactly(size), to_worker=False)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
             raise WorkerLost(f"the worker ended ({type(error).__name__})") from None
-        if not isinstance(frame, Ready | Begun | Opened | Result):
+        if not isinstance(frame, Ready | Begun | Result):
             raise WorkerLost("the worker sent an unknown frame")
         return frame
 
@@ -163,11 +153,6 @@ class Load:
     busy: int
     workers: int
 
-    @property
-    def spare(self) -> int:
-        """The number of workers that no operation needs now."""
-        return max(0, self.workers - self.busy - sum(self.waiting.values()))
-
 
 class Pool:
     """At most `config.workers` processes; waiting callers get one in the order of `stacks.engine.turns`."""
@@ -185,13 +170,6 @@ class Pool:
         the pool is closed meanwhile.
         """
         await self._wait(priority, tenant)
-        return await self._living()
-
-    async def take_spare(self) -> WorkerProcess | None:
-        """As `take`, at once and only while another worker stays free; else None."""
-        if self._closed or self.load.spare <= 1:
-            return None
-        self._busy += 1
         return await self._living()
 
     async def _living(self) -> WorkerProcess:

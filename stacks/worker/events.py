@@ -46,8 +46,6 @@ class Recorder:
     outputs: dict[str, Any] = field(default_factory=dict)
     finished: bool = False
     began_at: float = field(default_factory=time.monotonic)
-    asked_at: float = 0.0
-    """Of an opened update: when its spec came. Only objects after that time count."""
     first_event_at: float = 0.0
     first_object_at: float = 0.0
 
@@ -83,13 +81,11 @@ class Recorder:
 
     def seconds(self) -> float:
         """The seconds until now."""
-        return round(time.monotonic() - (self.asked_at or self.began_at), 3)
+        return round(time.monotonic() - self.began_at, 3)
 
     def durations(self) -> Durations:
         """The durations until now. A part that never began took no time."""
         now = time.monotonic()
-        if self.asked_at:
-            return Durations(objects_s=round(now - self.asked_at, 3))
         started = self.first_event_at or now
         objects = self.first_object_at or now
         parts = (started - self.began_at, max(objects - started, 0.0), now - objects)

@@ -25,16 +25,13 @@ from stacks.common.wire import (
     MAX_FRAME,
     Begun,
     Configure,
-    Give,
     Interrupt,
-    Opened,
     Ready,
     Result,
     Task,
     decode,
     encode,
 )
-from stacks.worker.handover import Handover
 from stacks.worker.runner import Runner
 
 __all__ = ["main"]
@@ -49,8 +46,7 @@ class Worker:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._tasks: queue.SimpleQueue[tuple[Task, Handover | None]] = queue.SimpleQueue()
-        self._handover: Handover | None = None
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._writing = threading.Lock()
         self._running: Task | None = None
         self._interrupted = threading.Event()
@@ -67,9 +63,9 @@ class Worker:
         threading.Thread(target=self._watch_term, args=(first.config,), daemon=True).start()
         self._write(Ready(pid=os.getpid()))
         while True:
-            task, handover = self._tasks.get()
+            task = self._tasks.get()
             self._write(Begun())
-            result = runner.run(task, handover)
+            result = runner.run(task)
             self._running = None
             self._write(Result(result=result))
 
@@ -82,13 +78,9 @@ class Worker:
     def _listen(self, config: EngineConfig) -> None:
         while (frame := self._read()) is not None:
             if isinstance(frame, Task):
-                # made here, where `Give` arrives: it may come before the task begins
-                self._handover = Handover(config, lambda: self._write(Opened())) if frame.opening else None
                 self._interrupted.clear()
                 self._running = frame  # from here on an interrupt is for this task, although it has not begun yet
-                self._tasks.put((frame, self._handover))
-            elif isinstance(frame, Give) and self._handover is not None:
-                self._handover.give(frame.spec)
+                self._tasks.put(frame)
             elif isinstance(frame, Interrupt) and not self._interrupted.is_set():
                 self._interrupted.set()
                 threading.Thread(target=self._interrupt, args=(config,), daemon=True).start()
@@ -129,7 +121,7 @@ class Worker:
                         os.kill(pid, signal.SIGINT)
             time.sleep(0.1)
 
-    def _read(self) -> Configure | Task | Give | Interrupt | Ready | Begun | Opened | Result | None:
+    def _read(self) -> Configure | Task | Interrupt | Ready | Begun | Result | None:
         head = self._source.read(4)
         size = int.from_bytes(head, "big")
         if len(head) < 4 or size > MAX_FRAME:
@@ -137,7 +129,7 @@ class Worker:
         body = self._source.read(size)
         return decode(body, to_worker=True) if len(body) == size else None
 
-    def _write(self, frame: Ready | Begun | Opened | Result) -> None:
+    def _write(self, frame: Ready | Begun | Result) -> None:
         with self._writing:
             self._sink.write(encode(frame))
             self._sink.flush()

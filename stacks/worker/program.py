@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pulumi
 
 from components.lease import lease_objects
@@ -17,7 +14,7 @@ from policies.facts import facts_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import OperationRefused
 
-__all__ = ["check", "lease_program", "opened_program"]
+__all__ = ["check", "lease_program"]
 
 
 def check(spec: LeaseSpec, choices: PolicyChoices = PolicyChoices()) -> None:  # noqa: B008 (frozen)
@@ -32,36 +29,9 @@ def check(spec: LeaseSpec, choices: PolicyChoices = PolicyChoices()) -> None:  #
 
 def lease_program(config: EngineConfig, spec: LeaseSpec) -> None:
     """Register the stack's resources; run by Pulumi as an inline program."""
-    _lease(config, spec)
-    _export(spec)
-
-
-async def opened_program(
-    config: EngineConfig, opening: LeaseSpec, *, wanted: Callable[[], Awaitable[LeaseSpec]], made: Callable[[], None]
-) -> None:
-    """The same resources in two parts: those of `opening`, which has no services, then the rest of what is `wanted`.
-
-    `made` is called when the first part is in the cluster. Raises whatever `wanted` raises.
-    """
-    lease = _lease(config, opening)
-    reporting = asyncio.create_task(_report_made(lease, made))  # never cancelled: it would cancel the registrations
-    lease.complete(spec := await wanted())
-    _export(spec)
-    await reporting
-
-
-async def _report_made(lease: LeaseComponent, made: Callable[[], None]) -> None:
-    await asyncio.gather(*(asyncio.ensure_future(item.id.future()) for item in lease.first))
-    made()
-
-
-def _lease(config: EngineConfig, spec: LeaseSpec) -> LeaseComponent:
     cluster = ClusterProvider("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
     options = pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored])
-    return LeaseComponent(spec.namespace, spec, options)
-
-
-def _export(spec: LeaseSpec) -> None:
+    LeaseComponent(spec.namespace, spec, options)
     pulumi.export("namespace", spec.namespace)
     pulumi.export("spec-hash", spec.content_hash())
 

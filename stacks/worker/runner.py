@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pulumi.automation import CommandError, Stack, UpResult
+from pulumi.automation import CommandError, Stack
 
 from components.errors import BuildError
 from stacks.common.causes import cause_of
@@ -25,10 +25,9 @@ from stacks.worker.begun_objects import begin, begun, finish, left_over
 from stacks.worker.change_values import explain, keep_shown
 from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_namespace
 from stacks.worker.events import Recorder, with_short_names
-from stacks.worker.handover import Handover
 from stacks.worker.locks import is_stale
 from stacks.worker.own_servers import fence_sdk_servers
-from stacks.worker.program import check, lease_program, opened_program
+from stacks.worker.program import check, lease_program
 from stacks.worker.resident import Resident
 from stacks.worker.sdk import quiet_sdk
 from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
@@ -49,19 +48,16 @@ class Runner:
         self._secrets = Secrets(config)
         self._resident = Resident()
         self._socket: Path | None = None
-        self._handover: Handover | None = None
         fence_sdk_servers()
         if config.engine != "sdk":
             quiet_sdk()
 
-    def run(self, task: Task, handover: Handover | None = None) -> StackResult:
-        """The result of the task. Errors of the operation, the cluster's state or the spec are never raised. `handover`
-        brings the spec of an update that is opened without one.
-        """
+    def run(self, task: Task) -> StackResult:
+        """The result of the task. Errors of the operation, the cluster's state or the spec are never raised."""
         recorder = Recorder()
         outputs: dict[str, str] = {}
         error, cause = "", None
-        self._socket, self._handover = task.resident, handover
+        self._socket = task.resident
         try:
             refuse_after_term(self.config.data)
             place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
@@ -75,10 +71,6 @@ class Runner:
             error = str(problem)
         except CommandError as problem:
             error = recorder.error() or _last_words(problem)
-        finally:
-            self._handover = None
-        if handover is not None:
-            task, recorder.asked_at = _handed_over(task, handover), handover.given_at
         result = StackResult(
             operation=task.operation,
             stack=task.stack,
@@ -91,7 +83,6 @@ class Runner:
             cause=cause or cause_of(error),
             durations=recorder.durations(),
             spec_hash=task.spec.content_hash() if task.spec else "",
-            opened=handover is not None and handover.spec is not None,
         )
         return mask_result(result, [task.spec]) if task.spec and result.changes else result
 
@@ -143,20 +134,9 @@ class Runner:
         abandoned = left_over(begun(self.config, task.stack), task.spec) if task.spec else []
         stack = self._open(task.stack, program)
         with self._noted(task, recorder):
-            result = self._applied(stack, recorder)
+            result = stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
             delete_objects(self.config, task.stack, abandoned)
         return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
-
-    def _applied(self, stack: Stack, recorder: Recorder) -> UpResult:
-        """Raise the reason for which a spec was refused, instead of the command line's reaction to it."""
-        handover = self._handover
-        try:
-            return stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
-        except CommandError as error:
-            raise (handover and handover.refusal) or error from None
-        finally:
-            if handover is not None:
-                handover.close()
 
     @contextmanager
     def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
@@ -221,9 +201,7 @@ class Runner:
     def _program(self, task: Task) -> Program:
         if task.spec is None or task.spec.namespace != task.stack:
             raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of the same lease")
-        spec, handover = task.spec, self._handover
-        if handover is not None:
-            return lambda: opened_program(self.config, spec, wanted=handover.wanted, made=handover.made)
+        spec = task.spec
         if self.config.policies:
             check(spec, self.config.choices)
         return lambda: lease_program(self.config, spec)
@@ -272,11 +250,6 @@ def _scratch(folder: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _handed_over(task: Task, handover: Handover) -> Task:
-    """The operation that was done in the end."""
-    return task if handover.spec is None else task.model_copy(update={"spec": handover.spec})
 
 
 def _written(state: Path) -> int:

@@ -46,9 +46,6 @@ class FakeEngine:
         self.specs: list[LeaseSpec] = []
         self.priorities: list[Priority] = []
         self.faults: deque[Fault | None] = deque()
-        self.room = 4
-        self.opened: dict[str, LeaseSpec] = {}
-        """Updates that wait for a manifest, by stack."""
         self.refused: dict[str, str] = {}
         """Image → error: a version with this image is refused by the cluster."""
 
@@ -58,7 +55,6 @@ class FakeEngine:
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
         self.calls.append((Operation.UP, spec.namespace))
-        self.opened.pop(spec.namespace, None)
         self.priorities.append(priority)
         self.specs.append(spec)
         state = self.state.setdefault(spec.namespace, {})
@@ -73,20 +69,8 @@ class FakeEngine:
             changes.append(self.step(state, key, wanted.get(key)))
         return await self._end(Operation.UP, spec.namespace, fault, tuple(changes))
 
-    async def open(self, opening: LeaseSpec) -> bool:
-        """Taken while `room` is left and the stack does not exist. Makes nothing: what it makes, `up` makes as well."""
-        stack = opening.namespace
-        taken = self.room > len(self.opened) and stack not in self.opened and stack not in self.state
-        if taken:
-            self.opened[stack] = opening
-        return taken
-
-    async def give_up(self, stack: str) -> None:
-        self.opened.pop(stack, None)
-
     async def refresh(self, stack: str) -> StackResult:
         self.calls.append((Operation.REFRESH, stack))
-        self.opened.pop(stack, None)
         fault = self._fault() or (None if stack in self.state else Fault(error=f"there is no stack {stack}"))
         if fault is None:
             state = self.state[stack]
@@ -96,7 +80,6 @@ class FakeEngine:
 
     async def destroy(self, stack: str) -> StackResult:
         self.calls.append((Operation.DESTROY, stack))
-        self.opened.pop(stack, None)
         fault = self._fault()
         state = self.state.get(stack, {})
         for number, key in enumerate(reversed(list(state))):

@@ -67,7 +67,7 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
     elif view.parts.config.preview_updates and view.applied.spec is not None:
         view.parts.report(view.lease, await view.parts.engine.preview(spec))
     result = view.parts.report(view.lease, await view.parts.engine.up(spec, priority=_priority(view, repair)))
-    return await _done(view, spec, opened=result.opened) if result.ok else await _failed(view, spec, result)
+    return await _done(view, spec) if result.ok else await _failed(view, spec, result)
 
 
 async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
@@ -191,7 +191,7 @@ async def _begin(view: LeaseView, spec: LeaseSpec) -> None:
         await view.write(replace(view.applied, attempt=attempt))
 
 
-async def _done(view: LeaseView, spec: LeaseSpec, *, opened: bool) -> Outcome:
+async def _done(view: LeaseView, spec: LeaseSpec) -> Outcome:
     if view.refused:
         attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
         await view.write(replace(view.applied, spec=view.target, attempt=attempt))
@@ -203,6 +203,6 @@ async def _done(view: LeaseView, spec: LeaseSpec, *, opened: bool) -> Outcome:
         if error.status not in _NEVER_TAKEN:
             raise
         return await _refuse(view, spec, f"the record of this version cannot be written: {error}", untouched=False)
-    if view.namespace is NamespaceState.ABSENT or opened:
+    if view.namespace is NamespaceState.ABSENT:
         view.drift.strays = ()  # everything in the namespace is this stack's
     return Outcome(Phase.APPLYING, "applied; waiting for the workloads", again_in=0.0)

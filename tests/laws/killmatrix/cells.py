@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lightkube import Client
@@ -27,8 +27,7 @@ from tests.world.patience import PATIENCE_S
 
 __all__ = ["OPERATIONS", "Cell", "Outcome", "judged", "play", "played_without_a_kill"]
 
-OPERATIONS = ("create", "opened", "update", "destroy")
-"""`opened`: a create whose update was opened before there was a spec."""
+OPERATIONS = ("create", "update", "destroy")
 NAMESPACE_S = 2 * PATIENCE_S
 """A namespace takes 5 s at least, and several tens on a busy machine."""
 
@@ -71,7 +70,7 @@ async def play(slot: Slot, client: Client, cell: Cell) -> tuple[Outcome, asyncio
 
 async def played_without_a_kill(slot: Slot, client: Client) -> dict[str, list[str]]:
     """The names of all events of each operation, in the order of this run."""
-    seen = {} if slot.config.engine == "resident" else {"opened": await _opened_without_a_kill(slot, client)}
+    seen: dict[str, list[str]] = {}
     lease = old_and_new()
     for operation, order in (("create", _run(lease.old)), ("update", _run(lease.new)), ("destroy", _end(lease))):
         trap = Trap("", "", lambda event: event_name(event, lease.short))
@@ -82,17 +81,6 @@ async def played_without_a_kill(slot: Slot, client: Client) -> dict[str, list[st
     return seen
 
 
-async def _opened_without_a_kill(slot: Slot, client: Client) -> list[str]:
-    lease = old_and_new()
-    trap = Trap("", "", lambda event: event_name(event, lease.short))
-    restarts = await _opened(slot, lease.old, trap)
-    reply = await slot.order(_run(lease.old), trap)
-    assert reply.ok and not reply.said and not restarts, reply
-    await slot.order(_end(lease))
-    await asked(forget_pool, client, lease.pool)
-    return list(dict.fromkeys(trap.seen))
-
-
 async def _outcome(
     slot: Slot, client: Client, lease: OldAndNew, *, trap: Trap, operation: str
 ) -> tuple[Outcome, asyncio.Task[list[str]] | None]:
@@ -100,9 +88,7 @@ async def _outcome(
         before = await slot.order(_run(lease.new if operation == "destroy" else lease.old))
         assert before.ok and not before.said, f"the lease could not be made: {before.said}"
     wanted = lease.new if operation == "update" else lease.old
-    opening = await _opened(slot, wanted, trap) if operation == "opened" else 0
     reply = await slot.order(_end(lease) if operation == "destroy" else _run(wanted), trap)
-    reply = replace(reply, restarts=reply.restarts + opening)
     found = [] if reply.ok else [f"it did not converge: {reply.said[-1]}"]
     if operation != "destroy" and reply.ok:
         found += await asked(lambda: list(_examined(slot, client, wanted, lease)))
@@ -111,14 +97,6 @@ async def _outcome(
     found += await asked(lambda: list(_left(slot, client, lease)))
     watching = asyncio.create_task(_watch_the_end(client, lease.namespace))
     return judged(trap, reply, found), watching
-
-
-async def _opened(slot: Slot, spec: LeaseSpec, trap: Trap) -> int:
-    """Open its update, until it waits or is dead; how often the daemon was started again."""
-    known = spec.model_copy(update={"services": (), "hostnames": (), "leased_ips": ()})
-    reply = await slot.order({"open": known.canonical_json()}, trap)
-    await slot.waits(trap)
-    return reply.restarts
 
 
 def judged(trap: Trap, reply: Reply, found: list[str]) -> Outcome:

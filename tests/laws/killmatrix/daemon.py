@@ -1,9 +1,8 @@
 """A daemon to be killed: the engine with the smallest lease loop. `python -m tests.laws.killmatrix.daemon`.
 
 The first line of stdin is the engine's configuration. Each further line is what the chain would say: a lease's spec
-that is to run, what is known of a lease that was won (its update is opened), the name of a stack that is to be gone, or
-several of these at once. It is tried until the cluster agrees; then one line of JSON goes to stdout, with what every
-attempt said.
+that is to run, the name of a stack that is to be gone, or several of these at once. It is tried until the cluster
+agrees; then one line of JSON goes to stdout, with what every attempt said.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ async def _reconcile(engine: PulumiEngine, order: dict[str, Any]) -> dict[str, A
             "ok": all(answer["ok"] for answer in answers),
             "said": [one for each in answers for one in each["said"]],
         }
-    if "open" in order:
-        await _open(engine, LeaseSpec.from_json(order["open"]))
-        return {"ok": True, "said": said}
     for _ in range(ATTEMPTS):
         result = await _once(engine, order)
         if result.ok:
@@ -50,14 +46,6 @@ async def _reconcile(engine: PulumiEngine, order: dict[str, Any]) -> dict[str, A
         said.append(result.error)
         await asyncio.sleep(PAUSE_S)
     return {"ok": result.ok, "said": said, "workers": engine.worker_pids()}
-
-
-async def _open(engine: PulumiEngine, opening: LeaseSpec) -> None:
-    """Until it waits for its manifest, or is no more."""
-    taken = await engine.open(opening)
-    await asyncio.sleep(PAUSE_S)
-    while taken and engine.load.busy and opening.namespace not in engine.opened:
-        await asyncio.sleep(0.02)
 
 
 async def _once(engine: PulumiEngine, order: dict[str, Any]) -> StackResult:

@@ -34,8 +34,6 @@ def in_order(names: Iterable[str]) -> list[str]:
 def _place(name: str) -> tuple[int, str, str]:
     if name in _ENDS.values():
         return (0 if name == "prelude" else 4 if name == "cancel" else 3, "", "")
-    if " " not in name:
-        return (2, "", name)  # where an opened update waits
     word, _, rest = name.partition(" ")
     return (1, rest.partition(" ")[2], {"before": "0", "after": "1"}.get(word, "2") + rest)
 

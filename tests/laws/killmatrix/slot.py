@@ -22,17 +22,13 @@ from tests.laws.killmatrix.resident_tap import ResidentTap
 from tests.laws.killmatrix.tap import EngineEvent, Tap
 from tests.world.patience import PATIENCE_S
 
-__all__ = ["VICTIMS", "WAITING", "Engine", "Reply", "Slot", "Trap"]
+__all__ = ["VICTIMS", "Engine", "Reply", "Slot", "Trap"]
 
-_EVENT_TRIES = 200
-_EVENT_PAUSE_S = 0.05
 Engine = Literal["resident", "stock"]
 VICTIMS: Mapping[Engine, tuple[str, ...]] = {
     "resident": ("resident", "plugin", "worker", "daemon"),
     "stock": ("command line", "plugin", "worker", "daemon"),
 }
-WAITING = "waiting"
-"""No event of the engine's: an opened update has done all that needs no manifest."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -81,7 +77,7 @@ class Slot:
             kubeconfig=kubeconfig,
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
-            workers=workers,  # an opened update takes no last one
+            workers=workers,
             engine=engine,
             resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
@@ -137,17 +133,6 @@ class Slot:
             return
         trap.run = run
         self._came(trap, name)
-
-    async def waits(self, trap: Trap) -> None:
-        """The run that the trap has seen waits for a manifest, as far as anybody was left alive.
-
-        The tap may hand on the run's first event after the daemon has answered.
-        """
-        tries = _EVENT_TRIES if trap.event == WAITING else 0
-        while not trap.run and (tries := tries - 1) >= 0:
-            await asyncio.sleep(_EVENT_PAUSE_S)
-        if trap.run:
-            await asyncio.to_thread(self._came, trap, WAITING)
 
     def _came(self, trap: Trap, name: str) -> None:
         trap.seen.append(name)

@@ -55,8 +55,8 @@ SPECS = SpecMaker(_FACTS, STATIC)
 @dataclass(frozen=True)
 class Around:
     """What a daemon runs over and what survives it; `life` counts from 1, `recorded`: every run of the
-    engine is written down, which takes a fifth of the time; `opening`: updates are opened when a lease is won;
-    `kept_s`: how long volumes outlive their lease; `overlap`: the edge takes two routes of one hostname. The rest is
+    engine is written down, which takes a fifth of the time; `kept_s`: how long volumes outlive their lease; `overlap`:
+    the edge takes two routes of one hostname. The rest is
     another implementation only for a planted defect.
     """
 
@@ -67,7 +67,6 @@ class Around:
     clock: VirtualClock
     life: int = 1
     recorded: bool = True
-    opening: bool = True
     kept_s: float = 0.0
     overlap: bool = False
     make_ledger: Callable[[str], Ledger] = Ledger
@@ -94,7 +93,7 @@ class Daemon:
         config = replace(config, volume_quarantine_s=world.kept_s, routes_overlap=world.overlap, **world.config)  # type: ignore[arg-type]
         cards = cards_of(self.ledger, lambda: self.inventory.inventory, overcommit=RULES.overcommit)
         note = self.engine.note_spec if world.recorded else None
-        specs = self.specs = replace(world.specs, cards=cards, open_updates=world.opening, note=note)
+        specs = self.specs = replace(world.specs, cards=cards, note=note)
         parts = Parts(
             cluster=world.cluster,
             engine=self.engine if world.recorded else world.engine,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from components.lease import lease_objects
@@ -13,7 +12,6 @@ from provider.lifecycle.drift import differences
 from stacks.common.priority import Priority
 from stacks.common.results import Operation, ResourceChange, StackResult
 from tests.laws.simulation.cluster import SimulatedCluster
-from tests.laws.simulation.opened import Openings
 from tests.world.cluster import Key
 from tests.world.engine import FakeEngine, object_key, retained
 from tests.world.faults import Faults
@@ -34,32 +32,8 @@ class SimulatedEngine(FakeEngine):
     def __init__(self, cluster: SimulatedCluster, faults: Faults) -> None:
         super().__init__(cluster)
         self._faults = faults
-        self.openings = Openings(faults, self._begin)
-
-    async def open(self, opening: LeaseSpec) -> bool:
-        return opening.namespace not in self.state and self.openings.open(opening)
-
-    async def give_up(self, stack: str) -> None:
-        await self.openings.end(stack)
-
-    async def _begin(self, opening: LeaseSpec) -> None:
-        """What an opened update does before it waits, if nothing happens to it."""
-        state = self.state.setdefault(opening.namespace, {})
-        for obj in lease_objects(opening):
-            await self._moment()
-            if self._away() or self._faults.hit("opened killed"):
-                return
-            try:
-                self.step(state, object_key(obj), obj)
-            except ClusterError:
-                return
 
     async def up(self, spec: LeaseSpec, *, priority: Priority = Priority.UPDATE) -> StackResult:
-        opened = await self.openings.use(spec)
-        with self.openings.working():
-            return replace(await self._up(spec, priority), opened=opened)
-
-    async def _up(self, spec: LeaseSpec, priority: Priority) -> StackResult:
         self.specs.append(spec)
         self.priorities.append(priority)
         state = self.state.setdefault(spec.namespace, {})
@@ -84,11 +58,6 @@ class SimulatedEngine(FakeEngine):
 
     async def refresh(self, stack: str) -> StackResult:
         """What is gone is forgotten; what was changed is known as it is."""
-        await self.openings.end(stack)
-        with self.openings.working():
-            return await self._refresh(stack)
-
-    async def _refresh(self, stack: str) -> StackResult:
         await self._moment()
         error, _ = self._trouble(1)
         error = error or ("connection refused" if self._away() else "")
@@ -99,11 +68,6 @@ class SimulatedEngine(FakeEngine):
         return await self._over(Operation.REFRESH, stack, error, ())
 
     async def destroy(self, stack: str) -> StackResult:
-        await self.openings.end(stack)
-        with self.openings.working():
-            return await self._destroy(stack)
-
-    async def _destroy(self, stack: str) -> StackResult:
         state = self.state.get(stack, {})
         error, after = self._trouble(len(state))
         for number, key in enumerate(reversed(list(state))):

@@ -69,7 +69,7 @@ def _facts(world: World) -> Counter[str]:
     memory, leases = world.memory, [*world.alive(), *world.ended()]
     ran = [lease for lease in leases if lease in memory.ran]
     groups = {lease: memory.accepted[lease] for lease in ran}
-    return world.engine.openings.counts + Counter(
+    return Counter(
         leases=len(leases),
         ran=len(ran),
         ended=len(world.ended()),

@@ -27,7 +27,7 @@ FAULTS = (
     "slow node", "lost answers", "lost blocks", "cluster away", "cluster errors", "conflicts", "slow cluster",
     "lost events", "repeated events", "late events", "slow namespaces", "crash loops", "engine errors",
     "engine killed", "engine locked", "engine too slow", "slow engine", "late answers", "disk full",
-    "opened killed", "plugin replaced", "lying node",
+    "lying node",
 )  # fmt: skip
 _TENANTS = (*("order",) * 4, *("update",) * 12, *("close",) * 3, "drop")
 _HANDS = ("by hand", "crash", "crash", "lose disk", "jump", "fees", "fees", "restore", "restore", "lie", "lie", "peer")

@@ -44,8 +44,6 @@ NODES, NODE_CPU = 2, 3000
 BAD = "bad:1"
 _RECORDED = 4
 """In one seed of these every run of the engine is recorded."""
-_PLAIN = 2
-"""In one seed of these no update is opened before its manifest."""
 _VERSION = "akash.network/manifest.resource.version"
 
 
@@ -117,7 +115,7 @@ class World:
     def _daemon(self) -> Daemon:
         around = Around(
             self.chain, self.cluster, self.engine, self.database, self.clock,
-            life=self.lives, recorded=self.seed % _RECORDED == 1, opening=self.seed % _PLAIN != 0,
+            life=self.lives, recorded=self.seed % _RECORDED == 1,
             kept_s=KEPT_S if self.keeps else 0.0, overlap=self.overlap,
         )  # fmt: skip
         return Daemon(planted(self.defect, around), seed=self.seed)
@@ -150,7 +148,6 @@ class World:
             task.cancel()
         results = await asyncio.gather(*self._others, return_exceptions=True)
         await self.daemon.kill()
-        self.engine.openings.kill()
         await self.database.close()
         for result in results:
             if isinstance(result, Exception):
@@ -194,7 +191,6 @@ class World:
     async def restart(self, *, lose_disk: bool = False) -> None:
         self.faults.dead = True
         await self.daemon.kill()
-        self.engine.openings.kill()
         self.faults.dead = False
         self._remember_pods()
         if lose_disk:

@@ -76,7 +76,6 @@ class Waiting(World):
 
     def restart(self) -> None:
         super().restart()
-        self.parts = replace(self.parts, specs=replace(self.parts.specs, open_updates=True))
         self.reconciler = Reconciler(self.parts, chain=self.chain, clock=self.time, directives=self.store)  # type: ignore[arg-type]
         self.loop = LeaseLoop(self.reconciler, self.parts, chain=self.chain, clock=self.time)  # type: ignore[arg-type]
 
@@ -149,13 +148,6 @@ async def test_an_operator_reads_when_it_will_be_given_up_and_why_it_was() -> No
     assert "the chain says closed (manifest timeout)" in closed.reason  # type: ignore[attr-defined]
     assert world.leftovers(L) == []
     assert [each.kind for each in world.store.directives] == [DirectiveKind.LET], "it waits no more"
-
-
-async def test_its_opened_update_is_ended_before_the_chain_is_asked() -> None:
-    world = await won(Waiting(limit_s=20))
-    assert list(world.engine.opened) == [namespace_name(L)]
-    await world.after(20)
-    assert world.said == [CLOSE] and world.engine.opened == {}
 
 
 async def test_switched_off_nothing_is_counted_written_or_given_up() -> None:

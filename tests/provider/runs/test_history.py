@@ -22,7 +22,7 @@ from provider.lifecycle.spec_maker import SpecInputs
 from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.runs.history import History, RecordedEngine
-from provider.runs.log import RunOutcome, RunReason, StoredRun, last_run, runs_of
+from provider.runs.log import RunOutcome, RunReason, StoredRun, runs_of
 from provider.runs.versions import versions_of
 from provider.store import Database, open_database
 from provider.store.sealing import KeyRing
@@ -364,50 +364,11 @@ async def test_a_crash_before_the_attempt_is_written_records_the_refusal_once(re
     assert [run.outcome.value for run in await recorded.runs()] == ["done", "refused"]
 
 
-GIVEN_UP = StackResult(
-    Operation.UP, STACK, ok=False, seconds=30.0, summary={"create": 2}, error="ended before a manifest"
-)
-
-
-async def _written(recorded: Recorded) -> StoredRun:
-    async with asyncio.timeout(10):
-        while not (found := await recorded.runs()):
-            await asyncio.sleep(0.001)
-    return found[0]
-
-
-async def test_an_opened_update_that_was_given_up_is_one_line_that_says_why(recorded: Recorded) -> None:
-    recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
-    run = await _written(recorded)
-    line, *_ = history_lines([run])
-    assert "up (before the manifest): given up (no manifest came within 30 s) in 30.00 s; 2 create" in line
-    assert run.error == "" and run.result is not None and not run.result.error, "nothing has failed"
-
-
-async def test_one_that_failed_by_itself_is_a_failure(recorded: Recorded) -> None:
-    recorded.engine.gave_up(GIVEN_UP, "")
-    run = await _written(recorded)
-    assert (run.outcome, run.error) == (RunOutcome.FAILED, "ended before a manifest")
-
-
-async def test_it_explains_no_later_run(recorded: Recorded) -> None:
-    await recorded.world.run(L, a_group())
-    before = len(await recorded.runs())
-    recorded.engine.gave_up(GIVEN_UP, "")
-    async with asyncio.timeout(10):
-        while len(await recorded.runs()) == before:
-            await asyncio.sleep(0.001)
-    latest = await last_run(recorded.database, STACK)
-    assert latest is not None and latest.reason is RunReason.FIRST_DEPLOYMENT
-
-
 async def test_a_store_that_is_away_costs_only_the_line(recorded: Recorded) -> None:
     before, world = await recorded.runs(), recorded.world
     async with recorded.database.writing() as connection:
         await connection.exec_driver_sql("ALTER TABLE runs RENAME TO away")
     with capture_logs() as logs:
-        recorded.engine.gave_up(GIVEN_UP, "no manifest came within 30 s")
-        await asyncio.gather(*recorded.engine._writing)
         spec = await world.run(L, a_group())
     assert spec.services and (await world.converge(L)).phase is Phase.RUNNING, "the engine works on"
     assert [operation for operation, _ in world.engine.calls] == [Operation.UP]

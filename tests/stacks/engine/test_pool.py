@@ -53,13 +53,13 @@ async def test_who_waits_is_seen_and_served_by_urgency_and_tenant(pool):
     await asyncio.sleep(0.05)
 
     load = pool.load
-    assert (load.busy, load.workers, load.spare) == (1, 1, 0)
+    assert (load.busy, load.workers) == (1, 1)
     assert load.waiting == {Priority.FIRST: 1, Priority.UPDATE: 3, Priority.DESTROY: 0, Priority.REPAIR: 1}
     assert 0.04 < load.oldest_s <= time.monotonic() - began
     await pool.give(held, usable=True)
     await asyncio.gather(*tasks)
     assert order == ["first", "a1", "b1", "a2", "repair"]
-    assert (pool.load.busy, pool.load.spare, pool.load.oldest_s) == (0, 1, 0.0)
+    assert (pool.load.busy, pool.load.oldest_s) == (0, 0.0)
 
 
 async def test_a_caller_who_goes_away_takes_no_place_with_him(pool):

@@ -14,10 +14,9 @@ import pytest_asyncio
 from components.isolation import isolation_objects
 from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE, PODS
 from devnet.world import World
-from lease.ids import namespace_name
+from lease.ids import LeaseId, namespace_name
 from lease.sdl import Sdl
-from lease.spec import ClusterFacts
-from provider.lifecycle.spec_maker import opening_spec
+from lease.spec import FORM, ClusterFacts, LeaseSpec
 from tests.whole.conftest import deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import Fields, document, expose, service
@@ -228,13 +227,17 @@ def _without_pings(seen: Mapping[str, str], rows: Mapping[str, str]) -> Mapping[
     return {row: state for row, state in seen.items() if not rows[row].startswith("ping:")}
 
 
+def _without_services(lease: LeaseId, facts: ClusterFacts) -> LeaseSpec:
+    return LeaseSpec(form=FORM, lease=lease, group="", first_resource_version="0", services=(), cluster=facts)
+
+
 async def test_the_policies_alone_close_the_table_and_closed_ranges_close_the_public_addresses(
     site: Site, parties: tuple[Party, Party], plain: str
 ) -> None:
     rows = await provider_targets(site, plain)
     expected = {row: columns["a lease"] for row, columns in read_table(OF_THE_PROVIDER).items()}
     for facts in (ClusterFacts(), ClusterFacts(closed_ranges=(f"{NODE_PUBLIC_ADDRESS}/32",))):
-        (policy,) = isolation_objects(opening_spec(parties[0].rented.lease, facts))
+        (policy,) = isolation_objects(_without_services(parties[0].rented.lease, facts))
         policy["metadata"] = {"name": policy["metadata"]["name"], "namespace": plain}
         policy["spec"]["podSelector"] = {"matchLabels": {"run": "guarded"}}
         await site.kubectl("-n", plain, "label", "--overwrite", "pod", "web", "run=guarded")
