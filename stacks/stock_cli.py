@@ -22,17 +22,11 @@ from stacks.common.processes import DATA_MARK, LOCKING, STACK_MARK, alive, comma
 from stacks.common.scratch_folders import scratch
 from stacks.common.transit import TransitKey, TransitService
 from stacks.engine.pool import worker_environment
-from stacks.worker.state import settings_of
 from stacks.worker.workspace import Secrets, environment
 
-__all__ = ["exists", "run_stock", "working_on"]
+__all__ = ["run_stock", "working_on"]
 
 _NOT_FOR_OPERATORS = (DATA_MARK, STACK_MARK, "PULUMI_SKIP_CHECKPOINTS")
-
-
-def exists(config: EngineConfig, stack: str) -> bool:
-    """Whether the engine of `config` has such a stack."""
-    return (settings_of(config, stack) if config.backend else config.state_file(stack)).exists()
 
 
 def working_on(config: EngineConfig, stack: str) -> list[int]:

@@ -24,7 +24,7 @@ from provider.store import open_database
 from provider.store.ring import open_ring
 from stacks.common import ResourceChange, StackResult
 from stacks.engine import EngineConfig, EngineError
-from stacks.stock_cli import exists, run_stock, working_on
+from stacks.stock_cli import run_stock, working_on
 
 __all__ = ["pulumi"]
 
@@ -88,7 +88,7 @@ def _run(lease: str, verb: Verb, *, yes: bool) -> int:
 
 
 def _on_stack(config: EngineConfig, stack: str, verb: Verb, *, settings: Settings, yes: bool) -> int:
-    if not exists(config, stack):
+    if not config.exists(stack):
         raise ProviderError(f"there is no stack {stack} below {config.data}: is AP_HOME the provider's?")
     if verb.effect is Effect.READS:
         return run_stock(config, stack, verb.arguments)

@@ -68,9 +68,6 @@ class EngineConfig(BaseModel):
         default=True,
         description="write the state once, at the end; after a killed run its objects are read from the cluster",
     )
-    debug_providers: str | None = Field(
-        default=None, description="PULUMI_DEBUG_PROVIDERS of every operation, for example kubernetes:PORT"
-    )
 
     @property
     def key_file(self) -> Path:
@@ -128,3 +125,7 @@ class EngineConfig(BaseModel):
     def state_file(self, stack: str) -> Path:
         """The file backend's checkpoint; it exists exactly when the stack does."""
         return self.folder(stack) / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
+
+    def exists(self, stack: str) -> bool:
+        """Whether there is such a stack; in another backend its folder remembers that it was created."""
+        return (self.settings_file(stack) if self.backend else self.state_file(stack)).exists()

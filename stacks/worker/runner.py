@@ -30,7 +30,7 @@ from stacks.worker.own_servers import fence_sdk_servers
 from stacks.worker.program import check, lease_program
 from stacks.worker.resident import Resident
 from stacks.worker.sdk import quiet_sdk
-from stacks.worker.state import compact, doubt, doubted, prune_history, recover, settings_of, trust
+from stacks.worker.state import compact, doubt, doubted, prune_history, recover, trust
 from stacks.worker.workspace import Command, Program, Secrets, open_stack
 
 __all__ = ["Runner"]
@@ -160,7 +160,7 @@ class Runner:
 
     def _preview(self, task: Task, recorder: Recorder) -> dict[str, str]:
         program = self._program(task)
-        existed = self._exists(task.stack)
+        existed = self.config.exists(task.stack)
         try:
             self._open(task.stack, program).preview(on_event=recorder.on_event, **QUIET)
         finally:
@@ -169,7 +169,7 @@ class Runner:
         return {}
 
     def _refresh(self, stack: str, recorder: Recorder) -> dict[str, str]:
-        if not self._exists(stack):
+        if not self.config.exists(stack):
             raise OperationRefused(f"there is no stack {stack}")
         try:
             self._open(stack).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
@@ -186,7 +186,7 @@ class Runner:
         if doubted(self.config, stack):
             self._refresh(stack, recorder)
         refuse_after_term(self.config.data)  # a refresh may have taken long
-        if self._exists(stack):
+        if self.config.exists(stack):
             try:
                 self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
             except CommandError:
@@ -216,12 +216,8 @@ class Runner:
             resident=(self._resident, self._socket) if self._socket is not None else None,
         )
 
-    def _exists(self, stack: str) -> bool:
-        known = settings_of(self.config, stack) if self.config.backend else self.config.state_file(stack)
-        return known.exists()
-
     def _forget(self, stack: str) -> None:
-        if self.config.backend and self._exists(stack):
+        if self.config.backend and self.config.exists(stack):
             opened = self._open(stack)
             opened.workspace.remove_stack(stack)
         shutil.rmtree(self.config.folder(stack), ignore_errors=True)

@@ -18,12 +18,7 @@ from stacks.common.files import write_private
 from stacks.common.processes import LOCKING, alive, command_name, end, survivors
 from stacks.worker.init_errors import hide_quotes
 
-__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "settings_of", "trust"]
-
-
-def settings_of(config: EngineConfig, stack: str) -> Path:
-    """The stack's settings file: who encrypts its secrets."""
-    return config.settings_file(stack)
+__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "trust"]
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
@@ -137,7 +132,7 @@ def _coherent(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
     """Write a lost settings file again from the state, which knows who encrypted it."""
-    settings, document = settings_of(config, stack), _checkpoint(config.state_file(stack))
+    settings, document = config.settings_file(stack), _checkpoint(config.state_file(stack))
     if settings.exists() or document is None:
         return []
     stored = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}

@@ -24,7 +24,6 @@ from stacks.common.processes import DATA_MARK, STACK_MARK
 from stacks.common.transit import TransitKey
 from stacks.worker.resident import Resident, ResidentStack
 from stacks.worker.stack import ThinStack, ThinWorkspace
-from stacks.worker.state import settings_of
 
 __all__ = ["Command", "Program", "Secrets", "environment", "open_stack"]
 
@@ -91,8 +90,6 @@ def environment(config: EngineConfig, stack: str, secrets: Secrets) -> dict[str,
         variables["GOGC"] = os.environ.get("GOGC", GOGC)
     if config.skip_checkpoints:
         variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
-    if config.debug_providers:
-        variables["PULUMI_DEBUG_PROVIDERS"] = config.debug_providers
     return variables | secrets.variables()
 
 
@@ -124,7 +121,7 @@ def open_stack(
     )
     if sdk:
         return Stack.create_or_select(stack, workspace)
-    exists = _exists(config, stack)
+    exists = config.exists(stack)
     if resident is not None:
         engine, path = resident
         return ResidentStack(stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path)
@@ -140,16 +137,9 @@ def _home(config: EngineConfig) -> str | None:
     return str(config.pulumi_home) if config.pulumi_home else None
 
 
-def _exists(config: EngineConfig, stack: str) -> bool:
-    """Whether the stack exists. For another backend the folder remembers that it was created: its settings were written
-    then.
-    """
-    return (settings_of(config, stack) if config.backend else config.state_file(stack)).exists()
-
-
 def _prepare(config: EngineConfig, stack: str) -> None:
     """Write what `stack init` would write, the state last: it exists exactly when the stack does."""
-    state, settings = config.state_file(stack), settings_of(config, stack)
+    state, settings = config.state_file(stack), config.settings_file(stack)
     if config.secrets != "transit" or config.engine == "sdk" or state.exists():
         return
     data_key = TransitKey.load(config.key_file).encrypt(config.vault_key, os.urandom(32))
