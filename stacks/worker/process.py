@@ -7,6 +7,7 @@ has died: the running command line is interrupted, which releases its lock, and 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import queue
 import signal
@@ -62,6 +63,7 @@ class Worker:
         threading.Thread(target=self._listen, args=(first.config,), daemon=True).start()
         threading.Thread(target=self._watch_term, args=(first.config,), daemon=True).start()
         self._write(Ready(pid=os.getpid()))
+        gc.freeze()  # of what is loaded by now, a collection in the middle of an update would look through all of it
         while True:
             task = self._tasks.get()
             self._write(Begun())

@@ -132,8 +132,8 @@ def _coherent(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
     """Write a lost settings file again from the state, which knows who encrypted it."""
-    settings, document = config.settings_file(stack), _checkpoint(config.state_file(stack))
-    if settings.exists() or document is None:
+    settings = config.settings_file(stack)
+    if settings.exists() or (document := _checkpoint(config.state_file(stack))) is None:
         return []
     stored = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}
     names = {"salt": "encryptionsalt", "url": "secretsprovider", "encryptedkey": "encryptedkey"}
