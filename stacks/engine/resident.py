@@ -306,9 +306,9 @@ async def _ask(path: Path, request: dict[str, str]) -> dict[str, Any]:
 
 
 def _memory(pid: int) -> int:
-    """Resident memory of the process and of its plugins."""
+    """Resident memory of the process and of its plugins; a process that has ended has none."""
     found = {pid}
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
+    with suppress(OSError):
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
             found |= {int(child) for child in children.read_text().split()}
     return sum(map(memory_bytes, found))

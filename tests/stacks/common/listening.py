@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["answered", "calls_are_served", "listeners_of"]
@@ -57,8 +58,9 @@ def listeners_of(root: int) -> dict[int, str]:
 
 
 def _descriptors(pid: int) -> Iterator[str]:
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            yield os.readlink(entry)  # noqa: PTH115 (the target is no path)
-        except OSError:
-            continue
+    """None of a process that has ended meanwhile."""
+    folder = Path(f"/proc/{pid}/fd")
+    with suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 (names are enough)
+            with suppress(OSError):
+                yield os.readlink(folder / name)  # noqa: PTH115 (the target is no path)

@@ -254,6 +254,21 @@ async def test_the_death_of_the_process_ends_the_update_with_a_reason_and_the_ne
         )
 
 
+async def test_a_process_that_dies_while_its_size_is_read_fails_no_operation(config, monkeypatch):
+    engine = ResidentEngine(config, worker_environment(config), check_s=0)
+
+    def gone(*_: object) -> Iterator[Path]:
+        raise FileNotFoundError
+
+    try:
+        async with engine.serving() as path:
+            assert path is not None
+            monkeypatch.setattr(Path, "glob", gone)  # between two reads of its folder
+    finally:
+        monkeypatch.undo()
+        await engine.stop()
+
+
 async def test_a_cancelled_update_ends_and_gives_its_lock_back(config, resident, opened):
     await up(opened())
     client, never = Resident(), threading.Event()
