@@ -30,7 +30,7 @@ __all__ = ["ResidentEngine", "resident_problem"]
 START_S = 30.0
 LEAVE_S = 20.0
 CHECK_S = 5.0
-READY = b"ready 1\n"
+READY = b"ready 2\n"
 """The first line of a program that speaks this daemon's protocol."""
 AGAIN_S = 60.0
 """Seconds without another try after it did not start."""
@@ -243,7 +243,7 @@ class ResidentEngine:
         plugin = installed_plugin(config.home)
         process = await asyncio.create_subprocess_exec(
             *FENCED,
-            *map(str, (config.resident, socket, config.key_file, plugin, config.data / "tmp" / f"resident-{number}")),
+            *map(str, (config.resident, socket, plugin, config.data / "tmp" / f"resident-{number}")),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

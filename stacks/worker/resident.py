@@ -92,13 +92,23 @@ def _heard(lines: Any, on_event: _OnEvent) -> str:
 
 
 class ResidentStack(ThinStack):
-    """As `ThinStack`, except that `resident` runs the operations, at the socket `path`."""
+    """As `ThinStack`, except that `resident` runs the operations, at the socket `path`. `key` returns what decrypts the
+    stack's secrets, in base64.
+    """
 
     def __init__(
-        self, name: str, workspace: LocalWorkspace, *, project: str, exists: bool, resident: Resident, path: Path
+        self,
+        name: str,
+        workspace: LocalWorkspace,
+        *,
+        project: str,
+        exists: bool,
+        resident: Resident,
+        path: Path,
+        key: Callable[[], str],
     ) -> None:
         self._project = project
-        self._resident, self._path = resident, path
+        self._resident, self._path, self._key = resident, path, key
         self._on_event: _OnEvent = _ignore
         super().__init__(name, workspace, project=project, exists=exists)
 
@@ -118,6 +128,7 @@ class ResidentStack(ThinStack):
             "folder": self.workspace.work_dir,
             "backend": self.workspace.env_vars["PULUMI_BACKEND_URL"],
             "program": programs[0] if programs else "",
+            "key": self._key(),
         }
         if error := self._resident.run(self._path, request, self._on_event):
             raise create_command_error(CommandResult("", f"error: {error}", _FAILED))

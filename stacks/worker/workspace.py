@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -25,11 +26,12 @@ from stacks.common.transit import TransitKey
 from stacks.worker.resident import Resident, ResidentStack
 from stacks.worker.stack import ThinStack, ThinWorkspace
 
-__all__ = ["Command", "Program", "Secrets", "environment", "open_stack"]
+__all__ = ["Command", "Program", "Secrets", "data_key", "environment", "open_stack"]
 
 Program = Callable[[], Awaitable[None] | None]
 """The program that Pulumi runs inline."""
 
+_VAULT = "hashivault://"
 GOGC = "400"
 """Saves 0.04 CPU s an operation of the command line and its plugin (toolchain.md §3)."""
 
@@ -68,7 +70,7 @@ class Secrets:
 
     def provider(self) -> str:
         """Pulumi's URL of the secrets provider of new stacks."""
-        return "passphrase" if self._config.secrets == "passphrase" else f"hashivault://{self._config.vault_key}"
+        return "passphrase" if self._config.secrets == "passphrase" else _VAULT + self._config.vault_key
 
 
 def environment(config: EngineConfig, stack: str, secrets: Secrets) -> dict[str, str]:
@@ -124,7 +126,8 @@ def open_stack(
     exists = config.exists(stack)
     if resident is not None:
         engine, path = resident
-        return ResidentStack(stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path)
+        key = partial(data_key, config, stack)
+        return ResidentStack(stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path, key=key)
     return ThinStack(stack, workspace, project=PROJECT, exists=exists)
 
 
@@ -137,6 +140,21 @@ def _home(config: EngineConfig) -> str | None:
     return str(config.pulumi_home) if config.pulumi_home else None
 
 
+def data_key(config: EngineConfig, stack: str) -> str:
+    """The key of the stack's secrets in base64, decrypted with the operator's key; empty for a stack of a passphrase.
+    Raises `OperationRefused`.
+    """
+    settings = yaml.safe_load(config.settings_file(stack).read_text()) or {}
+    if not settings.get("encryptedkey"):
+        return ""
+    provider, sealed = str(settings.get("secretsprovider")), base64.b64decode(settings["encryptedkey"])
+    try:
+        plain = TransitKey.load(config.key_file).decrypt(provider.removeprefix(_VAULT), sealed.decode())
+    except ValueError as error:
+        raise OperationRefused(f"the data key of stack {stack} ({provider}): {error}") from None
+    return base64.b64encode(plain).decode()
+
+
 def _prepare(config: EngineConfig, stack: str) -> None:
     """Write what `stack init` would write, the state last: it exists exactly when the stack does."""
     state, settings = config.state_file(stack), config.settings_file(stack)
@@ -144,7 +162,7 @@ def _prepare(config: EngineConfig, stack: str) -> None:
         return
     data_key = TransitKey.load(config.key_file).encrypt(config.vault_key, os.urandom(32))
     content = {
-        "secretsprovider": f"hashivault://{config.vault_key}",
+        "secretsprovider": _VAULT + config.vault_key,
         "encryptedkey": base64.b64encode(data_key.encode()).decode(),
     }
     state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

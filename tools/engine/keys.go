@@ -1,18 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/pulumi/pulumi/pkg/v3/secrets"
 	"github.com/pulumi/pulumi/pkg/v3/secrets/passphrase"
@@ -20,27 +12,11 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/workspace"
 )
 
-const (
-	cloudType   = "cloud"
-	vaultScheme = "hashivault://"
-	sealedBy    = "vault:v1:"
-)
+const cloudType = "cloud"
 
-// keyring decrypts the data keys of stacks with the operator's key, as stacks/common/transit.py does for a command
-// line. Stacks of a passphrase get Pulumi's own manager, which finds the passphrase in the environment.
-type keyring struct{ secret []byte }
-
-func loadKeys(path string) (*keyring, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	secret := bytes.TrimSpace(content)
-	if len(secret) < 16 {
-		return nil, errors.New("the operator's key is too short for encryption")
-	}
-	return &keyring{secret}, nil
-}
+// dataKey is the key of a stack's secrets, which the client has decrypted. A stack of a passphrase has none: Pulumi's own
+// manager finds the passphrase in the environment.
+type dataKey []byte
 
 type cloudState struct {
 	URL          string `json:"url"`
@@ -59,22 +35,19 @@ func (m *manager) Encrypter() config.Encrypter { return m.crypter }
 func (m *manager) Decrypter() config.Decrypter { return m.crypter }
 
 // OfType returns the manager that a state names.
-func (k *keyring) OfType(_ context.Context, kind string, state json.RawMessage) (secrets.Manager, error) {
-	switch kind {
-	case passphrase.Type:
+func (k dataKey) OfType(_ context.Context, kind string, state json.RawMessage) (secrets.Manager, error) {
+	switch {
+	case kind == passphrase.Type:
 		return passphrase.NewPromptingPassphraseSecretsManagerFromState(state)
-	case cloudType:
-		var named cloudState
-		if err := json.Unmarshal(state, &named); err != nil {
-			return nil, fmt.Errorf("the state of its secrets: %w", err)
-		}
-		return k.open(named)
+	case kind == cloudType && len(k) > 0:
+		crypter := config.NewSymmetricCrypter(k)
+		return &manager{state, config.NewCiphertextToPlaintextCachedCrypter(crypter, crypter)}, nil
 	}
 	return nil, fmt.Errorf("secrets of type %q are not served by the resident engine", kind)
 }
 
 // ofSettings returns the manager that the stack's settings file names.
-func (k *keyring) ofSettings(settings *workspace.ProjectStack) (secrets.Manager, error) {
+func (k dataKey) ofSettings(settings *workspace.ProjectStack) (secrets.Manager, error) {
 	if settings.EncryptedKey == "" {
 		return passphrase.NewPromptingPassphraseSecretsManager(settings, false)
 	}
@@ -82,54 +55,9 @@ func (k *keyring) ofSettings(settings *workspace.ProjectStack) (secrets.Manager,
 	if err != nil {
 		return nil, fmt.Errorf("the encrypted key of the stack's settings: %w", err)
 	}
-	return k.open(cloudState{URL: settings.SecretsProvider, EncryptedKey: sealed})
-}
-
-func (k *keyring) open(named cloudState) (secrets.Manager, error) {
-	key, isVault := strings.CutPrefix(named.URL, vaultScheme)
-	if !isVault {
-		return nil, fmt.Errorf("secrets of %s are not served by the resident engine", named.URL)
-	}
-	plain, err := k.decrypt(key, string(named.EncryptedKey))
-	if err != nil {
-		return nil, fmt.Errorf("the stack's data key: %w", err)
-	}
-	state, err := json.Marshal(named)
+	state, err := json.Marshal(cloudState{URL: settings.SecretsProvider, EncryptedKey: sealed})
 	if err != nil {
 		return nil, err
 	}
-	crypter := config.NewSymmetricCrypter(plain)
-	return &manager{state, config.NewCiphertextToPlaintextCachedCrypter(crypter, crypter)}, nil
-}
-
-func (k *keyring) decrypt(name, text string) ([]byte, error) {
-	encoded, known := strings.CutPrefix(text, sealedBy)
-	if !known {
-		return nil, errors.New("ciphertext of an unknown form")
-	}
-	raw, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, err
-	}
-	derived, err := hkdf.Key(sha256.New, k.secret, nil, "lessor transit "+name, 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(derived)
-	if err != nil {
-		return nil, err
-	}
-	sealer, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) < sealer.NonceSize() {
-		return nil, errors.New("ciphertext is too short")
-	}
-	nonce, body := raw[:sealer.NonceSize()], raw[sealer.NonceSize():]
-	plain, err := sealer.Open(nil, nonce, body, []byte(name))
-	if err != nil {
-		return nil, errors.New("ciphertext of another key, or damaged")
-	}
-	return plain, nil
+	return k.OfType(context.Background(), cloudType, state)
 }

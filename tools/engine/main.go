@@ -11,22 +11,20 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 )
 
 const (
 	prSetPdeathsig = 1
 	// protocol changes when an older daemon or an older program would misunderstand the other.
-	protocol = 1
+	protocol = 2
 )
 
 func main() {
-	if len(os.Args) != 5 {
-		fail(fmt.Errorf("usage: %s SOCKET KEY-FILE PLUGIN SCRATCH-FOLDER", os.Args[0]))
+	if len(os.Args) != 4 {
+		fail(fmt.Errorf("usage: %s SOCKET PLUGIN SCRATCH-FOLDER", os.Args[0]))
 	}
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetPdeathsig, uintptr(syscall.SIGINT), 0)
-	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fail(err)
 	}
 }
@@ -36,16 +34,8 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func run(socket, keyFile, pluginPath, scratch string) error {
-	keys, err := loadKeys(keyFile)
-	if err != nil {
-		return err
-	}
-	nobody, err := openListener(func(*pulumirpc.LogRequest) {})
-	if err != nil {
-		return err
-	}
-	plugins, err := newFleet(pluginPath, scratch, nobody.address)
+func run(socket, pluginPath, scratch string) error {
+	plugins, err := newFleet(pluginPath, scratch)
 	if err != nil {
 		return err
 	}
@@ -57,7 +47,7 @@ func run(socket, keyFile, pluginPath, scratch string) error {
 	if err := reportReady(); err != nil {
 		return err
 	}
-	server := &server{keys: keys, plugins: plugins, running: map[string]*update{}}
+	server := &server{plugins: plugins, running: map[string]*update{}}
 	go func() {
 		awaitEnd()
 		_ = listener.Close()

@@ -43,25 +43,24 @@ func (s *server) perform(ctx context.Context, asked request, connection *net.Uni
 	if err != nil {
 		return err
 	}
-	update, err := s.prepare(asked, project)
+	update, err := prepare(asked, project)
 	if err != nil {
 		return err
 	}
-	log, err := openEventLog(connection)
+	path, end, err := openEventLog(connection)
 	if err != nil {
 		return err
 	}
-	defer log.close()
-	update.Opts.Display.EventLogPath = log.path
+	defer end()
+	update.Opts.Display.EventLogPath = path
 	update.Scopes = scopes{ctx}
-	var opened *host
-	defer func() { opened.release() }()
-	update.Opts.Engine.HostFactory = func(
-		_ context.Context, messages, status diag.Sink, _ plugin.DebugContext,
-	) (plugin.Host, error) {
-		made, err := s.open(asked, sinks{messages, status})
-		opened = made
-		return made, err
+	opened, err := s.open(asked)
+	if err != nil {
+		return err
+	}
+	defer opened.release()
+	update.Opts.Engine.HostFactory = func(context.Context, diag.Sink, diag.Sink, plugin.DebugContext) (plugin.Host, error) {
+		return opened, nil
 	}
 	return execute(context.WithoutCancel(ctx), asked.Operation, stack, update)
 }
@@ -98,13 +97,14 @@ func findStack(ctx context.Context, asked request, project *workspace.Project) (
 	return stack, err
 }
 
-func (s *server) prepare(asked request, project *workspace.Project) (backend.UpdateOperation, error) {
+func prepare(asked request, project *workspace.Project) (backend.UpdateOperation, error) {
 	path := filepath.Join(asked.Folder, "Pulumi."+asked.Stack+".yaml")
 	settings, err := workspace.LoadProjectStack(discard, project, path)
 	if err != nil {
 		return backend.UpdateOperation{}, fmt.Errorf("the stack's settings: %w", err)
 	}
-	manager, err := s.keys.ofSettings(settings)
+	key := dataKey(asked.Key)
+	manager, err := key.ofSettings(settings)
 	if err != nil {
 		return backend.UpdateOperation{}, err
 	}
@@ -113,7 +113,7 @@ func (s *server) prepare(asked request, project *workspace.Project) (backend.Upd
 		Root:               asked.Folder,
 		M:                  &backend.UpdateMetadata{Environment: map[string]string{}},
 		SecretsManager:     manager,
-		SecretsProvider:    s.keys,
+		SecretsProvider:    key,
 		StackConfiguration: backend.StackConfiguration{Config: config.Map{}, Decrypter: manager.Decrypter()},
 		Opts: backend.UpdateOptions{
 			AutoApprove: true,
@@ -148,30 +148,23 @@ func (s *scope) Close() {
 	s.source.Terminate()
 }
 
-// eventLog is a pipe that Pulumi takes for the file of its event log; what it writes goes to the connection.
-type eventLog struct {
-	path  string
-	write *os.File
-	done  chan struct{}
-}
-
-func openEventLog(connection io.Writer) (*eventLog, error) {
+// openEventLog returns the path of a pipe that Pulumi takes for the file of its event log; what it writes goes to the
+// connection. The caller ends it, which waits for the last event.
+func openEventLog(connection io.Writer) (path string, end func(), err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	log := &eventLog{fmt.Sprintf("/proc/self/fd/%d", write.Fd()), write, make(chan struct{})}
+	done := make(chan struct{})
 	go func() {
-		defer close(log.done)
+		defer close(done)
 		defer read.Close()
 		if _, err := io.Copy(connection, read); err != nil {
 			_, _ = io.Copy(io.Discard, read) // nobody hears it, and the engine must not wait
 		}
 	}()
-	return log, nil
-}
-
-func (l *eventLog) close() {
-	_ = l.write.Close()
-	<-l.done
+	return fmt.Sprintf("/proc/self/fd/%d", write.Fd()), func() {
+		_ = write.Close()
+		<-done
+	}, nil
 }

@@ -15,11 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	pulumihost "github.com/pulumi/pulumi/pkg/v3/host"
 	"github.com/pulumi/pulumi/pkg/v3/resource/plugin"
-	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
-	"github.com/pulumi/pulumi/sdk/v3/go/common/env"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
-	"github.com/pulumi/pulumi/sdk/v3/go/common/workspace"
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 	"google.golang.org/grpc"
 )
@@ -27,10 +25,9 @@ import (
 const (
 	startTime = 30 * time.Second
 	// youngest is the age below which a plugin is not replaced for what it answers: another may just have been refused.
-	youngest  = 5 * time.Second
-	attaching = "PULUMI_DEBUG_PROVIDERS"
-	probeID   = "kube-system"
-	probeURN  = "urn:pulumi:probe::probe::kubernetes:core/v1:Namespace::probe"
+	youngest = 5 * time.Second
+	probeID  = "kube-system"
+	probeURN = "urn:pulumi:probe::probe::kubernetes:core/v1:Namespace::probe"
 )
 
 // lostSight are texts of errors that show that the plugin's knowledge of the API server may be out of date.
@@ -43,19 +40,18 @@ var lostSight = []string{
 // fleet has the plugin process that new operations use. A plugin can have one configuration only, so that another one
 // takes its place for another configuration. One that was replaced ends when no operation uses it any more.
 type fleet struct {
-	path, scratch, engine string
-	context               *plugin.Context
-	mutex                 sync.Mutex
-	current               *process
-	living                sync.WaitGroup
-	alive                 atomic.Int32
+	path, scratch string
+	context       *plugin.Context
+	mutex         sync.Mutex
+	current       *process
+	living        sync.WaitGroup
+	alive         atomic.Int32
 }
 
 // process is a running plugin. `key` is empty until it is configured.
 type process struct {
 	plugin.Provider
 	client   pulumirpc.ResourceProviderClient
-	attach   sync.Once
 	command  *exec.Cmd
 	began    time.Time
 	ended    chan struct{}
@@ -65,46 +61,34 @@ type process struct {
 	broken   atomic.Bool
 }
 
-func newFleet(path, scratch, engine string) (made *fleet, err error) {
+func newFleet(path, scratch string) (made *fleet, err error) {
 	if err = os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, err
 	}
-	made = &fleet{path: path, scratch: scratch, engine: engine}
-	own := &host{address: engine, sinks: sinks{discard, discard}}
-	made.context, err = plugin.NewContextWithHost(
-		context.Background(), discard, discard, own, scratch, scratch, nil, nil,
-	)
+	shared, err := pulumihost.New(context.Background(), nil, nil, nil, nil, nil, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	made = &fleet{path: path, scratch: scratch}
+	made.context, err = plugin.NewContextWithHost(context.Background(), nil, nil, shared, scratch, scratch, nil, nil)
 	return made, err
 }
 
-// lend returns a provider for one operation, which gives it its configuration later.
-func (f *fleet) lend() (*lentProvider, error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.current == nil || !f.current.usable() {
-		if err := f.replace(); err != nil {
-			return nil, err
-		}
-	}
-	f.current.users.Add(1)
-	return &lentProvider{f.current.Provider, f, f.current}, nil
-}
-
-// configured returns the plugin with this configuration.
-func (f *fleet) configured(ctx context.Context, asked plugin.ConfigureRequest) (*process, error) {
+// lend returns the plugin with this configuration, or any plugin for a request without one. The caller has to end its use.
+func (f *fleet) lend(ctx context.Context, asked *plugin.ConfigureRequest) (*process, error) {
 	key, err := configurationKey(asked)
 	if err != nil {
 		return nil, err
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.current == nil || !f.current.usable() || (f.current.key != "" && f.current.key != key) {
+	if f.current == nil || !f.current.usable() || (key != "" && f.current.key != "" && f.current.key != key) {
 		if err := f.replace(); err != nil {
 			return nil, err
 		}
 	}
-	if f.current.key == "" {
-		if err := f.current.configure(ctx, asked); err != nil {
+	if key != "" && f.current.key == "" {
+		if err := f.current.configure(ctx, *asked); err != nil {
 			return nil, err
 		}
 		f.current.key = key
@@ -140,8 +124,11 @@ func (f *fleet) close() {
 	_ = os.RemoveAll(f.scratch)
 }
 
-// configurationKey also changes with the content of a kubeconfig that the inputs only name.
-func configurationKey(asked plugin.ConfigureRequest) (string, error) {
+// configurationKey also changes with the content of a kubeconfig that the inputs only name. It is empty for no request.
+func configurationKey(asked *plugin.ConfigureRequest) (string, error) {
+	if asked == nil {
+		return "", nil
+	}
 	inputs := resource.ToResourcePropertyMap(asked.Inputs).Mappable()
 	text, err := json.Marshal(inputs)
 	if err != nil {
@@ -163,26 +150,25 @@ func (f *fleet) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := &process{command: exec.Command(f.path, f.engine), began: time.Now(), ended: make(chan struct{})}
+	started := &process{command: exec.Command(f.path, f.context.Host.ServerAddr()), began: time.Now(), ended: make(chan struct{})}
 	started.command.Env = append(os.Environ(), "TMPDIR="+folder)
 	started.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	port, err := f.launch(started, folder)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Setenv(attaching, pluginName+":"+port); err != nil {
-		return nil, err
-	}
-	f.context.DialOptions = func(any) []grpc.DialOption {
-		return []grpc.DialOption{grpc.WithChainUnaryInterceptor(started.listen)}
-	}
-	wanted := workspace.PluginDescriptor{Name: pluginName, Kind: apitype.ResourcePlugin}
-	empty := env.NewEnv(env.MapStore{})
-	started.Provider, err = plugin.NewProvider(f.context.Host, f.context, wanted, nil, false, "", "", empty)
+	connection, err := dial("127.0.0.1:"+port, grpc.WithChainUnaryInterceptor(started.listen))
 	if err != nil {
 		started.kill()
+		return nil, err
 	}
-	return started, err
+	f.living.Go(func() {
+		<-started.ended
+		_ = connection.Close()
+	})
+	started.client = pulumirpc.NewResourceProviderClient(connection)
+	started.Provider = plugin.NewProviderWithClient(f.context, started.client, false)
+	return started, nil
 }
 
 // launch returns the port that the plugin prints.
@@ -249,7 +235,6 @@ func (p *process) listen(
 	ctx context.Context, method string, asked, given any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
-	p.attach.Do(func() { p.client = pulumirpc.NewResourceProviderClient(connection) })
 	err := invoke(ctx, method, asked, given, connection, options...)
 	if err != nil {
 		p.doubt(err.Error())
@@ -281,7 +266,7 @@ type lentProvider struct {
 func (l *lentProvider) Configure(
 	ctx context.Context, asked plugin.ConfigureRequest,
 ) (plugin.ConfigureResponse, error) {
-	running, err := l.fleet.configured(ctx, asked)
+	running, err := l.fleet.lend(ctx, &asked)
 	if err == nil {
 		l.used.users.Done()
 		l.used, l.Provider = running, running.Provider

@@ -12,47 +12,41 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// program is a language runtime that a client serves, as behind the command line's `--client`. Without an address it is
-// the runtime of an operation that runs no program. Pulumi's own connection to a client stays open when the operation
-// has ended; this one is closed.
+// program is a language runtime that a client serves, as behind the command line's `--client`, except that it gets no
+// address for messages: its error is the result of Run. Without an address it is the runtime of an operation that runs no
+// program. Pulumi's own connection to a client stays open when the operation has ended; this one is closed.
 type program struct {
 	plugin.LanguageRuntime
 	connection *grpc.ClientConn
-	listener   *engineListener
 }
 
-func connectProgram(address string, to sinks) (*program, error) {
+func connectProgram(address string) (*program, error) {
 	if address == "" {
 		return &program{}, nil
 	}
-	listener, err := openListener(to.take)
+	connection, err := dial(address)
 	if err != nil {
-		return nil, err
-	}
-	connection, err := grpc.NewClient(
-		address, grpc.WithTransportCredentials(insecure.NewCredentials()), rpcutil.GrpcChannelOptions(),
-	)
-	if err != nil {
-		listener.close()
 		return nil, err
 	}
 	client := pulumirpc.NewLanguageRuntimeClient(connection)
-	return &program{plugin.NewLanguageRuntimeClient(runtimeName, client), connection, listener}, nil
+	return &program{plugin.NewLanguageRuntimeClient(runtimeName, client), connection}, nil
+}
+
+func dial(address string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	unencrypted := grpc.WithTransportCredentials(insecure.NewCredentials())
+	return grpc.NewClient(address, append(options, unencrypted, rpcutil.GrpcChannelOptions())...)
 }
 
 func (p *program) close() {
 	if p.connection != nil {
 		_ = p.connection.Close()
-		p.listener.close()
 	}
 }
 
-// Run tells the program the engine's address, as the first argument.
 func (p *program) Run(ctx context.Context, info plugin.RunInfo) (string, bool, error) {
 	if p.connection == nil {
 		return "", false, errors.New("this operation has no program")
 	}
-	info.Args = []string{p.listener.address}
 	return p.LanguageRuntime.Run(ctx, info)
 }
 

@@ -31,6 +31,8 @@ type request struct {
 	Backend string `json:"backend"`
 	// Program is the address of the language runtime of `up` and `preview`.
 	Program string `json:"program"`
+	// Key decrypts the stack's secrets; empty for a stack of a passphrase.
+	Key []byte `json:"key"`
 }
 
 // answer is the last line that a client gets. The lines before it are engine events, as `--event-log` writes them.
@@ -42,7 +44,6 @@ type answer struct {
 
 // server runs at most one operation a stack.
 type server struct {
-	keys    *keyring
 	plugins *fleet
 	mutex   sync.Mutex
 	running map[string]*update

@@ -21,6 +21,7 @@ from components.resources.manifest import ClusterProvider, ManifestResource
 from devnet.tools import Toolbox
 from stacks.common.causes import cause_of
 from stacks.common.config import PROJECT, EngineConfig
+from stacks.common.errors import OperationRefused
 from stacks.common.files import prepare_home, prepare_key
 from stacks.common.listeners import fence_problem
 from stacks.common.processes import alive, command_name, other_pids, parent, survivors
@@ -31,6 +32,7 @@ from stacks.engine.pool import worker_environment
 from stacks.engine.resident import ResidentEngine, resident_problem
 from stacks.worker.events import Recorder
 from stacks.worker.resident import Resident
+from stacks.worker.sdk import quiet_log
 from stacks.worker.workspace import Command, Secrets, open_stack
 from tests.stacks.common.listening import answered, listeners_of
 from tests.world.patience import eventually
@@ -68,8 +70,10 @@ def config(toolbox: Toolbox, tmp_path: Path) -> EngineConfig:
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a worker (`stacks.worker.sdk`): the SDK tells a dead engine nothing."""
-    monkeypatch.setattr(pulumi.log, "debug", lambda *_, **__: None)
+    """As in a worker: the SDK sends a dead engine nothing, and prints nothing."""
+    monkeypatch.setattr(pulumi.log, "debug", pulumi.log.debug)
+    monkeypatch.setattr(pulumi.log, "error", pulumi.log.error)
+    quiet_log()
 
 
 @pytest.fixture
@@ -177,7 +181,17 @@ async def test_a_stack_that_a_command_line_has_made_is_taken_on_with_its_secrets
     assert dict(last.summary.resource_changes or {}) == {"same": 1}
 
 
-async def test_a_program_that_fails_fails_the_update_with_its_error_and_the_state_is_kept(config, opened):
+async def test_a_stack_whose_data_key_is_of_another_operators_key_is_refused_and_its_state_is_kept(config, opened):
+    await up(opened())
+    before = config.state_file(STACK).read_bytes()
+    config.key_file.write_text("k" * 32)
+    with pytest.raises(OperationRefused, match=rf"data key of stack {STACK} .*another key"):
+        await up(opened())
+    assert config.state_file(STACK).read_bytes() == before
+    assert locks(config) == []
+
+
+async def test_a_program_that_fails_fails_the_update_with_its_error_and_the_state_is_kept(config, opened, capfd):
     await up(opened())
 
     def broken() -> None:
@@ -188,6 +202,7 @@ async def test_a_program_that_fails_fails_the_update_with_its_error_and_the_stat
         await asyncio.to_thread(opened(broken).up, on_event=events.append, show_secrets=False)
     said = [event.diagnostic_event.message for event in events if event.diagnostic_event]
     assert any("the program is broken" in text for text in said), said
+    assert "the program is broken" not in capfd.readouterr().err, "what a program says may hold a secret"
     assert latest(config)["resources"]
     again, _ = await up(opened())
     assert dict(again.summary.resource_changes or {}) == {"same": 1}
