@@ -70,13 +70,8 @@ class KubeCluster:
     """
 
     def __init__(
-        self,
-        kubeconfig: Path | None = None,
-        *,
-        timeout_seconds: float = 15.0,
-        watch_seconds: int = 60,
-        fence: Fence = None,
-    ) -> None:
+        self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60, fence: Fence = None
+    ) -> None:  # fmt: skip
         self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds, fence=fence)
         self._timeout = timeout_seconds
         self._watch_seconds = watch_seconds
