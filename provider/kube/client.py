@@ -70,7 +70,8 @@ class KubeCluster:
     """
 
     def __init__(
-        self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60, fence: Fence = None
+        self, kubeconfig: Path | None = None, *, timeout_seconds: float = 15.0, watch_seconds: int = 60,
+        fence: Fence = None,
     ) -> None:  # fmt: skip
         self._server = ApiServer(kubeconfig, timeout_seconds=timeout_seconds, fence=fence)
         self._timeout = timeout_seconds
@@ -145,9 +146,8 @@ class KubeCluster:
     ) -> dict[str, Any]:
         """JSON merge patch; `metadata.resourceVersion` in `changes` is a precondition (`Conflict`)."""
         path, params = _path(kind, namespace, name), {"fieldManager": FIELD_MANAGER}
-        return _slim(
-            await self._call(f"{kind.plural}-patch", "PATCH", path, params=params, body=changes, headers=_MERGE)
-        )
+        stored = await self._call(f"{kind.plural}-patch", "PATCH", path, params=params, body=changes, headers=_MERGE)
+        return _slim(stored)
 
     async def take_fields(self, kind: Kind, name: str, *, label: str, namespace: str | None = None) -> bool:
         meta = (await self._whole(kind, name, namespace) or {}).get("metadata") or {}
