@@ -71,7 +71,7 @@ _POLICY = GroupEntry(
         "list": CommandEntry("provider.cli.policy:list_", "List every rule with its level, and every exemption."),
         "audit": CommandEntry(
             "provider.cli.policy:audit",
-            "Judge the recorded state of all stacks, and what runs in the namespaces of leases.",
+            "Judge the recorded state of all stacks, what runs in the namespaces of leases, and the cluster stack.",
         ),
         "test": CommandEntry(
             "provider.cli.policy:test", "Check a policy file or a file of own rules, and judge objects with it."
@@ -164,6 +164,8 @@ COMMANDS: Table = {
         "Run the gateway for a provider on this machine whose LESSOR_GATEWAY_PROCESS is `separate`.",
     ),
     "config": _CONFIG,
+    "drain": CommandEntry("provider.cli.drain:drain", "Stop bidding, with the whole provider or for some nodes."),
+    "undrain": CommandEntry("provider.cli.drain:undrain", "Bid again, with the whole provider or on some nodes."),
     "settings": CommandEntry(
         "provider.cli.settings:settings", "List every setting with its value, its source and its meaning."
     ),

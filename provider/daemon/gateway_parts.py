@@ -57,6 +57,7 @@ class GatewaySources:
     scrape: Scrape
     precedence: Precedence
     kept_events: KeptEvents
+    maintenance: Callable[[LeaseId], str] = lambda _: ""
 
     async def current_status(self) -> ProviderStatus:
         return self.status()
@@ -74,9 +75,13 @@ class GatewaySources:
         return frozenset(held) | {order.owner for order in self.ledger.orders()}
 
     def troubles(self) -> dict[str, str]:
-        """For each lease whose newest manifest does not run, the reason as a text for its tenant."""
-        texts = ((str(lease), tenant_text(status)) for lease, status in self.leases.statuses.items())
+        """What the tenant of each lease reads: why its newest manifest does not run, and of maintenance."""
+        texts = ((str(lease), self.text(lease)) for lease in self.leases.statuses)
         return {lease: text for lease, text in texts if text}
+
+    def text(self, lease: LeaseId) -> str:
+        texts = (tenant_text(self.leases.statuses.get(lease)), self.maintenance(lease))
+        return "; ".join(filter(None, texts))
 
 
 def provider_gateway(sources: GatewaySources) -> Gateway | GatewayProcess:
@@ -174,12 +179,11 @@ def adopted_placements(market: Market, cards: Cards) -> Placements:
 
 def _lease_reader(sources: GatewaySources) -> ReadLease:
     """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
-    backends, leases = sources.backends, sources.leases
+    backends = sources.backends
     read = read_or_known(sources.objects, lease_reader(backends.cluster, backends.settings.manifest_namespace))
 
     async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
         found = await read(lease)
-        texts = (tenant_text(leases.statuses.get(lease)), found.trouble)
-        return replace(found, trouble="; ".join(filter(None, texts)))
+        return replace(found, trouble="; ".join(filter(None, (sources.text(lease), found.trouble))))
 
     return read_with_trouble

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import structlog
+
+from lease.ids import LeaseId, namespace_name
 from lease.spec import ClusterFacts, IngressMode
 from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
@@ -40,6 +43,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import SpecMaker, spec_maker
 from provider.lifecycle.watches import Observer
+from provider.maintenance import Maintenance, watched_maintenance
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
@@ -54,6 +58,7 @@ from provider.store.transactions import StoredJournal
 
 __all__ = ["ProviderParts", "provider_parts"]
 
+_log = structlog.get_logger("lessor")
 _TakeFacts: TypeAlias = Callable[[ClusterFacts], None]
 
 
@@ -82,12 +87,12 @@ def provider_parts(
 ) -> ProviderParts:
     """`lacking`: what the cluster lacks, which stops the bids; empty for nothing."""
     settings = backends.settings
-    inventory = _inventory(backends)
+    maintenance = watched_maintenance(settings.home, now=backends.clock.now, problem=_log_maintenance)
+    inventory = _inventory(backends, maintenance)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
-    market = _market(
-        backends, ledger, inventory, paused=lambda: lacking() or funds.paused() or inventory.freshness.problem
-    )
+    paused = _first_reason(lambda: maintenance().bids, lacking, funds.paused, lambda: inventory.freshness.problem)
+    market = _market(backends, ledger, inventory, paused=paused)
     cards = cards_of(ledger, lambda: inventory.inventory, overcommit=market.rules.overcommit)
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
@@ -118,10 +123,15 @@ def provider_parts(
         status=_once_listed(public, inventory, backends.cluster.address),
         scrape=scrape,
         precedence=precedence,
+        maintenance=_maintenance_text(maintenance, inventory),
     )
     status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
-    status = replace(status, certificates=lambda: certificate_ends(backends, revoked=certificate.revoked))
+    status = replace(
+        status,
+        certificates=lambda: certificate_ends(backends, revoked=certificate.revoked),
+        maintenance=lambda: maintenance().model_dump(mode="json"),
+    )
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
     running = (inventory, market, leases, funds, provider_gateway(sources))
@@ -129,10 +139,37 @@ def provider_parts(
     return ProviderParts(*running, *shown, first_facts, new_facts)
 
 
-def _inventory(backends: Backends) -> InventoryWatcher:
+def _first_reason(*reasons: Callable[[], str]) -> Callable[[], str]:
+    return lambda: next(filter(None, (reason() for reason in reasons)), "")
+
+
+def _inventory(backends: Backends, maintenance: Callable[[], Maintenance]) -> InventoryWatcher:
     settings = backends.settings
-    storage = storage_reader(backends.cluster, settings.inventory_endpoint)
-    return InventoryWatcher(backends.cluster, settings, bus=backends.bus, clock=backends.clock, storage=storage)
+    return InventoryWatcher(
+        backends.cluster,
+        settings,
+        bus=backends.bus,
+        clock=backends.clock,
+        storage=storage_reader(backends.cluster, settings.inventory_endpoint),
+        drained=lambda: tuple(maintenance().nodes),
+    )
+
+
+def _maintenance_text(maintenance: Callable[[], Maintenance], inventory: InventoryWatcher) -> Callable[[LeaseId], str]:
+    """What a tenant reads of maintenance that concerns the lease."""
+
+    def text(lease: LeaseId) -> str:
+        state = maintenance()
+        if not state.nodes:
+            return state.tenants()
+        namespace = namespace_name(lease)
+        return state.tenants(pod.node for pod in inventory.inventory.pods if pod.namespace == namespace)
+
+    return text
+
+
+def _log_maintenance(problem: str) -> None:
+    _log.error("maintenance.unreadable", problem=problem, remedy="remove the file, then `lessor drain` again")
 
 
 def _facts_takers(specs: SpecMaker, noted: SpecMaker, leases: LeaseLoop) -> tuple[_TakeFacts, _TakeFacts]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import structlog
@@ -38,6 +38,7 @@ __all__ = ["InventoryWatcher"]
 
 _T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
+_DRAINED_S = 3.0
 _SETTLE_S = 0.2
 """Changes come in bursts (a StatefulSet of fifty pods), and one announcement covers them."""
 
@@ -49,17 +50,27 @@ def _claim(obj: Mapping[str, Any]) -> AddressClaim | None:
 class InventoryWatcher:
     """`inventory` is the newest inventory. `run` must run as a task; `ready` waits until every kind was listed once.
 
-    `storage`: reads what the inventory operator publishes; sizes that the settings name hold instead of it.
+    `storage`: reads what the inventory operator publishes; sizes that the settings name hold instead of it. `drained`:
+    nodes that take no new lease.
     """
 
     def __init__(
-        self, cluster: Cluster, settings: Settings, *, bus: Bus, clock: Clock, storage: ReadStorage | None = None
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        *,
+        bus: Bus,
+        clock: Clock,
+        storage: ReadStorage | None = None,
+        drained: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._bus = bus
         self._clock = clock
         self._changed = asyncio.Event()
+        self._drained = drained
+        self._left_out: frozenset[str] = frozenset()
         self._newest: Inventory | None = None
         self.freshness = Freshness(cluster, namespace=settings.manifest_namespace, clock=clock)
         self._reader = SourceReader(cluster, clock=clock, readings=self.freshness, changed=lambda *_: self._touch())
@@ -102,6 +113,8 @@ class InventoryWatcher:
                 group.create_task(self._storage.run(), name="inventory storage")
             group.create_task(self._announce(), name="inventory announcements")
             group.create_task(self.freshness.run(), name="inventory freshness")
+            if self._drained is not tuple:
+                group.create_task(self._follow_drained(), name="inventory drained nodes")
 
     def _sources(self) -> tuple[Source, ...]:
         always = (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
@@ -111,6 +124,13 @@ class InventoryWatcher:
         self._newest = None
         self._changed.set()
 
+    async def _follow_drained(self) -> None:
+        """Nodes are drained and undrained by a command, and a drain may end by itself."""
+        while True:
+            if frozenset(self._drained()) != self._left_out:
+                self._touch()
+            await self._clock.sleep(_DRAINED_S)
+
     async def _announce(self) -> None:
         while True:
             await self._changed.wait()
@@ -119,10 +139,16 @@ class InventoryWatcher:
             self._bus.publish(INVENTORY_CHANGED, None)
 
     def _compose(self) -> Inventory:
+        self._left_out = frozenset(self._drained())
         taken = _taken(_all(self._addresses, AddressClaim), self._settings)
         count, pooled = self._leasable(taken)
         return Inventory(
-            nodes=tuple(sorted(_all(self._nodes, Node), key=lambda node: node.name)),
+            nodes=tuple(
+                sorted(
+                    (node for node in _all(self._nodes, Node) if node.name not in self._left_out),
+                    key=lambda node: node.name,
+                )
+            ),
             pods=tuple(_all(self._pods, ScheduledPod)),
             claims=(*_all(self._volumes, VolumeClaim), *_all(self._kept, VolumeClaim)),
             pool_bytes={**(self._storage.pools if self._storage else {}), **self._settings.storage_classes},

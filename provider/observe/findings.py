@@ -47,7 +47,8 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
     """Trouble first, else in the order of the document."""
     listed = [
         *_chain(found["chain"]),
-        *_cluster(found["cluster"]),
+        *_maintenance(found.get("maintenance") or {}),
+        *_cluster(found["cluster"], planned=bool((found.get("maintenance") or {}).get("provider"))),
         *_money(found),
         *_market(found),
         *_leases(found),
@@ -68,13 +69,22 @@ def _chain(chain: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(Level.WARNING, "chain", f"node {node['address']}: {node['problem']}")
 
 
-def _cluster(cluster: Mapping[str, Any]) -> Iterator[Finding]:
-    if cluster and cluster["problem"]:
-        yield Finding(Level.TROUBLE, "cluster", cluster["problem"])
-    if cluster and not cluster.get("nodes", 1):
+def _maintenance(maintenance: Mapping[str, Any]) -> Iterator[Finding]:
+    if maintenance.get("provider"):
         yield Finding(
-            Level.TROUBLE, "cluster", "no node takes pods of tenants (label akash.network=true, Ready, no taint)"
+            Level.WARNING, "maintenance", "the provider is drained and makes no bids; `lessor undrain` ends it"
         )
+    for node in sorted(maintenance.get("nodes") or ()):
+        yield Finding(Level.WARNING, "maintenance", f"node {node} is drained and takes no new lease")
+
+
+def _cluster(cluster: Mapping[str, Any], *, planned: bool) -> Iterator[Finding]:
+    """`planned`: the provider is drained, so that an API server or nodes that are away are expected."""
+    level = Level.WARNING if planned else Level.TROUBLE
+    if cluster and cluster["problem"]:
+        yield Finding(level, "cluster", cluster["problem"])
+    if cluster and not cluster.get("nodes", 1):
+        yield Finding(level, "cluster", "no node takes pods of tenants (label akash.network=true, Ready, no taint)")
 
 
 def _money(found: Mapping[str, Any]) -> Iterator[Finding]:
@@ -100,7 +110,8 @@ def _market(found: Mapping[str, Any]) -> Iterator[Finding]:
     if not bids["registered"]:
         yield Finding(Level.TROUBLE, "market", "this provider is not registered on the chain: no bids are made")
     told = {(found["cluster"] or {}).get("problem"), (found["wallet"] or {}).get("problem")}
-    if bids["paused"] and bids["paused"] not in told:
+    drained = bool((found.get("maintenance") or {}).get("provider"))
+    if bids["paused"] and bids["paused"] not in told and not drained:
         yield Finding(Level.TROUBLE, "market", f"no bids are made: {bids['paused']}")
     if pricing.get("failing"):
         orders = f"the price strategy has named no price for {pricing['unpriced']} orders"

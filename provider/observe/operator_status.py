@@ -77,6 +77,7 @@ class StatusSources:
     unknown_stacks: Callable[[], int] = int
     certificates: Callable[[], Sequence[CertificateEnd]] = tuple
     home: Path | None = None
+    maintenance: Callable[[], Mapping[str, Any]] = dict
 
 
 async def serve_status(sources: StatusSources, path: Path) -> None:
@@ -128,6 +129,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "unknown_stacks": sources.unknown_stacks(),
         "certificates": [asdict(each) for each in sources.certificates()],
         "disk": _disk(sources.home) if sources.home is not None else {},
+        "maintenance": dict(sources.maintenance()),
     }
     return with_findings(found)
 

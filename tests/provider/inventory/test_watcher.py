@@ -279,3 +279,21 @@ async def test_a_malformed_object_hides_no_other() -> None:
     async with watching(cluster) as (watcher, _, _clock):
         await watcher.ready()
         assert [one.name for one in watcher.inventory.nodes] == ["a"]
+
+
+async def test_a_drained_node_takes_no_new_lease_until_the_drain_ends() -> None:
+    cluster, drained = FakeCluster(), {"a"}
+    for name in "ab":
+        cluster.put(node(name))
+    bus, clock = FakeBus(), VirtualClock()
+    watcher = InventoryWatcher(cluster, Settings(), bus=bus, clock=clock, drained=lambda: drained)
+    task = asyncio.create_task(watcher.run())
+    await clock.settle()
+    assert [one.name for one in watcher.inventory.nodes] == ["b"]
+    announced = len(bus.on(INVENTORY_CHANGED))
+    drained.clear()
+    await clock.advance(10)
+    assert [one.name for one in watcher.inventory.nodes] == ["a", "b"]
+    assert len(bus.on(INVENTORY_CHANGED)) > announced
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

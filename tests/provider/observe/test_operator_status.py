@@ -307,6 +307,20 @@ async def test_every_cause_of_concern_is_a_finding_of_its_level(
     assert [each["subject"] for each in found["findings"]] == ([subject] if subject else [])
 
 
+async def test_while_the_provider_is_drained_a_planned_outage_is_no_trouble(daemon: Daemon) -> None:
+    well = await operator_status(replace(daemon.observed, nodes=tuple))
+    bids = {"registered": True, "paused": "drained; `lessor undrain` ends it", "problem": "", "lost": 0}
+    away = {"cluster": {"problem": "no answer", "nodes": 0}, "bids": bids, "maintenance": {"provider": {"since": 1.0}}}
+    found = with_findings(well | away)
+    assert [(each["level"], each["subject"]) for each in found["findings"]] == [
+        ("warning", "maintenance"),
+        ("warning", "cluster"),
+        ("warning", "cluster"),
+    ]
+    nodes = with_findings(well | {"maintenance": {"nodes": {"n1": {"since": 1.0}}}})
+    assert [each["text"] for each in nodes["findings"]] == ["node n1 is drained and takes no new lease"]
+
+
 async def test_a_pause_with_a_cause_that_is_named_already_is_one_finding(daemon: Daemon) -> None:
     well = await operator_status(replace(daemon.observed, nodes=tuple))
     bids = {"registered": True, "paused": "the wallet is empty", "problem": "", "lost": 0}
