@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import structlog
 
-from lease.ids import LeaseId, namespace_name
 from lease.spec import ClusterFacts, IngressMode
 from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
@@ -20,6 +19,7 @@ from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
 from provider.daemon.gateway_parts import GatewaySources, kept_events, provider_gateway
 from provider.daemon.gateway_process import GatewayProcess
+from provider.daemon.maintenance import followed_maintenance, maintenance_text
 from provider.dashboard.views import Sources
 from provider.errors import ClusterError
 from provider.funds.plan import FundsRules
@@ -43,7 +43,7 @@ from provider.lifecycle.parts import Parts
 from provider.lifecycle.reconcile import Reconciler
 from provider.lifecycle.spec_maker import SpecMaker, spec_maker
 from provider.lifecycle.watches import Observer
-from provider.maintenance import Maintenance, watched_maintenance
+from provider.maintenance import Maintenance
 from provider.market.book import Market
 from provider.market.owner_lists import owner_rules
 from provider.market.pricing.strategy import pricing_from, pricing_mark
@@ -87,7 +87,7 @@ def provider_parts(
 ) -> ProviderParts:
     """`lacking`: what the cluster lacks, which stops the bids; empty for nothing."""
     settings = backends.settings
-    maintenance = watched_maintenance(settings.home, now=backends.clock.now, problem=_log_maintenance)
+    maintenance = followed_maintenance(settings.home, backends.clock)
     inventory = _inventory(backends, maintenance)
     ledger = Ledger(backends.address)
     funds = _funds(backends, ledger)
@@ -97,15 +97,8 @@ def provider_parts(
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
     objects, precedence, kept = WatchedObjects(), Precedence(backends.clock), kept_events(backends)
-    leases = _lease_loop(
-        backends,
-        chain_id,
-        ledger,
-        specs=noted,
-        ran_out=funds.ran_out,
-        observer=Observers(objects, kept),
-        precedence=precedence,
-    )
+    seen, ran_out = Observers(objects, kept), funds.ran_out
+    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=ran_out, observer=seen, precedence=precedence)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
     scrape = Scrape(public, lambda: leases.statuses)
@@ -123,12 +116,11 @@ def provider_parts(
         status=_once_listed(public, inventory, backends.cluster.address),
         scrape=scrape,
         precedence=precedence,
-        maintenance=_maintenance_text(maintenance, inventory),
+        maintenance=maintenance_text(maintenance, inventory),
     )
-    status = _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness)
     certificate = CertificateOnChain()
     status = replace(
-        status,
+        _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness),
         certificates=lambda: certificate_ends(backends, revoked=certificate.revoked),
         maintenance=lambda: maintenance().model_dump(mode="json"),
     )
@@ -153,23 +145,6 @@ def _inventory(backends: Backends, maintenance: Callable[[], Maintenance]) -> In
         storage=storage_reader(backends.cluster, settings.inventory_endpoint),
         drained=lambda: tuple(maintenance().nodes),
     )
-
-
-def _maintenance_text(maintenance: Callable[[], Maintenance], inventory: InventoryWatcher) -> Callable[[LeaseId], str]:
-    """What a tenant reads of maintenance that concerns the lease."""
-
-    def text(lease: LeaseId) -> str:
-        state = maintenance()
-        if not state.nodes:
-            return state.tenants()
-        namespace = namespace_name(lease)
-        return state.tenants(pod.node for pod in inventory.inventory.pods if pod.namespace == namespace)
-
-    return text
-
-
-def _log_maintenance(problem: str) -> None:
-    _log.error("maintenance.unreadable", problem=problem, remedy="remove the file, then `lessor drain` again")
 
 
 def _facts_takers(specs: SpecMaker, noted: SpecMaker, leases: LeaseLoop) -> tuple[_TakeFacts, _TakeFacts]:
