@@ -56,13 +56,15 @@ _CAPABILITIES = [
 """What the Pod Security level `baseline` lets a container add: what runtimes give by default."""
 
 VARIABLES = {
+    # an object of the cluster has no such key, and a comparison with it refuses the request
+    "space": "has(request.namespace) ? request.namespace : ''",
     "name": "request.name != '' ? request.name : object.metadata.name",
     "isNamespace": "request.resource.group == '' && request.resource.resource == 'namespaces'",
     "existing": "request.operation == 'DELETE' ? oldObject : object",
     "mine": "has(variables.existing.metadata.labels) && 'akash.network' in variables.existing.metadata.labels",
     "labels": "has(variables.existing.metadata.labels) ? variables.existing.metadata.labels : {}",
     "inLease": (
-        f"!variables.isNamespace && request.namespace.{_LEASE} && namespaceObject != null "
+        f"!variables.isNamespace && variables.space.{_LEASE} && namespaceObject != null "
         "&& has(namespaceObject.metadata.labels) && 'akash.network' in namespaceObject.metadata.labels"
     ),
     "pod": (
@@ -79,13 +81,14 @@ VARIABLES = {
 VALIDATIONS = (
     (
         "the account writes only in namespaces of leases, its records, its certificate and its address pools",
-        "request.namespace == '' || variables.isNamespace || variables.inLease "
-        "|| (request.namespace == '{manifests}' && (request.resource.group == 'akash.network' "
+        "variables.space == '' || variables.isNamespace || variables.inLease "
+        "|| (variables.space == '{manifests}' && (request.resource.group == 'akash.network' "
+        "|| (request.resource.group == 'coordination.k8s.io' && request.operation != 'DELETE') "
         "|| (request.resource.resource == 'secrets' && (variables.name.startsWith('applied-') "
         f"|| variables.name == '{RELEASES_SECRET}')))) "
-        "|| (request.namespace == '{services}' && request.resource.resource == 'secrets' "
+        "|| (variables.space == '{services}' && request.resource.resource == 'secrets' "
         f"&& variables.name == '{CERTIFICATE_SECRET}' && request.operation != 'DELETE') "
-        "|| (request.namespace == '{metallb}' && request.resource.group == 'metallb.io' "
+        "|| (variables.space == '{metallb}' && request.resource.group == 'metallb.io' "
         "&& variables.name.startsWith('ip-'))",
     ),
     (
@@ -96,7 +99,7 @@ VALIDATIONS = (
     ),
     (
         "of the cluster's own objects the account changes volumes of leases only",
-        "request.namespace != '' || variables.isNamespace || (request.resource.resource == 'persistentvolumes' "
+        "variables.space != '' || variables.isNamespace || (request.resource.resource == 'persistentvolumes' "
         "&& request.operation == 'UPDATE' && has(oldObject.spec.claimRef) "
         f"&& oldObject.spec.claimRef.namespace.{_LEASE} && has(object.spec.claimRef) "
         f"&& object.spec.claimRef.namespace.{_LEASE})",
@@ -116,7 +119,7 @@ VALIDATIONS = (
         "a RoleBinding of a lease gives a Role to an account of the same namespace",
         "request.resource.resource != 'rolebindings' || request.operation == 'DELETE' "
         "|| (object.roleRef.kind == 'Role' && has(object.subjects) && object.subjects.all(subject, "
-        "subject.kind == 'ServiceAccount' && has(subject.namespace) && subject.namespace == request.namespace))",
+        "subject.kind == 'ServiceAccount' && has(subject.namespace) && subject.namespace == variables.space))",
     ),
     (
         "a Service of a lease is no other name of a foreign host",

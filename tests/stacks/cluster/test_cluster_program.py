@@ -395,8 +395,44 @@ def the_account_is_kept_to_what_belongs_to_leases(pulumi: Cli, cluster: ControlP
     assert apply(a_first_container(capabilities={"add": ["CHOWN"], "drop": ["NET_RAW"]})) == ""
     assert apply(an_ingress(**{"nginx.ingress.kubernetes.io/proxy-body-size": "1m"})) == ""
     assert apply(a_pod(), dry_run="server") == ""
+    assert apply(a_kube_lease("lease")) == ""
+    assert _WHERE in apply(a_kube_lease("kube-system"))
+    volumes_of_leases_are_marked_and_no_others(pulumi, cluster, env)
     for name, (obj, words) in ESCALATIONS.items():
         assert words in apply(obj), name
+
+
+def volumes_of_leases_are_marked_and_no_others(pulumi: Cli, cluster: ControlPlane, account_env: dict) -> None:
+    """A volume is an object of the cluster: a request for it has no namespace."""
+    kubectl = str(cluster.toolbox.program("kubectl"))
+
+    def run(env: dict, *arguments: str, text: str = "") -> str:
+        done = subprocess.run([kubectl, *arguments], env=env, input=text, capture_output=True, text=True, check=False)
+        return "" if done.returncode == 0 else done.stderr
+
+    for name, namespace in (("of-a-lease", SPACE), ("of-another", "kube-system")):
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/x"},
+                "claimRef": {"namespace": namespace, "name": "c"},
+            },
+        }
+        assert run(pulumi.env, "create", "-f", "-", text=json.dumps(volume)) == ""
+    mark = '{"metadata": {"labels": {"akash.network/quarantine.until": "x"}}}'
+    patch = ("patch", "persistentvolume", "--type=merge", "-p", mark)
+    assert run(account_env, *patch, "of-a-lease") == ""
+    assert "changes volumes of leases only" in run(account_env, *patch, "of-another")
+    run(pulumi.env, "delete", "persistentvolume", "of-a-lease", "of-another", "--wait=false")
+
+
+def a_kube_lease(namespace: str) -> dict:
+    meta = {"name": "lessor", "namespace": namespace}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {"holderIdentity": "a"}}
 
 
 def a_secret(namespace: str, name: str, type_: str = "Opaque") -> dict:

@@ -128,6 +128,13 @@ class Accounts:
         found = json.loads(self.kubectl("get", kinds, "-A", "-l", "app.kubernetes.io/managed-by=lessor", "-o", "json"))
         return granted_to(name, found["items"])
 
+    def serves(self, *plurals: str) -> bool:
+        """Whether the API server lists these; right after their definition it may answer 429."""
+        try:
+            return all(self.kubectl("get", f"{one}.gateway.networking.k8s.io", "-A") is not None for one in plurals)
+        except subprocess.CalledProcessError:
+            return False
+
     @property
     def log(self) -> Path:
         return self.folder / "controlplane" / "logs" / AUDIT_LOG
@@ -150,6 +157,7 @@ async def audited(folder: Path, toolbox: Toolbox) -> AsyncIterator[Accounts]:
                 "create", "-f", "-", text=json.dumps(_list(map(route_definition, ("Gateway", "HTTPRoute"))))
             )
             await world.apply_cluster_stack(lambda _: None)
+            await eventually(lambda: accounts.serves("httproutes", "gateways"))
             await world.register_provider()
             yield accounts
 
@@ -315,6 +323,7 @@ _RARE: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
         "events.k8s.io": {"events": ("get", "list", "watch")},
         "": {"nodes": ("get",)},
     },
+    "several provider processes, one of which leads": {"coordination.k8s.io": {"leases": ("get", "create", "patch")}},
     "newer API servers ask for it": {"": {"pods/exec": ("create",)}},
     "claims are read by lists, and one by its name in a migration": {
         "akash.network": dict.fromkeys(("providerhosts", "providerleasedips"), ("get",)),
