@@ -23,13 +23,11 @@ from provider.cli.lease_text import (
     show_json,
     show_lines,
 )
-from provider.cli.output import Output, OutputOption, failure, print_result, warn
+from provider.cli.output import LeaseName, Output, OutputOption, failure, print_result, warn
 from provider.errors import SettingsError, StoreError
 
 __all__ = ["history", "list_", "show"]
 
-_HELP = "The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
-_Name = Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")]
 _MANY = 1_000_000
 _Answer = TypeVar("_Answer")
 
@@ -57,14 +55,14 @@ def _print_attention(output: Output) -> None:
     print_result(document, attention_lines(document), output)
 
 
-def show(name: _Name, *, output: OutputOption = Output.TABLE) -> None:
+def show(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
     """Show one lease: its state, what runs, and the outcomes of its runs."""
     found = _ask(one_lease(name, limit=_MANY))
     print_result(show_json(found.status, found.runs), show_lines(found.status, found.runs), output)
 
 
 def history(
-    name: _Name,
+    name: LeaseName,
     *,
     limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of runs to list.")] = 20,
     output: OutputOption = Output.TABLE,

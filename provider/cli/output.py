@@ -20,6 +20,7 @@ from lease.printable import printable, printable_line
 from provider.errors import ArgumentError, ProviderUnreachable, SettingsError, WrongChain
 
 __all__ = [
+    "LeaseName",
     "Output",
     "OutputOption",
     "code_of",
@@ -29,6 +30,13 @@ __all__ = [
     "table_lines",
     "utc_time",
     "warn",
+]
+LeaseName = Annotated[
+    str,
+    typer.Argument(
+        help="The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough.",
+        metavar="LEASE",
+    ),
 ]
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="Form of the output; `--json` is short for `--output json`.")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
-
-import typer
 
 from lease.ids import namespace_name
-from provider.cli.output import Output, OutputOption, failure, print_result, table_lines, utc_time
+from provider.cli.output import LeaseName, Output, OutputOption, failure, print_result, table_lines, utc_time
 from provider.errors import SettingsError, StoreError
 from provider.lifecycle.state import LeaseStatus
 from provider.market.record.decisions import StoredDecision, orders_decided
@@ -22,7 +19,6 @@ from provider.store.money import LeaseMoney, known_money
 
 __all__ = ["TraceEvent", "trace", "trace_events"]
 
-_HELP = "The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
 _MANY = 1_000_000
 
 
@@ -35,9 +31,7 @@ class TraceEvent:
     text: str
 
 
-def trace(
-    name: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")], *, output: OutputOption = Output.TABLE
-) -> None:
+def trace(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
     """Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.
 
     Times are UTC. What was forgotten is not shown: decisions after LESSOR_DECISIONS_AGE, runs beyond
