@@ -108,10 +108,12 @@ class Leadership:
         _log.info("leader.begins", lease=self._name, identity=self._identity, term=self._held)
 
     async def hold(self) -> None:
-        """Renew until cancelled. Raises `TermOver` as soon as the term is."""
+        """Renew until cancelled. Raises `TermOver` at the first renewal after the end of the term, which nothing renews
+        then: the fences have held everything back since.
+        """
         while True:
             await self._clock.sleep(self._seconds / _RENEWALS)
-            renewed = await self._try()
+            renewed = not self.term_problem and await self._try()
             if self.term_problem or (not renewed and self._held == 0):
                 LEADER.set(0)
                 raise TermOver(f"{self.term_problem or 'another process leads'}; start it again as a candidate")

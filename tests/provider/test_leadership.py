@@ -95,6 +95,16 @@ async def test_a_leader_whose_api_server_does_not_answer_ends_before_the_next_on
     assert first.term_problem
 
 
+async def test_a_leader_that_wakes_after_its_term_does_not_take_it_back_although_nobody_else_leads() -> None:
+    world = World()
+    first = world.one("a")
+    await first.acquire()
+    await asyncio.sleep(2 * SECONDS)
+    with pytest.raises(TermOver, match="its term is over"):
+        await asyncio.wait_for(first.hold(), SECONDS)
+    assert first.term_problem
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_two_never_lead_at_once_whatever_requests_are_lost_late_or_cut_off(seed: int) -> None:
     chance, world = random.Random(seed), World()
