@@ -161,6 +161,16 @@ FINDINGS = (
         "The engine holds stacks that neither chain nor cluster explain.",
         "`lessor lease list --suspect`",
     ),
+    Row(
+        "the provider is drained and makes no bids; `lessor undrain` ends it",
+        "`lessor drain` stopped the bids; what runs is served.",
+        "`lessor undrain`, or wait for the end of the drain.",
+    ),
+    Row(
+        "node * is drained and takes no new lease",
+        "`lessor drain NODE` keeps new leases from the node; its pods run on.",
+        "`lessor undrain NODE`",
+    ),
     Row("lease * is * for * s*", "The lease that the provider's own trouble has kept longest.", "`lessor lease show`"),
     Row(
         "the account certificate, which tenants pin: the chain calls it revoked: *",

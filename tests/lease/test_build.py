@@ -351,7 +351,7 @@ def test_the_canonical_text_has_sorted_keys_no_blanks_and_every_field() -> None:
     text = _golden(FORM)["full"].canonical_json()
     again = json.loads(text)
     assert json.dumps(again, sort_keys=True, separators=(",", ":"), ensure_ascii=False) == text
-    assert set(again) == set(LeaseSpec.model_fields) - {"kept"}, "which stands there only after an upgrade"
+    assert set(again) == set(LeaseSpec.model_fields) - {"kept", "found"}, "after an upgrade, or an adoption"
     others = {"user_namespace", "pods_version"}
     assert set(again["services"][0]) == set(ServiceSpec.model_fields) - others, "which a setting or an update adds"
     assert again["services"][0]["environment"][0] == {"name": "A", "value": "\x7f\x01"}

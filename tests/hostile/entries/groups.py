@@ -16,8 +16,9 @@ from provider.chain import queries
 from provider.chain.connection import AbciAnswer
 from provider.chain.group_size import MOST_PARTS, MOST_TEXT, MOST_UNITS
 from provider.gateway.grpc.bid_screening import BidScreening
+from provider.gateway.verdict import Verdict
 from provider.inventory.snapshot import Snapshot
-from provider.market.decision import DecisionInputs
+from provider.market.decision import DecisionInputs, Declined
 from provider.market.explanation import explain
 from tests.hostile.corpus import EntryPoint
 from tests.provider.market.world import RECORD, RULES, make_order
@@ -78,10 +79,12 @@ async def _screening(data: bytes, _: Path) -> Mapping[str, int]:
     """Without the listener's limit of bytes, which would hide the limit of units."""
     converted: list[GroupSpec] = []
 
-    async def screen(spec: GroupSpec) -> Any:
+    async def screen(spec: GroupSpec) -> Verdict:
         converted.append(spec)
         inputs = DecisionInputs(make_order(), RECORD, snapshot=Snapshot(()), rules=RULES, audits={})
-        return explain(inputs)
+        decision = explain(inputs).decision
+        assert isinstance(decision, Declined)
+        return Verdict(decision.reasons)
 
     request = service_pb2.BidScreeningRequest(group_spec=deployment_pb.GroupSpec.FromString(data))
     try:
