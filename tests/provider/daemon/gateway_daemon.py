@@ -82,7 +82,7 @@ async def run(folder: Path) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     listening = asyncio.create_task(process.listening.wait())
     await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
+    if running.done() and not running.cancelled():
         await running
     child = process.child.pid if process.child is not None else 0
     print(json.dumps({"address": process.address, "child": child}), flush=True)

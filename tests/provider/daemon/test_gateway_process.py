@@ -199,7 +199,7 @@ async def test_streams_and_statuses_of_a_separate_gateway_go_on_while_the_provid
     gateway.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(gateway.wait) == 0
     again.send_signal(signal.SIGTERM)
-    assert await asyncio.to_thread(again.wait) == 0
+    assert await asyncio.to_thread(again.wait) == 0, site.text_of_logs()
     assert "PRIVATE KEY" not in site.text_of_logs()
 
 
