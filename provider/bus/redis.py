@@ -71,8 +71,10 @@ class RedisBus:
         self._local = MemoryBus(queue_size=queue_size)
         self._sender = secrets.token_hex(8)
         self._waiting: deque[tuple[str, bytes]] = deque(maxlen=_MOST_WAITING)
-        self._own: dict[str, bytes] = {}
-        self._unkept: set[str] = set()
+        self._retained: dict[str, bytes] = {}
+        """By topic, the retained value that this process was the last to publish."""
+        self._unwritten: set[str] = set()
+        """Topics whose retained value is not in Redis yet."""
         self._work = asyncio.Event()
         self._repeats = Repeats(clock.monotonic)
         self.connected = asyncio.Event()
@@ -85,8 +87,8 @@ class RedisBus:
             return
         text = self._text(shared, value, retain=retain)
         if retain:
-            self._own[topic] = text
-            self._unkept.add(topic)
+            self._retained[topic] = text
+            self._unwritten.add(topic)
         else:
             if len(self._waiting) == _MOST_WAITING:
                 BUS_LOST.labels("full").inc()
@@ -126,7 +128,7 @@ class RedisBus:
         async with redis_client(self._url, timeout_s=self._silent_s) as client, client.pubsub() as channels:
             await channels.subscribe(*self._topics)
             await self._take_retained(client)
-            self._unkept.update(self._own)
+            self._unwritten.update(self._retained)
             self._work.set()
             self._note_connected()
             try:
@@ -146,12 +148,12 @@ class RedisBus:
         problem = f"{type(error).__name__}: {error}"[:300]
         if self._repeats.is_news("bus", problem):
             _log.warning(
-                "bus.unreachable", redis=shown_url(self._url), problem=problem, until="other processes hear nothing"
+                "bus.unreachable", redis=shown_url(self._url), problem=problem, effect="other processes hear nothing"
             )
 
     async def _take_retained(self, client: Redis) -> None:
         """Take what other processes retained, unless this process was the last to publish it."""
-        names = [name for name in self._topics if name not in self._own]
+        names = [name for name in self._topics if name not in self._retained]
         found = await client.mget([self._key(name) for name in names]) if names else []
         for name, text in zip(names, found, strict=True):
             if text is not None:
@@ -171,16 +173,16 @@ class RedisBus:
     async def _send_all(self, client: Redis) -> None:
         while self._waiting:
             await self._send_next(client)
-        while self._unkept:
-            name = next(iter(self._unkept))
-            text = self._own[name]
+        while self._unwritten:
+            name = next(iter(self._unwritten))
+            text = self._retained[name]
             async with client.pipeline(transaction=True) as pipe:
                 pipe.set(self._key(name), text)
                 for channel in self._topics[name].channels:
                     pipe.publish(channel, text)
                 await pipe.execute()
-            if self._own.get(name) in (text, None):
-                self._unkept.discard(name)
+            if self._retained.get(name) in (text, None):
+                self._unwritten.discard(name)
 
     async def _send_next(self, client: Redis) -> None:
         name, text = self._waiting.popleft()
@@ -190,6 +192,8 @@ class RedisBus:
         except BaseException:
             if len(self._waiting) < _MOST_WAITING:
                 self._waiting.appendleft((name, text))
+            else:
+                BUS_LOST.labels("full").inc()
             raise
 
     async def _receive(self, channels: PubSub) -> None:
@@ -219,8 +223,8 @@ class RedisBus:
             BUS_LOST.labels("refused").inc()
             return
         if envelope.retain:
-            self._own.pop(name, None)
-            self._unkept.discard(name)
+            self._retained.pop(name, None)
+            self._unwritten.discard(name)
         self._local.publish(shared.topic, value, retain=envelope.retain)
 
     def _key(self, name: str) -> str:
