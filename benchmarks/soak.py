@@ -185,10 +185,10 @@ async def soak(
         await asyncio.gather(*(run.lives() for _ in range(leases)))
         seconds = time.monotonic() - run.began
         await engine.close()
-        return _told(run, seconds) | left_over(data, temporary)
+        return _figures(run, seconds) | left_over(data, temporary)
 
 
-def _told(run: Soak, seconds: float) -> dict[str, object]:
+def _figures(run: Soak, seconds: float) -> dict[str, object]:
     slopes = run.slopes()
     print(f"{'per 1,000 operations':20}{'slope':>10}{'error':>10}{'first':>10}{'last':>10}")
     for name, (value, error) in slopes.items():
@@ -209,9 +209,9 @@ def _told(run: Soak, seconds: float) -> dict[str, object]:
 
 
 def main() -> None:
-    told = options(operations=3000, minutes=30, workers=2, leases=6, changes=4).parse_args()
-    with cluster(told.kubeconfig) as (kubeconfig, tools):
-        numbers = {name: getattr(told, name) for name in ("operations", "minutes", "workers", "leases", "changes")}
+    chosen = options(operations=3000, minutes=30, workers=2, leases=6, changes=4).parse_args()
+    with cluster(chosen.kubeconfig) as (kubeconfig, tools):
+        numbers = {name: getattr(chosen, name) for name in ("operations", "minutes", "workers", "leases", "changes")}
         print(json.dumps(asyncio.run(soak(kubeconfig, tools, **numbers))))
 
 
