@@ -5,7 +5,7 @@ own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lease.ids import LeaseId
 from lease.spec import GpuPlacement
@@ -14,7 +14,7 @@ from provider.daemon.gateway_child import GatewayChild
 from provider.daemon.gateway_process import GatewayProcess
 from provider.gateway.config import GatewayConfig, gateway_config
 from provider.gateway.intake import ManifestIntake, Placements
-from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
+from provider.gateway.lease_objects import ReadLease, lease_reader
 from provider.gateway.link.calls import gateway_calls
 from provider.gateway.link.server import Call
 from provider.gateway.provider_status import ProviderStatus
@@ -24,7 +24,7 @@ from provider.gateway.server import Gateway
 from provider.gateway.streams.kept_events import EVENTS_FILE, KeptEvents
 from provider.gateway.trial_build import TrialBuild
 from provider.gateway.verdict import Screen, screen_of
-from provider.gateway.watched_objects import WatchedObjects, read_or_known
+from provider.gateway.watched_objects import WatchedObjects, read_or_known, with_trouble
 from provider.inventory.cards import Cards
 from provider.inventory.ledger import Ledger
 from provider.lifecycle.loop import LeaseLoop
@@ -181,9 +181,4 @@ def _lease_reader(sources: GatewaySources) -> ReadLease:
     """Reads what the cluster holds of a lease, and adds the trouble that the lease loop has with it."""
     backends = sources.backends
     read = read_or_known(sources.objects, lease_reader(backends.cluster, backends.settings.manifest_namespace))
-
-    async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        found = await read(lease)
-        return replace(found, trouble="; ".join(filter(None, (sources.text(lease), found.trouble))))
-
-    return read_with_trouble
+    return with_trouble(read, sources.text)

@@ -12,7 +12,6 @@ import gc
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from lease.ids import LeaseId
 from provider.chain.comet import CometChain
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.gateway.config import gateway_config
 from provider.gateway.grpc.server import serve_grpc
-from provider.gateway.lease_objects import LeaseObjects, ReadLease, lease_reader
+from provider.gateway.lease_objects import ReadLease, lease_reader
 from provider.gateway.link.calls import LinkedIntake, LinkedMigrations, linked_metrics, linked_screen, linked_status
 from provider.gateway.link.client import ProviderLink
 from provider.gateway.link.wire import Facts, gateway_socket
 from provider.gateway.server import Gateway
 from provider.gateway.streams.kept_events import EVENTS_FILE, KeptEvents, follow_events
 from provider.gateway.tls import AccountCertificate
-from provider.gateway.watched_objects import Observers, WatchedObjects, follow_objects, read_or_known
+from provider.gateway.watched_objects import Observers, WatchedObjects, follow_objects, read_or_known, with_trouble
 from provider.kube.client import KubeCluster
 from provider.metrics import GATEWAY_REFUSED, GATEWAY_STREAMS
 from provider.protocols import Clock
@@ -120,13 +118,7 @@ def _replacing(gateway: Gateway) -> Callable[[Facts], None]:
 
 def _lease_reader(read: ReadLease, link: ProviderLink) -> ReadLease:
     """`read`, with the trouble that the provider has reported of the lease."""
-
-    async def read_with_trouble(lease: LeaseId) -> LeaseObjects:
-        found, facts = await read(lease), link.facts
-        text = facts.troubles.get(str(lease), "") if facts is not None else ""
-        return replace(found, trouble="; ".join(filter(None, (text, found.trouble))))
-
-    return read_with_trouble
+    return with_trouble(read, lambda lease: link.facts.troubles.get(str(lease), "") if link.facts is not None else "")
 
 
 async def _report(link: ProviderLink, gateway: Gateway, clock: Clock) -> None:

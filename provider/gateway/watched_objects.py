@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -32,7 +32,7 @@ from provider.protocols.cluster import (
     WatchEvent,
 )
 
-__all__ = ["Observers", "WatchedObjects", "follow_objects", "read_or_known"]
+__all__ = ["Observers", "WatchedObjects", "follow_objects", "read_or_known", "with_trouble"]
 
 _PARTS: Mapping[Kind, tuple[str, ...]] = {
     MANIFEST: (),
@@ -176,6 +176,16 @@ def read_or_known(objects: WatchedObjects, read: ReadLease) -> ReadLease:
                 return await read(lease)
         except (TimeoutError, ClusterError):
             return replace(known, trouble=_OLD)
+
+    return read_lease
+
+
+def with_trouble(read: ReadLease, text: Callable[[LeaseId], str]) -> ReadLease:
+    """`read`, with what the lease loop says of the lease (`text`, empty for nothing) before what the watches say."""
+
+    async def read_lease(lease: LeaseId) -> LeaseObjects:
+        found = await read(lease)
+        return replace(found, trouble="; ".join(filter(None, (text(lease), found.trouble))))
 
     return read_lease
 
