@@ -8,14 +8,14 @@ and a hostname is never given to two leases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lease.hostnames import route_name
 from lease.ids import LeaseId
-from lease.spec import LeaseSpec
+from lease.spec import FoundObject, LeaseSpec
 from provider.claims.edge import AskEdge, asked_name, route_accepted, serves
 from provider.claims.foreign_routes import foreign_routes
 from provider.claims.hostnames import (
@@ -35,13 +35,13 @@ from provider.claims.released import released_hostnames, releases_object
 from provider.errors import ClusterError, Conflict, ProviderError
 from provider.kube.labels import lease_of, managed_labels
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.lease_hosts import WantedHosts, new_hosts, spec_hosts, wanted_hosts
-from provider.lifecycle.lease_ports import spec_addresses, wanted_ports, without_ports
+from provider.lifecycle.lease_hosts import WantedHosts, migrated_hosts, new_hosts, spec_hosts, wanted_hosts
+from provider.lifecycle.lease_ports import migrated_ports, spec_addresses, wanted_ports, without_ports
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.metrics import DEPLOYMENTS
 from provider.protocols import Clock, Cluster
 from provider.protocols.clock import SystemClock
-from provider.protocols.cluster import HTTP_ROUTE, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
+from provider.protocols.cluster import HTTP_ROUTE, INGRESS, PROVIDER_HOST, PROVIDER_LEASED_IP, Kind
 
 __all__ = ["ClaimedSpec", "LeaseClaims", "NotTransferredError", "without_claims"]
 
@@ -157,6 +157,18 @@ class LeaseClaims:
         given = {obj["metadata"]["name"]: str((obj.get("status") or {}).get("address") or "") for obj in addresses}
         names = {route_name(host) for host in spec_hosts(spec)}
         return {obj["metadata"]["name"] for obj in hosts} == names and given == spec_addresses(spec)
+
+    async def migrated(self, spec: LeaseSpec) -> frozenset[str]:
+        """The names of the claims of `spec`, which runs, that were migrated to another lease and must be given up
+        now.
+        """
+        namespace, overlap = self._config.records, self._config.routes_overlap
+        hosts = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=namespace)) if spec.hostnames else {}
+        gone = frozenset(migrated_hosts(spec.lease, spec, hosts, overlap=overlap))
+        if not spec.leased_ips:
+            return gone
+        ports = address_claims(await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace))
+        return gone | migrated_ports(spec.lease, spec, ports)
 
     async def keep_only(self, spec: LeaseSpec, *, moves: Sequence[PendingMove] = ()) -> None:
         """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then.
@@ -351,8 +363,16 @@ def _hostname_of(claim: Mapping[str, Any]) -> str:
 def without_claims(spec: LeaseSpec, names: frozenset[str]) -> LeaseSpec:
     """The version without these hostnames and these ports of leased addresses."""
     kept = tuple(host for host in spec.hostnames if host.hostname.lower() not in names)
-    spec = spec if kept == spec.hostnames else spec.model_copy(update={"hostnames": kept})
+    if kept != spec.hostnames:
+        found = tuple(item for item in spec.found if not _of_host(item, names))
+        spec = spec.model_copy(update={"hostnames": kept, "found": found})
     return without_ports(spec, names)
+
+
+def _of_host(item: FoundObject, names: Collection[str]) -> bool:
+    """Whether an object of an adopted lease is the route of one of the hostnames."""
+    found = item.manifest
+    return found["kind"] in (INGRESS.kind, HTTP_ROUTE.kind) and found["metadata"]["name"] in names
 
 
 def _never_overwrite(spec: LeaseSpec, hosts: WantedHosts) -> None:

@@ -18,7 +18,16 @@ from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_HOST
 
-__all__ = ["MIGRATED", "STILL_SERVED", "WantedHosts", "holder_text", "new_hosts", "spec_hosts", "wanted_hosts"]
+__all__ = [
+    "MIGRATED",
+    "STILL_SERVED",
+    "WantedHosts",
+    "holder_text",
+    "migrated_hosts",
+    "new_hosts",
+    "spec_hosts",
+    "wanted_hosts",
+]
 
 MIGRATED = "it was migrated to another lease; it returns when it is migrated back or the manifest is sent again"
 STILL_SERVED = "the lease that had it is still giving it back"
@@ -67,8 +76,7 @@ async def wanted_hosts(
     free = (inputs.withheld & _listed(group) | arriving) - withheld.keys()
     leaving = await leaving_hosts(cluster, free - arriving if config.routes_overlap else free, lease)
     withheld |= dict.fromkeys(leaving, STILL_SERVED)
-    others = {host for host in (served - kept) & claims.keys() if claims[host].holder != lease.group}
-    taken = {host for host in others if claims[host].move.sequence > 1}
+    taken = migrated_hosts(lease, inputs.previous, claims, overlap=config.routes_overlap)
     return WantedHosts(
         claims,
         withheld,
@@ -77,6 +85,18 @@ async def wanted_hosts(
         kept=kept,
         moves=(*_moves(arriving, claims, arriving=True), *_moves(going - kept, claims, arriving=False)),
     )
+
+
+def migrated_hosts(
+    lease: LeaseId, spec: LeaseSpec | None, claims: Mapping[str, HostnameClaim], *, overlap: bool
+) -> set[str]:
+    """The hostnames of `spec` that were migrated to another lease and that `lease` must give up now. `overlap`: the
+    edge takes two routes, so that `lease` serves a hostname until its migration has ended.
+    """
+    gone = {host for host in spec_hosts(spec) & claims.keys() if claims[host].holder != lease.group}
+    return {
+        host for host in gone if claims[host].move.sequence > 1 and not (overlap and claims[host].move.is_from(lease))
+    }
 
 
 def _moves(hosts: Collection[str], claims: Mapping[str, HostnameClaim], *, arriving: bool) -> list[PendingMove]:

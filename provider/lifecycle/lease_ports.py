@@ -24,7 +24,7 @@ from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_LEASED_IP
 
-__all__ = ["WantedPorts", "spec_addresses", "wanted_ports", "without_ports"]
+__all__ = ["WantedPorts", "migrated_ports", "spec_addresses", "wanted_ports", "without_ports"]
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
 
@@ -54,7 +54,7 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
         return WantedPorts()
     stored = address_claims(await cluster.list(PROVIDER_LEASED_IP, namespace=config.records))
     if not wanted:
-        return WantedPorts(moved=_taken(inputs, stored))
+        return WantedPorts(moved=migrated_ports(lease, inputs.previous, stored))
     foreign = {name: stored[name] for name in wanted if name in stored and stored[name].lease != lease}
     away = {name for name in wanted if name in inputs.moved and name not in stored}
     own = [replace(claim, move=stored[name].move) if name in stored else claim for name, claim in wanted.items()]
@@ -73,7 +73,7 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
         remarks={name: _remark(claim, reasons[name]) for name, claim in wanted.items() if name in reasons},
         waits_for=frozenset(foreign),
         soon=bool(leaving),
-        moved=_taken(inputs, stored) | frozenset(away | inputs.moved & foreign.keys()),
+        moved=migrated_ports(lease, inputs.previous, stored) | frozenset(away | inputs.moved & foreign.keys()),
         moves=(*_moves(arriving, arriving=True), *_moves(_going(foreign.values(), lease), arriving=False)),
     )
 
@@ -116,10 +116,11 @@ async def _addresses(
     return known
 
 
-def _taken(inputs: SpecInputs, stored: Mapping[str, AddressClaim]) -> frozenset[str]:
-    """The ports of the version that runs that were migrated to another lease, whether or not the manifest has them."""
-    served = spec_addresses(inputs.previous).keys() & stored.keys()
-    others = {name for name in served if stored[name].lease != inputs.record.lease}
+def migrated_ports(lease: LeaseId, spec: LeaseSpec | None, stored: Mapping[str, AddressClaim]) -> frozenset[str]:
+    """The ports of `spec`, the version that runs, that were migrated to another lease, whether or not the newest
+    manifest has them.
+    """
+    others = {name for name in spec_addresses(spec).keys() & stored.keys() if stored[name].lease != lease}
     return frozenset(name for name in others if stored[name].move.sequence > 1)
 
 

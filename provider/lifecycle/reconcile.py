@@ -12,11 +12,8 @@ from random import Random
 
 import structlog
 
-from lease.errors import SpecRefused
 from lease.ids import LeaseId
 from provider.chain.messages import CloseReason
-from provider.claims.addresses import AddressesExhaustedError
-from provider.claims.hostnames import HostnameRefusedError
 from provider.errors import ChainError, ClusterError
 from provider.lifecycle.cluster_lists import ClusterLists
 from provider.lifecycle.directives import DirectiveStore, NoDirectiveStore
@@ -30,6 +27,7 @@ from provider.lifecycle.lease_memory import LeaseMemory, Memories, Statuses
 from provider.lifecycle.manifest_wait import traces_of_a_manifest
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.restart_record import RestartRecord
+from provider.lifecycle.serving.blocked import BLOCKING, blocked_outcome
 from provider.lifecycle.serving.convergence import forget_refusal, recreate, serve, take_back
 from provider.lifecycle.state import LEASE_STATE, WITH_MANIFEST, LeaseStatus, Outcome, Phase
 from provider.protocols import Chain, Clock
@@ -43,7 +41,6 @@ from stacks.common import exception_text
 
 __all__ = ["Reconciler", "retry_pause"]
 
-_BLOCKED_S = 30.0
 _PROOF_S = 2.0
 _NODES_S = 10.0
 _HELD_S = 60.0
@@ -118,12 +115,9 @@ class Reconciler:
             memory.instability.saw_nothing(now=self._clock.monotonic())
             memory.manifest_wait.saw_nothing()
             outcome = Outcome(memory.phase, str(error), retry=True)
-        except (BadRecordError, HostnameRefusedError, AddressesExhaustedError, SpecRefused) as error:
+        except (BadRecordError, *BLOCKING) as error:
             memory.manifest_wait.end()  # there is a manifest, good or bad
-            remark = _blocked_remark(error)
-            outcome = Outcome(
-                Phase.BLOCKED, str(error), again_in=_BLOCKED_S, remark=remark, of_the_provider=bool(remark)
-            )
+            outcome = blocked_outcome(error)
         except Exception as error:
             # a defect in one lease must not stop the others; it is loud, and the lease is left as it is
             _log.exception("lifecycle.reconcile_failed", lease=str(lease))
@@ -306,13 +300,6 @@ class Reconciler:
         """Show what a check does while it goes on, so that nobody reads an old state meanwhile."""
         memory = self.memories[lease]
         self._set_status(lease, memory, outcome, attempts=memory.status.attempts if memory.status else 0)
-
-
-def _blocked_remark(error: Exception) -> str:
-    """What the tenant reads in place of a text about the provider's own settings and records."""
-    if isinstance(error, AddressesExhaustedError):
-        return "no leased address is free; the lease gets the first one that is"
-    return "the provider cannot read its record of the lease" if isinstance(error, BadRecordError) else ""
 
 
 def retry_pause(attempts: int, *, random: Random, longest: float = _LONGEST_PAUSE_S) -> float:

@@ -28,7 +28,7 @@ STATES = (
     Row(
         "blocked",
         "The newest version cannot be applied because of a hostname, an address, a namespace or the manifest itself.",
-        "See the reason. What ran before goes on running.",
+        "See the reason. What ran before goes on running and is kept up.",
     ),
     Row("applying", "A version is being applied, or its pods are being made."),
     Row("running", "Every service of the newest version has its pods ready."),
@@ -202,6 +202,7 @@ REASONS = (
     Row("applying the newest version", "The engine runs."),
     Row("applied; waiting for the workloads", "The engine is done; the pods are being made."),
     Row("going back to the previous version: *", "The newest version was refused; the reason follows."),
+    Row("restoring the previous version: *", "The newest version is blocked; the reason follows."),
     Row(
         "the previous version could not be restored: *",
         "Neither version could be applied; it is tried again.",

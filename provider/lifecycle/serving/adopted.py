@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from components.labels import AKASH
 from components.lease import lease_objects
-from lease.spec import FoundObject, LeaseSpec
+from lease.spec import LeaseSpec
 from provider.lifecycle.drift import KINDS
-from provider.lifecycle.lease_claims import ClaimedSpec
+from provider.lifecycle.lease_claims import ClaimedSpec, without_claims
 from provider.lifecycle.lease_hosts import spec_hosts
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.spec_maker import SpecInputs
@@ -20,8 +20,6 @@ from provider.protocols import Cluster
 from provider.records.manifests import ManifestRecord
 
 __all__ = ["adopted_version", "take_fields"]
-
-_EDGE = ("Ingress", "HTTPRoute")
 
 
 async def adopted_version(parts: Parts, seen: StoredLease, record: ManifestRecord, spec: LeaseSpec) -> ClaimedSpec:
@@ -34,10 +32,7 @@ async def adopted_version(parts: Parts, seen: StoredLease, record: ManifestRecor
     pools = {leased.sharing_key: leased.pool for leased in spec.leased_ips}
     inputs = SpecInputs(record, spec, applied.withheld, form=spec.form, moved=applied.moved, pools=pools)
     claimed = await parts.claims.take(inputs, parts.specs)
-    gone = spec_hosts(spec) - spec_hosts(claimed.spec)
-    kept = tuple(item for item in spec.found if not _of_host(item, gone))
-    hosts = tuple(host for host in spec.hostnames if host.hostname.lower() not in gone)
-    as_found = spec.model_copy(update={"found": kept, "hostnames": hosts}) if gone else spec
+    as_found = without_claims(spec, frozenset(spec_hosts(spec) - spec_hosts(claimed.spec)))
     return ClaimedSpec(
         as_found, claimed.withheld, claimed.remarks, claimed.waits_for, claimed.soon, claimed.moved, claimed.moves
     )
@@ -48,8 +43,3 @@ async def take_fields(cluster: Cluster, spec: LeaseSpec) -> None:
     for obj in lease_objects(spec):
         meta = obj["metadata"]
         await cluster.take_fields(KINDS[obj["kind"]], meta["name"], label=AKASH, namespace=meta.get("namespace"))
-
-
-def _of_host(item: FoundObject, hosts: set[str]) -> bool:
-    found = item.manifest
-    return found["kind"] in _EDGE and found["metadata"]["name"] in hosts

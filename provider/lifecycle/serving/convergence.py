@@ -18,6 +18,7 @@ from provider.lifecycle.drift import Drift
 from provider.lifecycle.lease_claims import ClaimedSpec
 from provider.lifecycle.parts import Parts
 from provider.lifecycle.serving.adopted import adopted_version
+from provider.lifecycle.serving.blocked import BLOCKING, blocked_outcome, blocked_view, still_blocked
 from provider.lifecycle.serving.first_version import refused_first, undo_first, with_freshness, without_freshness
 from provider.lifecycle.serving.update import update
 from provider.lifecycle.serving.upgrade import carried
@@ -38,8 +39,8 @@ _LEAVING_S = 15.0
 
 
 async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
-    """Do the one next step for a living lease. Raises what prevents reading or claiming: `ClusterError`,
-    `BadRecordError`, `HostnameRefusedError`, `AddressesExhaustedError` or `SpecRefused`.
+    """Do the one next step for a living lease. Raises what prevents reading, `ClusterError` and `BadRecordError`, and
+    while nothing was ever applied what prevents claiming, one of `BLOCKING`.
     """
     seen = await read_stored_lease(parts.cluster, lease, records=parts.config.records)
     record = seen.manifest
@@ -52,7 +53,14 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
     seen = await with_freshness(parts.cluster, seen, namespace_name(lease))
     if seen.applied.fresh and (refused := refused_first(parts, seen.applied, record)):
         return await undo_first(parts, seen.applied, record, refused)
-    newest = await _newest(parts, seen, record)
+    try:
+        newest = await _newest(parts, seen, record)
+    except BLOCKING as error:
+        if seen.applied.spec is None:
+            raise
+        blocked = blocked_outcome(error)
+        view = await blocked_view(parts, seen, record, drift, runs=seen.applied.spec, why=blocked.reason)
+        return still_blocked(await _bring_up(view), blocked)
     seen = await without_freshness(parts.cluster, seen, newest.spec)
     view = LeaseView(parts, lease, record, seen.applied, newest, seen.namespace, drift)
     ignored = ignored_options(record.group) if parts.config.options_ignored else ()

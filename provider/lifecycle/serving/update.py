@@ -72,15 +72,21 @@ async def update(view: LeaseView, spec: LeaseSpec, *, repair: str = "") -> Outco
 
 async def _objection(view: LeaseView, spec: LeaseSpec) -> str:
     """Why `spec` may not be applied. Only a version that is new to this lease is judged: what was applied before may
-    always be restored. The API server is asked about the tenant's own changes, not about those of an upgrade.
+    always be restored, also without what was migrated away since. The API server is asked about the tenant's own
+    changes, not about those of an upgrade.
     """
-    if view.applied.spec is not None and same(spec, view.applied.spec):
+    if _restores(view, spec):
         return ""
     reason = await objection(view, spec)
     if not reason and not view.record.has_hash(view.applied.manifest_hash):
         runs = view.applied.spec is not None
         reason = await admission_problem(view.parts.cluster, spec, namespace=view.namespace, runs=runs)
     return error_text(reason, spec)
+
+
+def _restores(view: LeaseView, spec: LeaseSpec) -> bool:
+    """Whether `spec` was applied to this lease before."""
+    return view.applied.spec is not None and (view.goes_back or same(spec, view.applied.spec))
 
 
 def _of_another_provider(view: LeaseView) -> bool:
@@ -106,6 +112,8 @@ def _doing(view: LeaseView, repair: str) -> str:
         return f"going back to the previous version: {view.refused}"
     if repair:
         return f"repairing: {repair}"
+    if view.blocked:
+        return f"restoring the previous version: {view.blocked}"
     return "applying the first version" if view.applied.spec is None else "applying the newest version"
 
 
@@ -113,7 +121,7 @@ async def _failed(view: LeaseView, spec: LeaseSpec, result: StackResult) -> Outc
     error = error_text(result.error, spec) or "the engine gave no reason"
     if provider_fault(result):
         return Outcome(Phase.APPLYING, error, retry=True)
-    if view.applied.spec is not None and same(spec, view.applied.spec):
+    if _restores(view, spec):
         return Outcome(Phase.UPDATE_FAILED, f"the previous version could not be restored: {error}", retry=True)
     return await _refuse(view, spec, error, untouched=False)
 
@@ -196,8 +204,11 @@ async def _done(view: LeaseView, spec: LeaseSpec) -> Outcome:
         attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
         await view.write(replace(view.applied, spec=view.target, attempt=attempt))
         return Outcome(Phase.UPDATE_FAILED, view.refused, again_in=_UNREADY_S)
+    newest = view.newest
+    if view.blocked:
+        await view.write(replace(view.applied, spec=spec, attempt=None, moved=newest.moved))
+        return Outcome(Phase.BLOCKED, again_in=0.0)
     try:
-        newest = view.newest
         await view.write(Applied(spec, view.record.content_hash(), newest.withheld, moved=newest.moved))
     except ClusterError as error:
         if error.status not in _NEVER_TAKEN:

@@ -49,9 +49,9 @@ _log = structlog.get_logger(__name__)
 async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
     """Give back what the stack does not use, and check whether its objects are there and ready."""
     attempt = view.applied.attempt
-    if (attempt is not None or view.applied.anew) and not view.refused:
+    if (attempt is not None or view.applied.anew) and not view.goes_back:
         await view.write(replace(view.applied, attempt=None, anew=False))
-    if not view.refused and not await view.parts.claims.match(spec):
+    if not view.goes_back and not await view.parts.claims.match(spec):
         await view.parts.claims.keep_only(spec, moves=view.newest.moves)
     strays = await _strays(view, spec)
     drift = await _drift(view, spec)
@@ -68,7 +68,7 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
 
 async def _end_moves(view: LeaseView, outcome: Outcome) -> Outcome:
     """End the migrations that this version has completed. One that goes on is checked again soon."""
-    if view.refused or not view.newest.moves:
+    if view.goes_back or not view.newest.moves:
         return outcome
     runs = outcome.phase is Phase.RUNNING
     if not (going_on := await view.parts.claims.end_moves(view.newest, runs=runs)):
@@ -124,8 +124,9 @@ def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: 
     reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
     short = bool(waiting or unready or missing)
     tenant = health.of_the_tenant and not missing and not edges
-    if view.refused:
-        return Outcome(Phase.UPDATE_FAILED, reason, of_the_provider=short and not tenant)
+    if view.goes_back:
+        phase = Phase.BLOCKED if view.blocked else Phase.UPDATE_FAILED
+        return Outcome(phase, reason, of_the_provider=short and not tenant)
     again_in = _CREATING_S if health.creating else None
     if waiting:
         return Outcome(Phase.APPLYING, reason, again_in=again_in, of_the_provider=not tenant)

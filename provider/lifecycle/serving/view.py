@@ -18,7 +18,9 @@ __all__ = ["LeaseView", "same"]
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """`applied` is the record as it was read; writing the record does not change the view."""
+    """`applied` is the record as it was read; writing the record does not change the view. `blocked`: why the newest
+    version cannot even be made; `newest` is then the last complete version, without what was migrated away since.
+    """
 
     parts: Parts
     lease: LeaseId
@@ -27,12 +29,18 @@ class LeaseView:
     newest: ClaimedSpec
     namespace: NamespaceState
     drift: Drift
+    blocked: str = ""
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether what should run is the last complete version, and not the tenant's newest one."""
+        return bool(self.blocked or self.refused)
 
     @property
     def refused(self) -> str:
         """Why the newest version was refused, empty when it was not tried or not refused."""
         attempt, newest = self.applied.attempt, self.newest.spec
-        if attempt is None or not attempt.error:
+        if self.blocked or attempt is None or not attempt.error:
             return ""
         return attempt.error if attempt.spec_hash in {newest.content_hash(), self._before(newest)} else ""
 

@@ -211,7 +211,7 @@ class Simulation:
         status = self.world.reconciler.statuses[lease]
         image = group.services[0].image if group.services else ""
         applied = self.world.applied(lease)
-        if applied.spec is not None and status.phase is not Phase.BLOCKED:
+        if applied.spec is not None:
             assert self.live_image(lease) == applied.spec.services[0].image, "rule 5: not the last complete version"
         if image == BAD:
             assert status.phase in (Phase.UPDATE_FAILED, Phase.FAILED, Phase.BLOCKED), status
