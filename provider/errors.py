@@ -21,6 +21,9 @@ __all__ = [
     "WrongChain",
 ]
 
+_PASSING = frozenset({0, 408, 409, 429, 502, 503, 504})
+_FAILED = 500
+
 
 class ProviderError(Exception):
     """The base of all errors that `provider` raises on purpose."""
@@ -109,6 +112,13 @@ class ClusterError(ProviderError):
         self.address = address
         self.problem = problem
         self.status = status
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed a moment later, without anybody's doing: no answer in time, too many
+        requests, a server that starts or stops, a change by another at the same moment, etcd without a leader.
+        """
+        return self.status in _PASSING or (self.status == _FAILED and "etcdserver: " in self.problem)
 
 
 class Conflict(ClusterError):

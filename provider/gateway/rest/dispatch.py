@@ -7,6 +7,7 @@ import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Sequence
+from http import HTTPStatus
 
 import structlog
 from aiohttp import web
@@ -25,7 +26,10 @@ from provider.gateway.rest.paths import clean_path, escape_path, request_path
 from provider.gateway.rest.routes import Call, Handler, Match, Route, find_route, target_of
 from provider.gateway.tenant_limits import TenantLimits
 
-__all__ = ["Dispatcher", "cluster_refusal"]
+__all__ = ["CLUSTER_RETRY_S", "Dispatcher", "cluster_refusal"]
+
+CLUSTER_RETRY_S = 2
+"""Seconds after which a client may try again what the API server did not answer or take."""
 
 _NOT_FOUND = "404 page not found"
 _log = structlog.get_logger("gateway")
@@ -131,10 +135,9 @@ def cluster_refusal(error: ClusterError) -> RequestError:
     """The refusal with the status of gateway.md §3.1. Its text differs from the error's, which names internal
     addresses.
     """
-    match error.status:
-        case 0 | 503:
-            return RequestError(503, "kube: the API server is not reachable; try again later")
-        case 404:
-            return RequestError(404, "kube: not found")
-        case _:
-            return RequestError(500, "kube: internal error")
+    if error.passes:
+        text = "kube: the API server is not reachable; try again later"
+        return RequestError(503, text, retry_after_s=CLUSTER_RETRY_S)
+    if error.status == HTTPStatus.NOT_FOUND:
+        return RequestError(404, "kube: not found")
+    return RequestError(500, "kube: internal error")

@@ -24,6 +24,7 @@ from provider.gateway.config import GatewayConfig
 from provider.gateway.errors import RequestError
 from provider.gateway.rest.answers import compact_answer
 from provider.gateway.rest.bodies import read_body
+from provider.gateway.rest.dispatch import cluster_refusal
 from provider.gateway.rest.routes import Call, Route
 from provider.kube.labels import MANAGED
 from provider.lifecycle.lease_claims import NotTransferredError
@@ -80,9 +81,9 @@ def migration_routes(config: GatewayConfig, cluster: Cluster, migrations: Migrat
             raise RequestError(400, f"hostname not allowed: {error}") from error
         except NotTransferredError as error:
             text = "the cluster does not take the claim at the moment; send the request again"
-            raise RequestError(500, f"failed transferring {go_quote(error.name)}: {text}") from error
+            raise _refused(error.error, f"failed transferring {go_quote(error.name)}: {text}") from error
         except ClusterError as error:
-            raise RequestError(500, "") from error
+            raise _refused(error) from error
         return compact_answer({"transferred": list(request.names)})
 
     async def endpoints(call: Call) -> web.StreamResponse:
@@ -92,7 +93,8 @@ def migration_routes(config: GatewayConfig, cluster: Cluster, migrations: Migrat
         try:
             await migrations.migrate_ports(record.lease, claims)
         except NotTransferredError as error:
-            raise RequestError(500, "kube: internal error: not every port was transferred; send it again") from error
+            text = "kube: internal error: not every port was transferred; send it again"
+            raise _refused(error.error, text) from error
         return compact_answer({"transferred": list(request.names)})
 
     post = frozenset({"POST"})
@@ -124,11 +126,21 @@ async def _destination(cluster: Cluster, config: GatewayConfig, owner: str, requ
     try:
         found = await cluster.list(MANIFEST, namespace=config.manifest_namespace, labels=labels)
         records = [read_manifest(obj) for obj in found]
-    except (ClusterError, BadRecordError) as error:
+    except ClusterError as error:
+        raise _refused(error) from error
+    except BadRecordError as error:
         raise RequestError(500, "") from error
     if not records:
         raise RequestError(400, "destination deployment does not exist")
     return max(records, key=lambda record: record.lease.oseq)
+
+
+def _refused(error: ClusterError, text: str = "") -> RequestError:
+    """500 with `text` as of the Go provider; 503 where the same request may succeed a moment later."""
+    if not error.passes:
+        return RequestError(500, text)
+    passing = cluster_refusal(error)
+    return RequestError(passing.status, text or passing.text, retry_after_s=passing.retry_after_s)
 
 
 def _host_claim(record: ManifestRecord, name: str) -> HostnameClaim:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 import structlog
 from aiohttp import web
@@ -112,10 +113,6 @@ async def _code(socket: WebSocket, talk: Talk) -> int:
 
 def close_code(error: ClusterError) -> int:
     """The close code for an error of the cluster (gateway.md §3.8)."""
-    match error.status:
-        case 0 | 503:
-            return CLUSTER_AWAY
-        case 404:
-            return NO_LEASE
-        case _:
-            return INTERNAL
+    if error.passes:
+        return CLUSTER_AWAY
+    return NO_LEASE if error.status == HTTPStatus.NOT_FOUND else INTERNAL

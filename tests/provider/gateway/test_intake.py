@@ -15,6 +15,7 @@ import pytest
 from lease.ids import auto_hostname, namespace_name
 from lease.spec import GpuPlacement
 from provider.bus import MANIFEST_ACCEPTED
+from provider.errors import ClusterError
 from provider.gateway import intake
 from provider.gateway.config import Limits
 from provider.kube.labels import managed_labels
@@ -613,3 +614,40 @@ async def test_a_hostile_wildcard_is_refused_where_wildcards_are_allowed(tmp_pat
     async with world.running():
         assert (await put(world, _hosts(host)(world))).status == 422
         assert not world.cluster.applied
+
+
+@pytest.mark.parametrize("status", [0, 409, 429, 502, 503, 504])
+@pytest.mark.parametrize("failing", ["list", "apply"])
+async def test_an_api_server_that_does_not_take_a_manifest_at_the_moment_is_503_and_the_next_try_is_accepted(
+    world: World, failing: str, status: int
+) -> None:
+    data = body(hosts=["www.example.org"])
+    rent(world, data, lease())
+
+    def fail(operation: str, kind: str, name: str) -> None:
+        if operation == failing:
+            raise ClusterError("https://192.0.2.1:6443", "too many requests", status=status)
+
+    world.cluster.before = fail
+    answer = await put(world, data)
+    assert (answer.status, answer.header("Retry-After")) == (503, "2") and "192.0.2.1" not in answer.text
+    assert not stored(world, lease()) and world.bus.published == []
+    world.cluster.before = lambda *_: None
+    assert (await put(world, data)).status == 200
+
+
+async def test_a_refusal_of_one_of_two_leases_is_503_and_the_same_manifest_again_completes_it(world: World) -> None:
+    data, second = body(), lease(oseq=2)
+    rent(world, data, lease(), second)
+    applied: list[str] = []
+
+    def fail(operation: str, kind: str, name: str) -> None:
+        if operation == "apply":
+            applied.append(name)
+            if len(applied) == 2:
+                raise ClusterError("https://192.0.2.1:6443", "too many requests", status=429)
+
+    world.cluster.before = fail
+    assert (await put(world, data)).status == 503
+    assert (await put(world, data)).status == 200
+    assert len(stored(world, lease(), second)) == 2

@@ -113,6 +113,29 @@ async def test_a_cluster_that_cannot_be_read_is_an_empty_500(world: World, path:
     assert (answer.status, answer.body) == (500, b"")
 
 
+@pytest.mark.parametrize("status", [0, 429, 503, 504])
+@pytest.mark.parametrize("row", ["hostname: success", "endpoint: success"])
+async def test_a_cluster_that_cannot_be_read_at_the_moment_is_503_with_retry_after(
+    world: World, row: str, status: int
+) -> None:
+    cluster_fails(world.cluster, status)
+    answer = await replay(world, recorded.record(FILE, row))
+    assert (answer.status, answer.header("Retry-After")) == (503, "2")
+
+
+@pytest.mark.parametrize(("row", "text"), [("hostname", "www.example.org"), ("endpoint", "not every port")])
+async def test_a_claim_that_is_not_taken_at_the_moment_is_503_with_its_text(world: World, row: str, text: str) -> None:
+    def fail(operation: str, kind: str, name: str) -> None:
+        if operation == "apply":
+            raise ClusterError("https://127.0.0.1:6443", "too many requests", status=429)
+
+    world.cluster.before = fail
+    answer = await replay(world, recorded.record(FILE, f"{row}: success"))
+    assert (answer.status, answer.header("Retry-After")) == (503, "2") and text in answer.text
+    world.cluster.before = lambda *_: None
+    assert (await replay(world, recorded.record(FILE, f"{row}: success"))).status == 200
+
+
 async def test_a_claim_that_cannot_be_written_names_the_hostname(world: World) -> None:
     def fail(operation: str, kind: str, name: str) -> None:
         if operation == "apply":

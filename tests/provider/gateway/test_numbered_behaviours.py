@@ -11,7 +11,7 @@ from wsproto.frame_protocol import Opcode
 from lease.ids import LeaseId, namespace_name
 from provider.errors import ClusterError
 from provider.gateway.auth.claims import Scope
-from provider.gateway.rest.dispatch import cluster_refusal
+from provider.gateway.rest.dispatch import CLUSTER_RETRY_S, cluster_refusal
 from provider.gateway.rest.open_streams import close_code
 from provider.gateway.rest.websocket import frame
 from provider.gateway.streams.shell import result_json
@@ -99,12 +99,16 @@ def test_each_number_is_held_by_a_test_that_exists() -> None:
 
 @pytest.mark.parametrize(
     ("status", "answer", "code"),
-    [(0, 503, 4002), (503, 503, 4002), (404, 404, 4001), (500, 500, 4000), (403, 500, 4000)],
+    [
+        *((status, 503, 4002) for status in (0, 408, 409, 429, 502, 503, 504)),
+        *((404, 404, 4001), (500, 500, 4000), (403, 500, 4000), (422, 500, 4000), (507, 500, 4000)),
+    ],
 )
 def test_an_error_of_the_cluster_has_its_status_and_its_close_code(status: int, answer: int, code: int) -> None:
     error = ClusterError("https://192.0.2.1:6443", "connection refused", status=status)
     refusal = cluster_refusal(error)
     assert (refusal.status, close_code(error)) == (answer, code)
+    assert refusal.retry_after_s == (CLUSTER_RETRY_S if answer == 503 else 0)
     assert refusal.text.startswith("kube: ")
     assert "192.0.2.1" not in refusal.text
 

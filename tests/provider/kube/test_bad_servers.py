@@ -113,6 +113,82 @@ async def test_bad_answers_are_errors_with_the_text_of_the_server(
             await cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "b"}})
 
 
+def scripted(*answers: tuple[int, str]) -> tuple[Handler, list[str]]:
+    """A handler that answers with these statuses and Retry-After headers in turn, then with an object; the bodies that
+    it read.
+    """
+    left, read = list(answers), list[str]()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        read.append(await request.text())
+        if not left:
+            return web.json_response({"metadata": {"name": "a"}})
+        code, retry_after = left.pop(0)
+        response = status(code, "too much to do")
+        response.headers["Retry-After"] = retry_after
+        return response
+
+    return handler, read
+
+
+OBJECT = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "b"}}
+
+
+@pytest.mark.parametrize("code", [429, 500, 503, 504])
+async def test_a_request_that_is_to_be_sent_again_soon_is_sent_again_whole(tmp_path: Path, code: int) -> None:
+    handler, read = scripted((code, "0"), (code, "0"), (code, "0"))
+    async with server(tmp_path, handler, timeout_seconds=60) as cluster:
+        assert (await cluster.apply(OBJECT))["metadata"]["name"] == "a"
+    assert len(read) == 4 and {json.loads(text)["kind"] for text in read} == {"Secret"}
+
+
+async def test_a_server_that_asks_for_it_for_ever_is_given_up(tmp_path: Path) -> None:
+    handler, read = scripted(*[(429, "0")] * 100)
+    async with server(tmp_path, handler, timeout_seconds=60) as cluster:
+        with pytest.raises(ClusterError, match="too much to do") as error:
+            await cluster.apply(OBJECT)
+    assert (error.value.status, error.value.passes, len(read)) == (429, True, 4)
+
+
+@pytest.mark.parametrize("asked", ["", "-1", "soon", "6", "9" * 5000, "١", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT"])
+async def test_a_pause_that_is_none_or_too_long_is_not_waited_for(tmp_path: Path, asked: str) -> None:
+    handler, read = scripted((429, asked))
+    async with server(tmp_path, handler, timeout_seconds=60) as cluster:
+        with pytest.raises(ClusterError) as error:
+            await cluster.apply(OBJECT)
+    assert (error.value.status, len(read)) == (429, 1)
+
+
+async def test_a_pause_past_the_limit_of_the_request_is_not_waited_for(tmp_path: Path) -> None:
+    handler, read = scripted((429, "5"))
+    async with server(tmp_path, handler, timeout_seconds=4.0) as cluster:
+        with pytest.raises(ClusterError) as error:
+            await cluster.apply(OBJECT)
+    assert (error.value.status, len(read)) == (429, 1)
+
+
+@pytest.mark.parametrize("code", [403, 404, 409, 422])
+async def test_what_is_refused_for_good_is_not_sent_again(tmp_path: Path, code: int) -> None:
+    handler, read = scripted((code, "0"))
+    async with server(tmp_path, handler) as cluster:
+        with pytest.raises(ClusterError) as error:
+            await cluster.apply(OBJECT)
+    assert (error.value.status, len(read)) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "passes"),
+    [
+        *((code, "", True) for code in (0, 408, 409, 429, 502, 503, 504)),
+        *((code, "", False) for code in (400, 401, 403, 404, 410, 413, 422, 500)),
+        (500, "etcdserver: request timed out", True),
+        (422, "etcdserver: request timed out", False),
+    ],
+)
+def test_only_what_may_succeed_unchanged_passes(code: int, text: str, passes: bool) -> None:
+    assert ClusterError("https://192.0.2.1", text, status=code).passes is passes
+
+
 async def test_requests_keep_the_path_of_a_proxy_and_escape_names(tmp_path: Path) -> None:
     seen: list[str] = []
 
