@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import quote
@@ -22,6 +21,7 @@ import structlog
 from provider.errors import ClusterError, Conflict
 from provider.kube.field_owners import taken_fields
 from provider.kube.pods import KubePods
+from provider.kube.resending import answered
 from provider.kube.server import ApiServer, Fence, Request
 from provider.metrics import KUBE_CALLS
 from provider.protocols.cluster import Kind, WatchEvent, kind_of
@@ -34,8 +34,6 @@ _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _PAUSE = GrowingPause(first=0.2, longest=10.0)
-_TRIES, _LONGEST_ASKED_S, _DIGITS = 4, 5, 9
-"""A request is sent so often while the API server asks for it, with pauses of so many seconds at most."""
 _SHORTEST_WATCH_S = 1.0
 """A watch that ends sooner, without an event, is no watch: the server or a proxy before it ends every request."""
 _BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -319,26 +317,12 @@ class KubeCluster:
         request = Request(method, path, params or {}, content, sent)
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                status, answer = await self._taken(request, until=limit.when() or 0.0)
+                status, answer = await answered(self._server, request, until=limit.when() or 0.0)
         except TimeoutError as error:
             raise ClusterError(self.address, f"{method} {path}: no answer in {self._timeout:g} s") from error
         if status >= 400:
             raise self._refused(status, answer)
         return self._decoded(answer)
-
-    async def _taken(self, request: Request, *, until: float) -> tuple[int, bytes]:
-        """Status and body of the answer. A request that the API server asks to send again after some seconds is sent
-        again, as the Go client does, while that is before `until`.
-        """
-        now = asyncio.get_running_loop().time
-        for tries in range(1, _TRIES + 1):
-            async with self._server.request(request) as response:
-                answer = await response.read()
-            pause = _asked_pause(response.status, response.headers.get("Retry-After", ""))
-            if pause is None or tries == _TRIES or now() + pause >= until:
-                break
-            await asyncio.sleep(pause)
-        return response.status, answer
 
     def _decoded(self, text: str | bytes) -> dict[str, Any]:
         try:
@@ -358,14 +342,6 @@ class KubeCluster:
 
     def _error(self, status: int, message: str) -> ClusterError:
         return (Conflict if status == 409 else ClusterError)(self.address, f"{message} (HTTP {status})", status=status)
-
-
-def _asked_pause(status: int, retry_after: str) -> float | None:
-    """Seconds after which a refused request is to be sent again; None for what is not to be, or not soon."""
-    busy = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    if not busy or not (retry_after.isascii() and retry_after.isdigit()) or len(retry_after) > _DIGITS:
-        return None
-    return float(retry_after) if int(retry_after) <= _LONGEST_ASKED_S else None
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
