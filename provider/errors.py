@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ArgumentError",
+    "BackupError",
     "CannotPay",
     "CatchingUp",
     "ChainError",
@@ -43,6 +44,10 @@ class SettingsError(ProviderError):
 
 class ProviderUnreachable(ProviderError):
     """No provider runs with this home, or it does not answer."""
+
+
+class BackupError(ProviderError):
+    """A backup cannot be written, used, or put in the place of a home; nothing was changed."""
 
 
 class PricingError(ProviderError):

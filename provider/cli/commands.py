@@ -190,6 +190,10 @@ COMMANDS: Table = {
     "adopt": CommandEntry(
         "provider.cli.adopt:adopt", "Take over the leases of a cluster that a Go provider has run until now."
     ),
+    "backup": CommandEntry(
+        "provider.cli.backup:backup", "Write the home of the provider, running or not, to one file."
+    ),
+    "restore": CommandEntry("provider.cli.backup:restore", "Make the home of the provider from a backup."),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
     "operator": _OPERATOR,
     "tools": _TOOLS,

@@ -2,6 +2,6 @@
 needed.
 """
 
-from provider.store.database import Database, open_database, read_database
+from provider.store.database import Database, newest_schema, open_database, read_database
 
-__all__ = ["Database", "open_database", "read_database"]
+__all__ = ["Database", "newest_schema", "open_database", "read_database"]

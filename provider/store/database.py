@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from provider.errors import StoreError
 
-__all__ = ["Database", "open_database", "read_database"]
+__all__ = ["Database", "newest_schema", "open_database", "read_database"]
 
 _CONNECT_S, _COMMAND_S = 10.0, 60.0
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -127,7 +127,7 @@ def _sqlite(connection: Any, *pragmas: str) -> None:
 
 def _is_newest(connection: Connection) -> None:
     """Raise `StoreError` unless the schema is the newest: only a daemon migrates."""
-    found, newest = _revision(connection), _newest()
+    found, newest = _revision(connection), newest_schema()
     if found != newest:
         have = found or "none"
         raise StoreError(
@@ -142,13 +142,13 @@ def _revision(connection: Connection) -> str | None:
     return found
 
 
-def _newest() -> str:
+def newest_schema() -> str:
     """The number of the last migration, from the name of its file (`v0003_transactions.py`)."""
     return max(path.name[1:5] for path in (_MIGRATIONS / "versions").glob("v[0-9]*.py"))
 
 
 def _migrate(connection: Connection) -> None:
-    found, newest = _revision(connection), _newest()
+    found, newest = _revision(connection), newest_schema()
     if found == newest:
         return
     if found and found > newest:

@@ -9,7 +9,7 @@ from stacks.common.causes import cause_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import DataInUse, EngineError, WorkerLost
 from stacks.common.fences import close_path, forbid_dumps, open_paths
-from stacks.common.files import write_private
+from stacks.common.files import hold, write_private
 from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
 from stacks.common.listeners import fence_problem
@@ -43,6 +43,7 @@ __all__ = [
     "fence_problem",
     "forbid_dumps",
     "forget_term",
+    "hold",
     "installed_plugin",
     "kubeconfig_files",
     "mask",

@@ -67,6 +67,8 @@ ENDS = {
         USAGE: "x/y",
     },
     "earnings": {TROUBLE: "", SETTINGS: "", USAGE: "--days 0"},
+    "backup": {FINE: "{backups}/x.zip", TROUBLE: "{sdl}", SETTINGS: "{home}/x.zip", USAGE: "{home}/x.zip"},
+    "restore": {TROUBLE: "{sdl}", SETTINGS: "{sdl}", USAGE: ""},
     "diff": {
         FINDING: f"{{broken}} --lease {LEASE}",
         TROUBLE: f"{{home}}/none --lease {LEASE}",
@@ -95,9 +97,15 @@ def _names(table: Table, *path: str) -> Iterator[str]:
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, str]:
-    broken = tmp_path / "broken"
+    broken, backups = tmp_path / "broken", tmp_path.with_name(f"{tmp_path.name}-backups")
     broken.write_text("services: 7\n")
-    return {"home": str(tmp_path), "broken": str(broken), "sdl": str(CHECKOUT / "examples" / "web.yaml")}
+    backups.mkdir()
+    return {
+        "home": str(tmp_path),
+        "backups": str(backups),
+        "broken": str(broken),
+        "sdl": str(CHECKOUT / "examples" / "web.yaml"),
+    }
 
 
 def _environment(home: str, *, wrong: bool) -> dict[str, str]:

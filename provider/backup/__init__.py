@@ -1,0 +1,1 @@
+"""The home of a provider as one file, and a home from such a file."""
