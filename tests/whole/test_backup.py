@@ -30,8 +30,9 @@ async def lessor(world: World, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def pods(world: World, rented: Rented) -> set[str]:
-    argv = [world.plane.toolbox.program("kubectl"), "--kubeconfig", world.plane.kubeconfig, "get", "pods", "-o", "json"]
-    done = subprocess.run([*argv, "-n", namespace_name(rented.lease)], capture_output=True, check=True)
+    argv = [str(world.plane.toolbox.program("kubectl")), "--kubeconfig", str(world.plane.kubeconfig)]
+    listed = [*argv, "get", "pods", "-n", namespace_name(rented.lease), "-o", "json"]
+    done = subprocess.run(listed, capture_output=True, check=True)
     return {pod["metadata"]["uid"] for pod in json.loads(done.stdout)["items"]}
 
 

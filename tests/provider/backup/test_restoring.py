@@ -83,7 +83,8 @@ def test_folders_are_exchanged_at_once_or_else_renamed(tmp_path: Path, backup: P
     home.mkdir()
     (home / "mine").write_text("1")
     one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir(), other.mkdir()
+    one.mkdir()
+    other.mkdir()
     before = inode(one), inode(other)
     assert exchanged(one, other)
     assert (inode(other), inode(one)) == before

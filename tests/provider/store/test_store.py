@@ -144,4 +144,4 @@ async def test_a_database_of_a_newer_version_is_refused_with_the_remedy_and_left
 
 def test_the_number_of_the_last_migration_is_read_from_its_file() -> None:
     script = ScriptDirectory(str(Path(database_module.__file__).parent / "migrations"))
-    assert database_module._newest() == script.get_current_head()
+    assert database_module.newest_schema() == script.get_current_head()
