@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 import typer
@@ -15,6 +16,7 @@ from provider.cli.run_flags import run_flags
 from provider.cli.signals import until_signal
 from provider.daemon.app import run_provider
 from provider.daemon.preflight import mistakes
+from provider.daemon.reload import Reload
 from provider.errors import ArgumentError, ProviderError, SettingsError, StoreError, WrongChain
 from provider.observe.logs import configure_logging
 from provider.settings import Resolution, Settings, resolve
@@ -37,11 +39,13 @@ def run(context: typer.Context) -> None:
     mistakes before a restart.
 
     SIGTERM or Ctrl-C ends the provider. Workloads of tenants keep running and bids stay open, and the next `lessor run`
-    continues with them. The provider waits for a node or an API server that does not answer, and names it in the log.
+    continues with them. SIGHUP has prices, limits and other settings read again from files; docs/settings.md marks
+    them. The provider waits for a node or an API server that does not answer, and names it in the log.
 
     Example: `AP_HOME=/var/lib/lessor lessor run --node https://rpc.example:443`
     """
     forbid_dumps()
+    environment = dict(os.environ)
     try:
         settings, notices = checked_settings(context.args)
     except (SettingsError, ArgumentError) as error:
@@ -49,8 +53,10 @@ def run(context: typer.Context) -> None:
     configure_logging(form=settings.log_format, level=settings.log_level)
     for notice in notices:
         _log.warning("settings.not_used", notice=notice)
+    reload = Reload(settings, lambda: _found(context.args, environment).settings)
     try:
-        asyncio.run(until_signal(run_provider(settings), what="provider"))
+        work = run_provider(settings, reload=reload)
+        asyncio.run(until_signal(work, what="provider", on_hangup=reload.asked.set))
     except Exception as error:
         raise ending(error) from None
 
@@ -59,12 +65,24 @@ def checked_settings(arguments: Sequence[str]) -> tuple[Settings, Sequence[str]]
     """The settings, and the names that have no meaning here. Raises `SettingsError` with every mistake in the settings
     and on this machine, and `ArgumentError` for options that do not exist.
     """
-    found = resolve(run_flags(arguments))
+    found = _found(arguments, os.environ)
+    _hand_on(found.resolution)
+    return found.settings, found.resolution.notices
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    settings: Settings
+    resolution: Resolution
+
+
+def _found(arguments: Sequence[str], environment: Mapping[str, str]) -> _Found:
+    """What the sources say, without a mistake. Raises as `checked_settings`."""
+    found = resolve(run_flags(arguments), environment)
     problems = [*found.problems, *(mistakes(found.settings) if found.settings else ())]
     if problems or found.settings is None:
         raise SettingsError(*problems)
-    _hand_on(found)
-    return found.settings, found.notices
+    return _Found(found.settings, found)
 
 
 def _hand_on(found: Resolution) -> None:

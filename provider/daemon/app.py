@@ -27,6 +27,7 @@ from provider.daemon.leader import leading
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
+from provider.daemon.reload import Reload
 from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
 from provider.gateway.provider_status import status_document
@@ -55,8 +56,9 @@ _FIRST_BIDS_S = 2.0
 _Start: TypeAlias = Callable[..., asyncio.Task[Any]]
 
 
-async def run_provider(settings: Settings) -> None:
-    """Run the provider until it is cancelled. What runs for tenants goes on after that, and bids stay open.
+async def run_provider(settings: Settings, *, reload: Reload | None = None) -> None:
+    """Run the provider until it is cancelled. What runs for tenants goes on after that, and bids stay open. `reload`
+    says when settings are read again; without it they never are.
 
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
@@ -76,6 +78,8 @@ async def run_provider(settings: Settings) -> None:
         backends.public_chain.expect(chain_id)
         parts = provider_parts(backends, chain_id, set_facts(settings), lacking=lambda: needed.problem)
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
+        if reload is not None:
+            start(reload.follow(parts.market, parts.funds), name="settings")
         start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
         facts, missing = start(_facts(backends), name="facts"), start(_lacks(backends), name="requirements")

@@ -20,10 +20,9 @@ from provider.daemon.certificates import certificate_ends
 from provider.daemon.gateway_parts import GatewaySources, kept_events, provider_gateway
 from provider.daemon.gateway_process import GatewayProcess
 from provider.daemon.maintenance import followed_maintenance, maintenance_text
+from provider.daemon.reload import funds_rules, wallet_rules
 from provider.dashboard.views import Sources
 from provider.errors import ClusterError
-from provider.funds.plan import FundsRules
-from provider.funds.wallet import WalletRules
 from provider.funds.watch import Funds, FundsWatch
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.rented_deployments import RentedDeployments
@@ -272,14 +271,8 @@ def _funds(backends: Backends, ledger: Ledger) -> FundsWatch:
         bus=backends.bus,
         clock=backends.clock,
         database=backends.database,
-        rules=FundsRules(settings.funds_interval, settings.withdrawal_period, settings.withdrawal_threshold),
-        wallet=WalletRules(
-            settings.gas_prices,
-            settings.gas_adjustment,
-            settings.bid_deposit,
-            settings.minimum_balance,
-            settings.fee_granter,
-        ),
+        rules=funds_rules(settings),
+        wallet=wallet_rules(settings),
         engaged=lambda: len(ledger.orders()),
     )
     return FundsWatch(parts)

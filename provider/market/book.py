@@ -126,14 +126,14 @@ class Book:
                 del self.bid_at[owner]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Market:
     """`provider`: the provider's address. `inventory` returns the newest inventory. `bid_timeout` (0: none) and
     `interval`, the time between two full passes, are seconds. `bid_blocks`: within how many blocks a bid that was sent
     may still be included. `pricing` is asked for each order that fits; without it the scales in `rules` are the price.
     While `pricing_mark` returns an equal value, the strategy would answer the same request the same way; by default it
     never does. `owners` returns the newest tenant lists; without it those in `rules` apply. `paused` returns why no bid
-    is made now, empty while bids are made.
+    is made now, empty while bids are made. What comes from settings is replaced when they are read again.
     """
 
     provider: str

@@ -90,8 +90,8 @@ async def _until_done(market: Market, work: Callable[[Market], Awaitable[object]
 
 async def _timeouts(market: Market) -> None:
     """Between two full passes too: a bid that no tenant accepts holds capacity and a deposit."""
-    while market.bid_timeout > 0:
-        await market.clock.sleep(min(_TIMEOUT_S, market.bid_timeout, market.interval))
+    while True:
+        await market.clock.sleep(min(_TIMEOUT_S, market.bid_timeout or _TIMEOUT_S, market.interval))
         await time_out(market)
 
 

@@ -21,7 +21,7 @@ from lease.printable import printable_line
 from provider.settings import LogFormat
 from stacks.common import plain_traceback, use_plain_tracebacks
 
-__all__ = ["configure_command", "configure_logging", "hide_secrets", "log_loop_problem"]
+__all__ = ["configure_command", "configure_logging", "hide_secrets", "log_loop_problem", "set_level"]
 
 _log = structlog.get_logger("lessor")
 
@@ -30,6 +30,8 @@ _SECRET_NAME = re.compile(
 )
 _HIDDEN = "***"
 _DEPTH = 6
+_threshold = logging.INFO
+"""The least level that is logged. Loggers are made once and keep their class, so each event is compared with this."""
 
 
 def configure_command() -> None:
@@ -45,14 +47,27 @@ def configure_logging(*, form: LogFormat, level: str = "info", stream: TextIO | 
     info, warning or error.
     """
     output = stream or sys.stderr
+    set_level(level)
     structlog.configure(
-        processors=_processors(form, colors=output.isatty() and not os.environ.get("NO_COLOR")),
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        processors=[_drop_below, *_processors(form, colors=output.isatty() and not os.environ.get("NO_COLOR"))],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(output),
         cache_logger_on_first_use=stream is None,
     )
     logging.basicConfig(handlers=[_Library()], level=logging.WARNING, force=True)
     use_plain_tracebacks()
+
+
+def set_level(level: str) -> None:
+    """Log `level` (debug, info, warning or error) and above from now on, in the whole process."""
+    global _threshold  # noqa: PLW0603  the log is the process's
+    _threshold = logging.getLevelNamesMapping()[level.upper()]
+
+
+def _drop_below(_logger: Any, method: str, event: Any) -> Any:
+    if structlog.processors.NAME_TO_LEVEL.get(method, logging.ERROR) < _threshold:
+        raise structlog.DropEvent
+    return event
 
 
 def _processors(form: LogFormat, *, colors: bool) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
 
-from provider.settings.kinds import Duration, MaybeListen, MaybeName, ap, lessor
+from provider.settings.kinds import RELOADED, Duration, MaybeListen, MaybeName, ap, lessor
 
 __all__ = ["HomeSettings", "LogFormat"]
 
@@ -99,5 +99,6 @@ class HomeSettings(BaseModel, defer_build=True):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = Field(
         "info",
         validation_alias=AliasChoices("LESSOR_LOG_LEVEL", "AP_LOG_LEVEL", "AKASH_LOG_LEVEL"),
+        json_schema_extra={RELOADED: True},
         description="Least level that is logged.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import AddressRanges, ClassSizes, InventoryEndpoint, PortRange, ap, lessor
+from provider.settings.kinds import RELOADED, AddressRanges, ClassSizes, InventoryEndpoint, PortRange, ap, lessor
 
 __all__ = ["InventorySettings"]
 
@@ -56,6 +56,7 @@ class InventorySettings(BaseModel, defer_build=True):
         ge=0,
         le=65535,
         validation_alias=lessor("ORDER_NODE_PORTS"),
+        json_schema_extra={RELOADED: True},
         description="The most node ports of one order. An order with more is declined.",
     )
     ip_ranges: AddressRanges = Field(

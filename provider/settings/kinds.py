@@ -31,6 +31,7 @@ from provider.units import (
 )
 
 __all__ = [
+    "RELOADED",
     "AddressRanges",
     "Addresses",
     "BlockedNames",
@@ -60,6 +61,10 @@ __all__ = [
     "ap",
     "lessor",
 ]
+
+
+RELOADED = "reloaded"
+"""The mark of a field (`json_schema_extra`) that a running provider takes from its sources on SIGHUP."""
 
 
 class EdgeKind(StrEnum):

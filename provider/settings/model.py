@@ -18,10 +18,11 @@ from provider.settings.funds import FundsSettings
 from provider.settings.gateway import GatewaySettings
 from provider.settings.home import HomeSettings
 from provider.settings.inventory import InventorySettings
+from provider.settings.kinds import RELOADED
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
 
-__all__ = ["SEPARATOR", "Settings"]
+__all__ = ["SEPARATOR", "Settings", "is_reloaded"]
 
 SEPARATOR = "; "
 """Between the contradictions in one error of the model."""
@@ -82,3 +83,9 @@ class Settings(
             yield f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount"
         if 0 < self.withdrawal_period < self.funds_interval:
             yield "AP_WITHDRAWAL_PERIOD must be 0 or at least AP_LEASE_FUNDS_MONITOR_INTERVAL"
+
+
+def is_reloaded(name: str) -> bool:
+    """Whether a running provider takes the field of this name anew on SIGHUP."""
+    extra = Settings.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and RELOADED in extra

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from provider.settings.go_flags import CHART_KEYS, NO_MEANING
 from provider.settings.kinds import Form
-from provider.settings.model import Settings
+from provider.settings.model import Settings, is_reloaded
 from provider.settings.spellings import NOT_SETTINGS
 
 __all__ = ["Section", "Setting", "markdown", "sections"]
@@ -45,12 +45,18 @@ All mistakes are named at once, before any connection is made. An `AP_` or `AKAS
 only warns, since shells of tenants have such variables. `lessor config show` shows each value and where it comes from,
 `lessor config check` finds the mistakes before a restart, and both take the options of `lessor run`. Other commands
 read the same variables and files, so a home that only an option names is unknown to them.
+
+On SIGHUP (`systemctl reload`, `kill -HUP`) a running provider reads all sources again, with the options and the
+environment of its start. With a mistake in any of them, it names all mistakes in the log and changes nothing. Else it
+takes the settings that have `yes` in the column SIGHUP; the log says what changed, and which changed settings wait for
+a restart. Bids that are open keep their price. `nohup` and the end of the terminal mean what they mean for any program:
+the first ignores the signal, the second ends the provider.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`variables`: in the order in which they win. `default` is empty when there is none."""
+    """`variables`: in the order in which they win. `default` is empty when there is none. `reloaded`: on SIGHUP."""
 
     name: str
     variables: tuple[str, ...]
@@ -58,6 +64,7 @@ class Setting:
     default: str
     description: str
     secret: bool
+    reloaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ def _setting(name: str, field: FieldInfo) -> Setting:
         _default(field),
         field.description or "",
         secret="SecretStr" in str(field.annotation),
+        reloaded=is_reloaded(name),
     )
 
 
@@ -160,14 +168,15 @@ def _duration(seconds: float) -> str:
 
 
 def _table(section: Section) -> str:
-    lines = [f"## {section.title}", "", "| variable | form | default | description |", "|---|---|---|---|"]
+    lines = [f"## {section.title}", "", "| variable | form | default | SIGHUP | description |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(_row(setting) for setting in section.settings), ""])
 
 
 def _row(setting: Setting) -> str:
     names = "<br>".join(f"`{variable}`" for variable in setting.variables)
     default = f"`{setting.default}`" if setting.default else ""
-    return f"| {names} | {setting.form} | {default} | {setting.description} |"
+    again = "yes" if setting.reloaded else ""
+    return f"| {names} | {setting.form} | {default} | {again} | {setting.description} |"
 
 
 def _others() -> str:

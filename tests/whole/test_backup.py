@@ -68,6 +68,6 @@ async def test_a_lost_home_comes_back_from_a_backup_and_its_leases_go_on(world: 
         assert runs(home, one) == 1, "nothing was applied again"
         for rented in (one, later):
             await close(world, provider, rented)
-            assert await leftovers(world, rented.lease) == ()
+        assert await leftovers(world, one.lease, later.lease) == ()
     finally:
         await provider.stop()
