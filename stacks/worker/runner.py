@@ -1,4 +1,4 @@
-"""One operation on one stack through the Automation API: open, recover, run, report. Runs in a worker."""
+"""The tasks of a worker: each is one operation on one stack through the Automation API."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ class Runner:
         self.config = config
         self._command = Command(config.pulumi)
         self._transit: TransitService | None = None
-        self._secrets = Secrets(config)
         self._resident = Resident()
-        self._socket: Path | None = None
         fence_sdk_servers()
         if config.engine != "sdk":
             quiet_sdk()
@@ -55,32 +54,17 @@ class Runner:
     def run(self, task: Task) -> StackResult:
         """The result of the task. Errors of the operation, the cluster's state or the spec are never raised."""
         recorder = Recorder()
-        outputs: dict[str, str] = {}
-        error, cause = "", None
-        self._socket = task.resident
-        try:
-            refuse_after_term(self.config.data)
-            place_kubeconfig(self.config.kubeconfig, self.config.kubeconfig_copy)
-            notes = recover(self.config, task.stack)
-            with _scratch(self.config.scratch(task.stack)), self._service():
-                outputs = self._unlocked(task, recorder)
-            outputs |= {"recovered": "; ".join(notes)} if notes else {}
-        except BuildError as problem:
-            error, cause = str(problem), FailureCause.BUILD
-        except (EngineError, OSError, subprocess.SubprocessError) as problem:
-            error = str(problem)
-        except CommandError as problem:
-            error = recorder.error() or _last_words(problem)
+        end = self._end(task, recorder)
         result = StackResult(
             operation=task.operation,
             stack=task.stack,
-            ok=not error,
+            ok=not end.error,
             seconds=recorder.seconds(),
-            changes=self._changes(task, recorder, ok=not error),
+            changes=self._changes(task, recorder, ok=not end.error),
             summary=recorder.summary,
-            error=mask(error, task.spec),
-            outputs=outputs,
-            cause=cause or cause_of(error),
+            error=mask(end.error, task.spec),
+            outputs=end.outputs,
+            cause=end.cause or cause_of(end.error),
             durations=recorder.durations(),
             spec_hash=task.spec.content_hash() if task.spec else "",
         )
@@ -90,19 +74,29 @@ class Runner:
         """Cancel the operation if the resident engine runs it; called from another thread."""
         self._resident.cancel()
 
-    def _unlocked(self, task: Task, recorder: Recorder) -> dict[str, str]:
-        """As `_perform`; in another backend than a folder, the lock of a dead run is found when the operation
-        meets it.
-        """
+    def _end(self, task: Task, recorder: Recorder) -> _End:
+        """Run the task and say how it ended."""
         try:
-            return self._perform(task, recorder)
+            return _End(self._outputs(task, recorder))
+        except BuildError as problem:
+            return _End(error=str(problem), cause=FailureCause.BUILD)
+        except (EngineError, OSError, subprocess.SubprocessError) as problem:
+            return _End(error=str(problem))
         except CommandError as problem:
-            if not self.config.backend or not is_stale(f"{recorder.error()}\n{problem}"):
-                raise
-            self._open(task.stack).cancel()
-            doubt(self.config, task.stack)
-            recorder.problems.clear()
-            return self._perform(task, recorder)
+            return _End(error=recorder.error() or _command_error(problem))
+
+    def _outputs(self, task: Task, recorder: Recorder) -> dict[str, str]:
+        """The outputs of the stack after the operation, and under `recovered` what a killed run had left."""
+        config = self.config
+        refuse_after_term(config.data)
+        place_kubeconfig(config.kubeconfig, config.kubeconfig_copy)
+        notes = recover(config, task.stack)
+        resident = (self._resident, task.resident) if task.resident is not None else None
+        with _scratch(config.scratch(task.stack)), self._secrets(task) as secrets:
+            outputs = _TaskRun(
+                config, task, recorder, command=self._command, secrets=secrets, resident=resident
+            ).perform()
+        return outputs | ({"recovered": "; ".join(notes)} if notes else {})
 
     def _changes(self, task: Task, recorder: Recorder, *, ok: bool) -> tuple[ResourceChange, ...]:
         if task.spec is None:
@@ -113,128 +107,172 @@ class Runner:
                 keep_shown(self.config, task.spec)
         return changes
 
-    def _perform(self, task: Task, recorder: Recorder) -> dict[str, str]:
-        match task.operation:
-            case Operation.UP:
-                return self._up(task, recorder)
-            case Operation.PREVIEW:
-                return self._preview(task, recorder)
-            case Operation.REFRESH:
-                return self._refresh(task.stack, recorder)
-            case Operation.DESTROY:
-                return self._destroy(task.stack, recorder)
-            case Operation.STATE:
-                raise OperationRefused(f"{task.stack}: only an operator changes the state alone, the engine does not")
-
-    def _up(self, task: Task, recorder: Recorder) -> dict[str, str]:
-        program = self._program(task)
-        refuse_terminating(self.config, task.stack)
-        if doubted(self.config, task.stack):
-            self._refresh(task.stack, Recorder())
-        abandoned = left_over(begun(self.config, task.stack), task.spec) if task.spec else []
-        stack = self._open(task.stack, program)
-        with self._noted(task, recorder):
-            result = stack.up(on_event=recorder.on_event, show_secrets=False, **QUIET)
-            delete_objects(self.config, task.stack, abandoned)
-        return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
-
     @contextmanager
-    def _noted(self, task: Task, recorder: Recorder) -> Iterator[None]:
-        """Note the begun objects around the run. The note stays when the run's end was not seen, since the state may
-        then be incomplete.
+    def _secrets(self, task: Task) -> Iterator[Secrets]:
+        """The secrets service of the task's stack. The engine's own one starts with the first task that needs it, and
+        gives each task a token. The resident engine has the key itself.
         """
-        if task.spec is not None and self.config.skip_checkpoints:
-            begin(self.config, task.spec)
-        before = _written(self.config.state_file(task.stack))
-        try:
-            yield
-            finish(self.config, task.stack)
-            compact(self.config, task.stack)
-        except (CommandError, OperationRefused, BuildError):
-            # a refusal in the middle is an orderly end: the state was written after it
-            if recorder.finished and _written(self.config.state_file(task.stack)) != before:
-                finish(self.config, task.stack)
-            raise
-        finally:
-            prune_history(self.config, task.stack)
-
-    def _preview(self, task: Task, recorder: Recorder) -> dict[str, str]:
-        program = self._program(task)
-        existed = self.config.exists(task.stack)
-        try:
-            self._open(task.stack, program).preview(on_event=recorder.on_event, **QUIET)
-        finally:
-            if not existed:
-                self._forget(task.stack)
-        return {}
-
-    def _refresh(self, stack: str, recorder: Recorder) -> dict[str, str]:
-        if not self.config.exists(stack):
-            raise OperationRefused(f"there is no stack {stack}")
-        try:
-            self._open(stack).refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
-            trust(self.config, stack)
-            compact(self.config, stack)
-        finally:
-            prune_history(self.config, stack)
-        return {}
-
-    def _destroy(self, stack: str, recorder: Recorder) -> dict[str, str]:
-        """Delete everything that the stack holds, then what its state has lost, then the stack itself with its
-        folder.
-        """
-        if doubted(self.config, stack):
-            self._refresh(stack, recorder)
-        refuse_after_term(self.config.data)  # a refresh may have taken long
-        if self.config.exists(stack):
-            try:
-                self._open(stack).destroy(on_event=recorder.on_event, show_secrets=False, **QUIET)
-            except CommandError:
-                doubt(self.config, stack)  # with skipped checkpoints the deleted objects are unknown
-                raise
-        refuse_after_term(self.config.data)
-        if sweep_namespace(self.config, stack):
-            recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
-        self._forget(stack)
-        return {}
-
-    def _program(self, task: Task) -> Program:
-        if task.spec is None or task.spec.namespace != task.stack:
-            raise OperationRefused(f"{task.operation} of {task.stack} needs the LeaseSpec of the same lease")
-        spec = task.spec
-        if self.config.policies:
-            check(spec, self.config.choices)
-        return lambda: lease_program(self.config, spec)
-
-    def _open(self, stack: str, program: Program | None = None) -> Stack:
-        return open_stack(
-            self.config,
-            stack,
-            command=self._command,
-            secrets=self._secrets,
-            program=program,
-            resident=(self._resident, self._socket) if self._socket is not None else None,
-        )
-
-    def _forget(self, stack: str) -> None:
-        if self.config.backend and self.config.exists(stack):
-            opened = self._open(stack)
-            opened.workspace.remove_stack(stack)
-        shutil.rmtree(self.config.folder(stack), ignore_errors=True)
-
-    @contextmanager
-    def _service(self) -> Iterator[None]:
-        """The engine's secrets service with a token for this operation; the first operation that needs it starts it.
-        The resident engine has the key itself.
-        """
-        if self.config.secrets == "vault" or (self._socket is not None and not self.config.backend):
-            yield
+        if self.config.secrets == "vault" or (task.resident is not None and not self.config.backend):
+            yield Secrets(self.config)
             return
         if self._transit is None:
             self._transit = TransitService(TransitKey.load(self.config.key_file)).__enter__()
         with self._transit.grant() as token:
-            self._secrets = Secrets(self.config, url=self._transit.url, token=token)
+            yield Secrets(self.config, url=self._transit.url, token=token)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a task ended. `error` is empty after success. `cause`: where the class of the error says it."""
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    cause: FailureCause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskRun:
+    """One task while it runs. `recorder` collects its events. `resident`: the client of the resident engine and its
+    socket; None for a command line.
+    """
+
+    config: EngineConfig
+    task: Task
+    recorder: Recorder
+    command: Command
+    secrets: Secrets
+    resident: tuple[Resident, Path] | None
+
+    def perform(self) -> dict[str, str]:
+        """Perform the operation and return the stack's outputs.
+
+        In a backend other than a folder, only the operation itself meets a lock. The lock of a dead run is then removed
+        and the operation performed once more.
+        """
+        try:
+            return self._operate()
+        except CommandError as problem:
+            if not self.config.backend or not is_stale(f"{self.recorder.error()}\n{problem}"):
+                raise
+            self._open().cancel()
+            doubt(self.config, self.task.stack)
+            self.recorder.problems.clear()
+            return self._operate()
+
+    def _operate(self) -> dict[str, str]:
+        match self.task.operation:
+            case Operation.UP:
+                return self._up()
+            case Operation.PREVIEW:
+                self._preview()
+            case Operation.REFRESH:
+                self._refresh(self.recorder)
+            case Operation.DESTROY:
+                self._destroy()
+            case Operation.STATE:
+                raise OperationRefused(
+                    f"{self.task.stack}: only an operator changes the state alone, the engine does not"
+                )
+        return {}
+
+    def _up(self) -> dict[str, str]:
+        config, task = self.config, self.task
+        program = self._program()
+        refuse_terminating(config, task.stack)
+        if doubted(config, task.stack):
+            self._refresh(Recorder())
+        abandoned = left_over(begun(config, task.stack), task.spec) if task.spec else []
+        stack = self._open(program)
+        with self._begun_objects():
+            result = stack.up(on_event=self.recorder.on_event, show_secrets=False, **QUIET)
+            delete_objects(config, task.stack, abandoned)
+        return {name: str(output.value) for name, output in result.outputs.items() if not output.secret}
+
+    @contextmanager
+    def _begun_objects(self) -> Iterator[None]:
+        """Note the begun objects around the run. The note stays when the run's end was not seen, since the state may
+        then be incomplete.
+        """
+        config, task = self.config, self.task
+        if task.spec is not None and config.skip_checkpoints:
+            begin(config, task.spec)
+        before = _write_time(config.state_file(task.stack))
+        try:
             yield
+            finish(config, task.stack)
+            compact(config, task.stack)
+        except (CommandError, OperationRefused, BuildError):
+            # a refusal in the middle is an orderly end: the state was written after it
+            if self.recorder.finished and _write_time(config.state_file(task.stack)) != before:
+                finish(config, task.stack)
+            raise
+        finally:
+            prune_history(config, task.stack)
+
+    def _preview(self) -> None:
+        program = self._program()
+        existed = self.config.exists(self.task.stack)
+        try:
+            self._open(program).preview(on_event=self.recorder.on_event, **QUIET)
+        finally:
+            if not existed:
+                self._forget()
+
+    def _refresh(self, recorder: Recorder) -> None:
+        config, stack = self.config, self.task.stack
+        if not config.exists(stack):
+            raise OperationRefused(f"there is no stack {stack}")
+        try:
+            self._open().refresh(on_event=recorder.on_event, show_secrets=False, **QUIET)
+            trust(config, stack)
+            compact(config, stack)
+        finally:
+            prune_history(config, stack)
+
+    def _destroy(self) -> None:
+        """Delete everything that the stack holds, then what its state has lost, then the stack itself with its
+        folder.
+        """
+        config, stack = self.config, self.task.stack
+        if doubted(config, stack):
+            self._refresh(self.recorder)
+        refuse_after_term(config.data)  # a refresh may have taken long
+        if config.exists(stack):
+            try:
+                self._open().destroy(on_event=self.recorder.on_event, show_secrets=False, **QUIET)
+            except CommandError:
+                doubt(config, stack)  # with skipped checkpoints the deleted objects are unknown
+                raise
+        refuse_after_term(config.data)
+        if sweep_namespace(config, stack):
+            self.recorder.record(ResourceChange("delete", "kubernetes:core/v1:Namespace", stack))
+        self._forget()
+
+    def _program(self) -> Program:
+        config, spec = self.config, self.task.spec
+        if spec is None or spec.namespace != self.task.stack:
+            raise OperationRefused(f"{self.task.operation} of {self.task.stack} needs the LeaseSpec of the same lease")
+        if config.policies:
+            check(spec, config.choices)
+        return lambda: lease_program(config, spec)
+
+    def _open(self, program: Program | None = None) -> Stack:
+        """The stack, created if needed. `program` None: for operations that need none."""
+        return open_stack(
+            self.config,
+            self.task.stack,
+            command=self.command,
+            secrets=self.secrets,
+            program=program,
+            resident=self.resident,
+        )
+
+    def _forget(self) -> None:
+        """Remove the stack with its folder."""
+        config, stack = self.config, self.task.stack
+        if config.backend and config.exists(stack):
+            self._open().workspace.remove_stack(stack)
+        shutil.rmtree(config.folder(stack), ignore_errors=True)
 
 
 @contextmanager
@@ -248,7 +286,7 @@ def _scratch(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _written(state: Path) -> int:
+def _write_time(state: Path) -> int:
     """The time of the last write in nanoseconds; 0 for no file."""
     try:
         return state.stat().st_mtime_ns
@@ -256,11 +294,11 @@ def _written(state: Path) -> int:
         return 0
 
 
-def _last_words(error: CommandError) -> str:
+def _command_error(error: CommandError) -> str:
     """The command line's stderr (`create_command_error` keeps it as text), else all its output."""
     text = str(error)
-    said = text.partition("stderr:")[2].strip() or text.strip()
+    shown = text.partition("stderr:")[2].strip() or text.strip()
     code = text.partition("code:")[2].split("\n", 1)[0].strip()
     if code.startswith("-"):
         return f"the Pulumi command line was ended by signal {code[1:]}"
-    return with_short_names(said)[-4000:]
+    return with_short_names(shown)[-4000:]
