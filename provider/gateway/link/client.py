@@ -82,13 +82,16 @@ class ProviderLink:
                     try:
                         return await self._ask(name, arguments)
                     except ConnectionError:
-                        continue
+                        # a failed write is known before `_follow` hears of the end: without this turn of the loop it
+                        # never would
+                        await asyncio.sleep(0)
         except TimeoutError:
             raise RequestError(503, _AWAY, retry_after_s=_RETRY_AFTER_S) from None
 
     async def _ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Raises ConnectionError when the connection ends before the answer."""
-        assert self._writer is not None  # noqa: S101
+        if self._writer is None:  # it ended after `_connected` woke this task
+            raise ConnectionResetError("the provider has gone")
         number, answer = next(self._ids), asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:

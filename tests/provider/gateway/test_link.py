@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -41,7 +42,7 @@ from provider.protocols.cluster import MANIFEST
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent
 from tests.provider.gateway.world import PROVIDER, World, new_world
 from tests.provider.market.world import make_spec
-from tests.world.patience import eventually
+from tests.world.patience import PATIENCE_S, eventually
 
 FACTS = Facts(provider=PROVIDER, chain_id="local", certificate="a certificate", key="a private key")
 AMOUNTS = Amounts(8000, 1, 32 << 30, 500 << 30, {"beta2": 7})
@@ -159,6 +160,41 @@ async def test_a_defect_of_the_provider_shows_nothing_of_itself(tmp_path: Path) 
                 await ends.link.call("status", {}, seconds=60)
     assert "secret" not in repr(logs)
     assert {"event": "gateway.call_failed", "call": "status", "error": "KeyError", "log_level": "error"} in logs
+
+
+async def test_a_call_whose_write_fails_is_answered_over_the_next_connection(tmp_path: Path) -> None:
+    """The provider goes in the turn of the loop in which the call is written, before the reader hears of the end."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.setblocking(False)
+        listening.bind(str(tmp_path / "gateway.sock"))
+        listening.listen()
+        link = ProviderLink(tmp_path / "gateway.sock", SystemClock())
+        running = asyncio.create_task(link.run())
+        try:
+            first = await accepted(listening)
+            await link.first_facts()
+            answering = asyncio.create_task(answer_one(listening))
+            first.close()
+            assert await link.call("status", {}, seconds=PATIENCE_S) == "fine"
+            await answering
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def accepted(listening: socket.socket) -> socket.socket:
+    """The next connection, which has got the facts."""
+    loop = asyncio.get_running_loop()
+    connection, _ = await loop.sock_accept(listening)
+    await loop.sock_sendall(connection, json.dumps({"facts": FACTS.model_dump(mode="json")}).encode() + b"\n")
+    return connection
+
+
+async def answer_one(listening: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    with await accepted(listening) as connection:
+        asked = json.loads(await loop.sock_recv(connection, LONGEST))
+        await loop.sock_sendall(connection, json.dumps({"id": asked["id"], "result": "fine"}).encode() + b"\n")
 
 
 async def test_status_screening_and_metrics_are_the_providers(tmp_path: Path) -> None:
