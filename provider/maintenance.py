@@ -8,18 +8,31 @@ a command writes and the running provider reads, so it survives a restart and ne
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-__all__ = ["Drain", "Maintenance", "maintenance_path", "read_maintenance", "watched_maintenance", "write_maintenance"]
+__all__ = [
+    "Drain",
+    "Maintenance",
+    "change_maintenance",
+    "maintenance_path",
+    "read_maintenance",
+    "watched_maintenance",
+    "write_maintenance",
+]
 
 _MAX_BYTES = 256 * 1024
+_LAST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""No later time can be shown."""
+_TURN_S, _TRIES = 0.05, 200
 
 
 class Drain(BaseModel):
@@ -27,8 +40,8 @@ class Drain(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    since: float
-    until: float | None = None
+    since: float = Field(ge=0, le=_LAST)
+    until: float | None = Field(None, ge=0, le=_LAST)
     reason: str = Field("", max_length=300)
 
     def holds(self, now: float) -> bool:
@@ -104,6 +117,35 @@ def write_maintenance(home: Path, state: Maintenance) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+def change_maintenance(
+    home: Path, change: Callable[[Maintenance], Maintenance], *, now: Callable[[], float] = time.time
+) -> Maintenance:
+    """Write what `change` makes of what holds now, and return it. Two commands at once change one after the other.
+    Raises as `read_maintenance`.
+    """
+    with _turn(home):
+        state = change(read_maintenance(home).now(now()))
+        write_maintenance(home, state)
+    return state
+
+
+@contextlib.contextmanager
+def _turn(home: Path) -> Iterator[None]:
+    """The lock of the folder itself, so that no file is left in it."""
+    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _ in range(_TRIES):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(_TURN_S)
+        else:
+            raise OSError(errno.EBUSY, "another command has locked the folder", str(home))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def watched_maintenance(

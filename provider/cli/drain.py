@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ArgumentError, ProviderError, SettingsError
-from provider.maintenance import Drain, Maintenance, read_maintenance, write_maintenance
+from provider.maintenance import Drain, Maintenance, change_maintenance
 from provider.settings import load_settings
 from provider.units import parse_duration
 
@@ -35,11 +36,7 @@ def drain(
     Example: `lessor drain gpu-3 --for 2h --reason "new disks"`
     """
     try:
-        seconds = parse_duration(for_) if for_ else None
-        now = time.time()
-        each = Drain(since=now, until=None if seconds is None else now + seconds, reason=_reason(reason))
-    except ValueError as error:
-        raise failure(ArgumentError(f"--for {for_!r}: {error}")) from None
+        each = _drain(for_, _reason(reason))
     except ArgumentError as error:
         raise failure(error) from None
     names = nodes or []
@@ -68,6 +65,16 @@ def undrain(nodes: _Nodes = None, *, output: OutputOption = Output.TABLE) -> Non
     _change(ended, output)
 
 
+def _drain(for_: str, reason: str) -> Drain:
+    now = time.time()
+    try:
+        return Drain(since=now, until=now + parse_duration(for_) if for_ else None, reason=reason)
+    except ValidationError:
+        raise ArgumentError(f"--for {for_!r}: it would end after the year 9999; leave it out") from None
+    except ValueError as error:
+        raise ArgumentError(f"--for {for_!r}: {error}") from None
+
+
 def _reason(text: str) -> str:
     if len(text) > 300 or not text.isprintable():
         raise ArgumentError("--reason must be one line of at most 300 printable characters")
@@ -77,9 +84,7 @@ def _reason(text: str) -> str:
 def _change(change: Callable[[Maintenance], Maintenance], output: Output) -> None:
     """Write the changed state of what holds now, and print it."""
     try:
-        home = load_settings().home
-        state = change(read_maintenance(home).now(time.time()))
-        write_maintenance(home, state)
+        state = change_maintenance(load_settings().home, change)
     except SettingsError as error:
         raise failure(error) from None
     except (OSError, ValueError) as error:

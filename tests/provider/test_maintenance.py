@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from provider.cli import build_app
 from provider.maintenance import (
     Drain,
     Maintenance,
+    change_maintenance,
     maintenance_path,
     read_maintenance,
     watched_maintenance,
@@ -61,7 +65,12 @@ def test_nodes_are_drained_one_by_one_and_only_their_tenants_read_of_it(tmp_path
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"provider": 7}', b"\xff", b'{"nodes": {"a": {}}}', b"x" * 300_000]
+    "content",
+    [b"", b"{", b"[]", b'{"provider": 7}', b"\xff", b'{"nodes": {"a": {}}}', b"x" * 300_000]
+    + [
+        b'{"provider": {"since": %s, "until": %s}}' % pair
+        for pair in ((b"1", b"1e300"), (b"1e999", b"2"), (b"-1", b"2"))
+    ],
 )
 def test_a_file_that_no_command_wrote_changes_nothing_and_is_named_once(tmp_path: Path, content: bytes) -> None:
     problems: list[str] = []
@@ -85,7 +94,31 @@ def test_the_file_is_the_providers_own_and_nothing_is_left_beside_it(tmp_path: P
     assert maintenance_path(tmp_path).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("arguments", [("--for", "soon"), ("--reason", "a\x1bb"), ("--reason", "a" * 301)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--for", "soon"),
+        ("--for", "9" * 20 + "h"),
+        ("--for", "9" * 400 + "h"),
+        ("--reason", "a\x1bb"),
+        ("--reason", "a" * 301),
+    ],
+)
 def test_a_time_or_a_reason_that_cannot_be_is_wrong_usage(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert lessor(tmp_path, "drain", *arguments).exit_code == USAGE
     assert not maintenance_path(tmp_path).exists()
+
+
+def test_nodes_that_are_drained_at_once_are_all_drained(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(8)]
+
+    def drained(name: str) -> Callable[[Maintenance], Maintenance]:
+        def change(state: Maintenance) -> Maintenance:
+            time.sleep(0.01)  # the others read meanwhile
+            return state.model_copy(update={"nodes": {**state.nodes, name: Drain(since=NOW)}})
+
+        return change
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: change_maintenance(tmp_path, drained(name)), names))
+    assert sorted(read_maintenance(tmp_path).nodes) == names
