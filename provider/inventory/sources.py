@@ -157,7 +157,7 @@ def _trimmed(source: Source, obj: Mapping[str, Any]) -> object | None:
     """The data of an object; None for one that does not count, and for a malformed one, which is named in the log."""
     try:
         return source.trim(obj)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         _log.warning("inventory.malformed", kind=source.kind.plural, name=key_of(obj)[1], problem=repr(error))
         return None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import quote
 import structlog
 
 from provider.errors import ClusterError, Conflict
+from provider.kube.bodies import encoded, json_lines, refusal
 from provider.kube.field_owners import taken_fields
 from provider.kube.pods import KubePods
 from provider.kube.resending import answered
@@ -34,9 +34,10 @@ _PAGE = 500
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _PAUSE = GrowingPause(first=0.2, longest=10.0)
+_PROXIED_BYTES = 8 << 20
+"""Of an answer of a pod, which is a tenant's, or of a node that was broken into."""
 _SHORTEST_WATCH_S = 1.0
 """A watch that ends sooner, without an event, is no watch: the server or a proxy before it ends every request."""
-_BARE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _log = structlog.get_logger(__name__)
 _Objects: TypeAlias = list[dict[str, Any]]
 
@@ -102,7 +103,7 @@ class KubeCluster:
     async def through(self, kind: Kind, name: str, path: str, *, namespace: str, port: int | str) -> dict[str, Any]:
         """The JSON object that a pod or Service answers to GET `path`, through the API server's proxy."""
         proxied = f"{_path(kind, namespace, f'{name}:{port}')}/proxy/{path.lstrip('/')}"
-        return await self._call(f"{kind.plural}-proxy", "GET", proxied)
+        return await self._call(f"{kind.plural}-proxy", "GET", proxied, most=_PROXIED_BYTES)
 
     async def allows(self, verb: str, group: str, resource: str) -> bool:
         """Whether the own account may do this in every namespace."""
@@ -268,7 +269,7 @@ class KubeCluster:
                     raise self._refused(response.status, await response.read())
                 current(True)
                 KUBE_CALLS.labels(f"{kind.plural}-watch", "success").inc()
-                async for line in _lines(response.content.iter_any()):
+                async for line in json_lines(response.content.iter_any()):
                     event = self._event(line)
                     seen.version = event.object.get("metadata", {}).get("resourceVersion", "")
                     if event.type != "BOOKMARK":
@@ -293,10 +294,13 @@ class KubeCluster:
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        most: int | None = None,
     ) -> dict[str, Any]:
-        """The answer. The request is counted as `action`; that an object does not exist is no failure."""
+        """The answer, of at most `most` bytes. The request is counted as `action`; that an object does not exist is no
+        failure.
+        """
         try:
-            answer = await self._answer(method, path, params=params, body=body, headers=headers)
+            answer = await self._answer(method, path, params=params, body=body, headers=headers, most=most)
         except ClusterError as error:
             KUBE_CALLS.labels(action, "success" if error.status == 404 else "fail").inc()
             raise
@@ -311,10 +315,11 @@ class KubeCluster:
         params: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
+        most: int | None,
     ) -> dict[str, Any]:
-        content = None if body is None else _encoded(body)
+        content = None if body is None else encoded(body)
         sent = {"Content-Type": "application/json", **(headers or {})} if content else {}
-        request = Request(method, path, params or {}, content, sent)
+        request = Request(method, path, params or {}, content, sent, most_bytes=most)
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 status, answer = await answered(self._server, request, until=limit.when() or 0.0)
@@ -327,37 +332,17 @@ class KubeCluster:
     def _decoded(self, text: str | bytes) -> dict[str, Any]:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._error(502, f"answered what is not JSON: {text[:80]!r}") from error
         if not isinstance(document, dict):
             raise self._error(502, f"answered {type(document).__name__} instead of an object")
         return document
 
     def _refused(self, status: int, content: bytes) -> ClusterError:
-        try:
-            message = str(json.loads(content)["message"])
-        except (ValueError, KeyError, TypeError):
-            message = content[:200].decode(errors="replace") or "no reason given"
-        return self._error(status, message)
+        return self._error(status, refusal(content))
 
     def _error(self, status: int, message: str) -> ClusterError:
         return (Conflict if status == 409 else ClusterError)(self.address, f"{message} (HTTP {status})", status=status)
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream, which end with a line feed, and what follows the last one, without empty lines. JSON may
-    hold every other character that Unicode calls an end of line, such as U+0085, as it is.
-    """
-    begun: list[bytes] = []
-    async for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        begun.append(first)
-        for other in others:
-            if line := b"".join(begun):
-                yield line
-            begun = [other]
-    if line := b"".join(begun):
-        yield line
 
 
 def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
@@ -365,12 +350,6 @@ def _path(kind: Kind, namespace: str | None, name: str = "") -> str:
     base = f"{'apis' if '/' in kind.api_version else 'api'}/{kind.api_version}"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{base}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    """JSON that is also YAML, as an apply is read: no pairs of surrogates, no bare control characters."""
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-    return _BARE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def _selector(labels: Mapping[str, str | None] | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from provider.errors import ClusterError
+from provider.kube.bodies import refusal
 from provider.kube.server import ApiServer, Request
 from provider.protocols.pods import Channel, Command, LogRequest
 
@@ -95,8 +96,4 @@ def _log_parameters(request: LogRequest) -> dict[str, str]:
 
 
 def _refused(address: str, status: int, content: bytes) -> ClusterError:
-    try:
-        message = str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
-        message = content[:200].decode(errors="replace") or "no reason given"
-    return ClusterError(address, f"{message} (HTTP {status})", status=status)
+    return ClusterError(address, f"{refusal(content)} (HTTP {status})", status=status)

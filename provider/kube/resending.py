@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 
+from provider.kube.bodies import limited
 from provider.kube.server import ApiServer, Request
 
 __all__ = ["answered"]
@@ -23,7 +24,8 @@ async def answered(server: ApiServer, request: Request, *, until: float) -> tupl
     now = asyncio.get_running_loop().time
     for tries in range(1, _TRIES + 1):
         async with server.request(request) as response:
-            body = await response.read()
+            chunks, most = response.content.iter_any(), request.most_bytes
+            body = await (response.read() if most is None else limited(chunks, most))
         pause = _pause(response.status, response.headers.get("Retry-After", ""))
         if pause is None or tries == _TRIES or now() + pause >= until:
             break

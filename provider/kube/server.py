@@ -68,8 +68,8 @@ class _Connector(aiohttp.TCPConnector):
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request. `path`: relative to the API server's address, quoted already. `silent_s`: for how long the API
-    server may send nothing of its response. A `stream` has a connection that does not count among those of other
-    requests: tenants open streams, and the lease loop must not wait for them.
+    server may send nothing of its response. `most_bytes` of the response's body. A `stream` has a connection that does
+    not count among those of other requests: tenants open streams, and the lease loop must not wait for them.
     """
 
     method: str
@@ -78,6 +78,7 @@ class Request:
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     silent_s: float | None = None
+    most_bytes: int | None = None
     stream: bool = False
 
     def url(self, base: str) -> URL:

@@ -12,6 +12,8 @@ __all__ = ["Cpu", "Hardware", "MemoryModule", "hardware"]
 
 _GPU_VENDORS = ("10de", "1002", "8086")
 _GIB = 1024**3
+_MOST_THREADS = 2**32 - 1
+"""Of the message's field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def hardware(answers: Mapping[str, Any]) -> Hardware:
                 "gpu_features": dict(answers.get("features") or {}),
             },
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"an answer of the hardware server has another form: {error!r}") from error
 
 
@@ -67,7 +69,9 @@ def _items(answers: Mapping[str, Any], kind: str, name: str) -> list[Any]:
 
 def _cpu(one: Mapping[str, Any]) -> Cpu:
     threads = one.get("total_hardware_threads") or one.get("total_threads") or 0
-    return Cpu(str(one["id"]), str(one.get("vendor", "")), str(one.get("model", "")), int(threads))
+    return Cpu(
+        str(one["id"]), str(one.get("vendor", "")), str(one.get("model", "")), min(max(0, int(threads)), _MOST_THREADS)
+    )
 
 
 def _gpu_ids(cards: Sequence[Mapping[str, Any]]) -> list[PciId]:

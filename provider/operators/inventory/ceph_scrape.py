@@ -23,6 +23,7 @@ _log = structlog.get_logger(__name__)
 _AGAIN_S = 60.0
 _SETTLE_S = 0.5
 _COMMAND_S = 15.0
+_MAX_BYTES = 8 << 20
 _TOOLBOX = "rook-ceph-tools"
 CephDf: TypeAlias = Callable[[str], Awaitable[str]]
 """Namespace of a Rook cluster → what `ceph df --format json` prints there. Raises `ClusterError`."""
@@ -100,13 +101,23 @@ def ceph_df_in(cluster: Cluster, pods: Pods, *, address: str) -> CephDf:
 
 
 async def _output(pods: Pods, command: Command, *, address: str) -> str:
-    """What the command writes. Raises `ClusterError` with its stderr if it fails."""
+    """What the command writes. Raises `ClusterError` with its stderr if it fails, and for more than 8 MiB."""
     written: dict[Channel, bytes] = {}
     async with pods.execute(command) as execution:
         async for channel, data in execution:
             written[channel] = written.get(channel, b"") + data
+            if len(written[channel]) > _MAX_BYTES:
+                raise ClusterError(address, f"{command.pod}: ceph df wrote more than {_MAX_BYTES} bytes")
     result = written.get(Channel.RESULT, b"").decode(errors="replace")
-    if result and json.loads(result).get("status") != "Success":
+    if result and not _succeeded(result):
         problem = written.get(Channel.STDERR, b"").decode(errors="replace").strip() or result
         raise ClusterError(address, f"{command.pod}: ceph df failed: {problem[:200]}")
     return written.get(Channel.STDOUT, b"").decode(errors="replace")
+
+
+def _succeeded(result: str) -> bool:
+    try:
+        document = json.loads(result)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("status") == "Success"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lease.kubernetes_names import is_label_name
 from provider.inventory.reading import CARDS
 from provider.operators.inventory.registry import Gpu
 
@@ -19,7 +20,6 @@ __all__ = ["healthy", "is_managed", "label_changes", "node_labels"]
 _AKASH = "akash.network"
 _GPU, _CLASS = f"{_AKASH}/capabilities.gpu", f"{_AKASH}/capabilities.storage.class"
 _NVIDIA = "nvidia.com/gpu.present"
-_MAX_NAME = 63
 
 
 def is_managed(key: str) -> bool:
@@ -31,7 +31,8 @@ def node_labels(gpus: Sequence[Gpu], classes: Iterable[str], *, present: Iterabl
     """The managed labels of a node that is offered. `gpus`: the cards that can be rented. `present`: the vendors of all
     cards; NVIDIA's device plugin runs where that vendor's label is, before it has offered a card.
 
-    A key whose name is longer than 63 characters is left out, since the API server would refuse all labels for it.
+    A key that cannot be one is left out, since the API server would refuse all labels for it: the public registry says
+    what memory and interface a card has.
     """
     labels = {_AKASH: "true", **{f"{_CLASS}.{name}": "1" for name in classes}}
     if "nvidia" in present:
@@ -39,7 +40,7 @@ def node_labels(gpus: Sequence[Gpu], classes: Iterable[str], *, present: Iterabl
     counts = Counter(key for gpu in gpus for key in _counted(gpu))
     labels |= {key: str(count) for key, count in counts.items()}
     labels |= {key: "true" for gpu in gpus for key in (f"{_GPU}.vendor.{gpu.vendor}", f"{_GPU}.model.{gpu.name}")}
-    return {key: value for key, value in sorted(labels.items()) if len(key.rpartition("/")[2]) <= _MAX_NAME}
+    return {key: value for key, value in sorted(labels.items()) if is_label_name(key.rpartition("/")[2])}
 
 
 def _counted(gpu: Gpu) -> Iterable[str]:

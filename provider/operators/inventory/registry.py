@@ -45,7 +45,7 @@ def parse_registry(text: str | bytes, *, source: str) -> dict[PciId, Gpu]:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"GPU registry {source}: not JSON: {error}") from error
     if not isinstance(document, dict) or not document:
         raise SettingsError(f"GPU registry {source}: must be an object of vendors and is {str(document)[:60]!r}")

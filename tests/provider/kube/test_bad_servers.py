@@ -16,7 +16,8 @@ from aiohttp import web
 from provider.errors import ClusterError, Conflict, SettingsError
 from provider.kube.client import KubeCluster
 from provider.metrics import REGISTRY
-from provider.protocols.cluster import MANIFEST, SECRET, WatchEvent
+from provider.protocols.cluster import MANIFEST, POD, SECRET, WatchEvent
+from tests.world.patience import PATIENCE_S
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -100,7 +101,10 @@ async def test_a_server_that_drips_for_ever_is_given_up(tmp_path: Path) -> None:
         (web.Response(text="{"), ClusterError, "not JSON"),
         (web.Response(text="[]"), ClusterError, "list instead of an object"),
         (web.Response(body=b"\xff\xfe\x00"), ClusterError, "not JSON"),
+        (web.Response(text="[" * 100_000), ClusterError, "not JSON"),
+        (web.Response(status=500, text="[" * 100_000), ClusterError, "HTTP 500"),
     ],
+    ids=range(10),
 )
 async def test_bad_answers_are_errors_with_the_text_of_the_server(
     tmp_path: Path, answer: web.Response, error: type[ClusterError], words: str
@@ -187,6 +191,20 @@ async def test_what_is_refused_for_good_is_not_sent_again(tmp_path: Path, code: 
 )
 def test_only_what_may_succeed_unchanged_passes(code: int, text: str, passes: bool) -> None:
     assert ClusterError("https://192.0.2.1", text, status=code).passes is passes
+
+
+async def test_a_pod_that_answers_without_end_is_given_up(tmp_path: Path) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(b" " * 65536)
+        return response
+
+    async with server(tmp_path, handler, timeout_seconds=PATIENCE_S) as cluster:
+        with pytest.raises(ClusterError, match="answered more than"):
+            await cluster.through(POD, "pod", "node", namespace="n", port=8081)
 
 
 async def test_requests_keep_the_path_of_a_proxy_and_escape_names(tmp_path: Path) -> None:

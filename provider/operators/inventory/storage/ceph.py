@@ -47,7 +47,7 @@ def ceph_pools(text: str) -> dict[str, Pool]:
     try:
         listed = json.loads(text)["pools"]
         return {str(one["name"]): _pool(one["stats"]) for one in listed}
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"ceph df answered another form: {error!r}") from error
 
 

@@ -60,6 +60,14 @@ def test_a_key_that_is_too_long_is_left_out_and_the_annotation_has_the_card() ->
     }
 
 
+@pytest.mark.parametrize("text", ["80 GB", "80Gi/ecc", "-", "é", "80Gi,beta"])
+def test_a_memory_or_interface_that_cannot_be_in_a_key_is_left_out(text: str) -> None:
+    """Neither is checked when the public registry is read."""
+    labels = node_labels([Gpu("nvidia", "a100", text, text)], [], present={"nvidia"})
+    assert all(is_label_name(key.rpartition("/")[2]) for key in labels)
+    assert labels[GO] == "1"
+
+
 def test_the_market_reads_from_a_node_the_very_cards_that_were_found() -> None:
     mixed = [A100, Gpu("nvidia", "a100", "40Gi", "SXM4"), LONG]
     labels = node_labels(mixed, [], present={"nvidia"})

@@ -186,6 +186,14 @@ def test_pools_are_read_by_name() -> None:
     assert ceph_pools(df(a=(5, 3)))["a"].free_bytes == 5
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"pools": [{"name": "a", "stats": {"max_avail": 1e999}}]}', "[" * 100_000]
+)
+def test_pools_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="another form|Expecting|delimiters"):
+        ceph_pools(text)
+
+
 def toolbox(*, phase: str = "Running") -> FakeCluster:
     cluster = FakeCluster("rook-ceph")
     tools = pod("rook-ceph-tools-7d", namespace="rook-ceph", phase=phase)
@@ -213,7 +221,14 @@ async def test_ceph_df_runs_in_the_toolbox_pod() -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize(
-    ("end", "problem"), [("fails", "timed out"), ("hangs", "more than 15 s"), ("absent", "no pod")]
+    ("end", "problem"),
+    [
+        ("fails", "timed out"),
+        ("hangs", "more than 15 s"),
+        ("absent", "no pod"),
+        ("floods", "more than 8388608 bytes"),
+        ("lies", "ceph df failed: \\[]"),
+    ],
 )
 async def test_a_ceph_df_that_fails_says_why(end: str, problem: str) -> None:
     pods = FakePods()
@@ -222,6 +237,12 @@ async def test_a_ceph_df_that_fails_says_why(end: str, problem: str) -> None:
         if end == "fails":
             execution.say(b"timed out", Channel.STDERR)
             execution.finish(exit_status(1))
+        if end == "floods":
+            for _ in range(9):
+                execution.say(b" " * (1 << 20))
+        if end == "lies":
+            execution.say(b"[]", Channel.RESULT)
+            execution.finish(None)
 
     pods.play = play
     cluster = toolbox(phase="Pending" if end == "absent" else "Running")
