@@ -17,6 +17,11 @@ __all__ = ["redis_client", "shown_url", "url_problem"]
 _SENTINEL = ("redis+sentinel", "rediss+sentinel")
 _SCHEMES = ("redis", "rediss", "unix", *_SENTINEL)
 _SENTINEL_PORT = 26379
+_UNREADABLE = "it cannot be read: a port is a number; in a password / ? # and @ are written as %2F %3F %23 and %40"
+
+
+class _UrlError(ValueError):
+    """The text shows nothing of the URL."""
 
 
 @asynccontextmanager
@@ -44,7 +49,7 @@ def _client(url: str, timeout_s: float) -> tuple[Redis, Sequence[Redis]]:
         return Redis.from_url(url, **limits), ()
     service, _, number = parts.path.strip("/").partition("/")
     if not service:
-        raise ValueError("the name of the service is missing: redis+sentinel://host:26379/SERVICE")
+        raise _UrlError("the name of the service is missing: redis+sentinel://host:26379/SERVICE")
     secure: dict[str, Any] = {"ssl": True} if parts.scheme == "rediss+sentinel" else {}
     asked = limits | secure | _sentinel_account(parts)
     sentinel = Sentinel(_hosts(parts), sentinel_kwargs=asked, **limits, **secure)  # type: ignore[no-untyped-call]
@@ -54,13 +59,18 @@ def _client(url: str, timeout_s: float) -> tuple[Redis, Sequence[Redis]]:
 
 def url_problem(url: str) -> str:
     """Why the URL names no Redis, without its password; empty for none."""
-    scheme = urlsplit(url).scheme
-    if scheme not in _SCHEMES:
-        return f"its scheme is {scheme!r}, not one of {', '.join(_SCHEMES)}"
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES:
+        return f"its scheme is {parts.scheme!r}, not one of {', '.join(_SCHEMES)}"
+    query = "" if parts.scheme in _SENTINEL else parts.query
+    if parts.scheme != "unix" and "@" in parts.path + query + parts.fragment:
+        return _UNREADABLE  # the password ends where a part of the URL seems to begin
     try:
         _client(url, 1.0)
-    except (ValueError, RedisError) as error:
+    except _UrlError as error:
         return str(error)
+    except (ValueError, RedisError):  # their texts show the part that is no number, which may be the password's
+        return _UNREADABLE
     return ""
 
 

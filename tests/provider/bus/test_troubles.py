@@ -173,7 +173,13 @@ def _slaves(sentinel: RedisServer) -> str:
         ("http://host", "its scheme is 'http'"),
         ("host:6379", "its scheme is 'host'"),
         ("redis+sentinel://a,b", "the name of the service is missing"),
-        ("redis+sentinel://a:port/main", "invalid literal"),
+        ("redis+sentinel://a:port/main", "it cannot be read"),
+        ("redis://:hunter2/x@host", "it cannot be read"),
+        ("redis://:12/hunter2@host", "it cannot be read"),
+        ("redis://:12#hunter2@host", "it cannot be read"),
+        ("redis://:hunter2?x@host", "it cannot be read"),
+        ("redis://:12?hunter2@host", "it cannot be read"),
+        ("redis+sentinel://:hunter2/x@a/main", "it cannot be read"),
     ],
 )
 def test_a_url_that_names_no_redis_is_explained_without_its_password(url: str, problem: str) -> None:
