@@ -55,7 +55,10 @@ def _read(kubeconfig: Path) -> dict[str, Any]:
         if len(content) > _LARGEST:
             raise ClusterUnusable(f"{kubeconfig} has more than {_LARGEST} bytes; no kubeconfig is that long")
         found = yaml.safe_load(content)
-    except (OSError, yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that Python cannot hold
+    except yaml.YAMLError as error:  # its text quotes the line, which may hold a token
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise ClusterUnusable(f"{kubeconfig} cannot be read as a kubeconfig: {problem}") from None
+    except (OSError, ValueError) as error:  # ValueError: a date or a number that Python cannot hold
         raise ClusterUnusable(f"{kubeconfig} cannot be read as a kubeconfig: {error}") from None
     except RecursionError:
         raise ClusterUnusable(f"{kubeconfig} cannot be read as a kubeconfig: it is nested too deeply") from None

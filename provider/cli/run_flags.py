@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from provider.errors import ArgumentError
 from provider.settings.go_flags import SWITCHES
 from provider.settings.model import Settings
-from provider.settings.spellings import field_of, nearest_name, reason_of, squeezed
+from provider.settings.spellings import field_of, is_secret, nearest_name, reason_of, squeezed
 
 __all__ = ["run_flags"]
 
@@ -50,7 +50,7 @@ def _skip_value(arguments: Iterator[str], name: str, equals: str) -> None:
 
 def _refused(name: str) -> str:
     field = field_of(name)
-    if field and "SecretStr" in str(Settings.model_fields[field].annotation):
+    if field and is_secret(field):
         return f"--{name} would show a secret to every user of this machine; set the variable, or name a file"
     if field or reason_of(name):
         return ""

@@ -106,8 +106,11 @@ def _yaml_items(text: str, problems: list[str], skip: frozenset[str]) -> Iterato
     try:
         _count_yaml(text)
         documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:  # its whole text quotes the line, which may hold a secret
+        where = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
+        raise ValueError(f"it is no YAML: {error.problem}{where}") from None
     except yaml.YAMLError as error:
-        raise ValueError(f"it is no YAML: {error}") from None
+        raise ValueError(f"it is no YAML: {type(error).__name__}") from None
     if len(documents) > 1:
         raise ValueError("it holds more than one document")
     if documents and documents[0] is not None:

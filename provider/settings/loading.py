@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from provider.errors import SettingsError
 from provider.settings.model import SEPARATOR, Settings
 from provider.settings.sources import COMMAND_LINE, ENVIRONMENT, Given, Sources, collect
-from provider.settings.spellings import field_of, variables_of
+from provider.settings.spellings import field_of, is_secret, variables_of
 from provider.units import mask_addresses
 
 __all__ = ["Resolution", "load_settings", "resolve"]
@@ -92,7 +92,7 @@ def _explain(problem: Any, given: Mapping[str, Given]) -> str:
         return f"{location}: no such setting" if problem["type"] == "extra_forbidden" else message
     field, source = Settings.model_fields[name], given.get(name)
     text = mask_addresses(str(problem["input"]))
-    value = "***" if "SecretStr" in str(field.annotation) else repr(text[:80])
+    value = "***" if is_secret(name) else repr(text[:80])
     hint = f" ({field.description.rstrip('.')})" if field.description else ""
     where = f" in {source.source}" if source and source.source not in (COMMAND_LINE, ENVIRONMENT) else ""
     return f"{source.name if source else variables_of(field)[0]}={value}{where}: {message}{hint}"

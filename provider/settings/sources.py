@@ -15,12 +15,14 @@ from provider.settings.go_flags import CHART_KEYS, PROVIDER_RECORD
 from provider.settings.model import Settings
 from provider.settings.spellings import (
     field_of,
+    is_secret,
     nearest_name,
     reason_of,
     squeezed,
     unknown_variables,
     variables_of,
 )
+from provider.units import mask_addresses
 
 __all__ = ["COMMAND_LINE", "ENVIRONMENT", "Given", "Sources", "collect"]
 
@@ -159,8 +161,9 @@ def _take(found: Sources, path: Path, content: FileContent) -> None:
         elif not name:
             _take_unknown(found, path, item)
         elif before and before.source not in (COMMAND_LINE, ENVIRONMENT) and item.value not in ("", before.value):
+            value = "***" if is_secret(name) else repr(mask_addresses(item.value)[:60])
             found.problems.append(
-                f"{path}: {item.key}={item.value[:60]!r}{item.where} contradicts {before.name} in {before.source}"
+                f"{path}: {item.key}={value}{item.where} contradicts {before.name} in {before.source}"
             )
         else:
             found.add(name, Given(item.key, item.value, str(path)))

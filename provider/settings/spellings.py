@@ -19,6 +19,7 @@ __all__ = [
     "NOT_SETTINGS",
     "field_of",
     "flag_of",
+    "is_secret",
     "key_variables",
     "nearest_name",
     "reason_of",
@@ -55,6 +56,11 @@ def squeezed(name: str) -> str:
 def variables_of(field: Any) -> tuple[str, ...]:
     """The variables of a field of the model, in the order in which they win."""
     return tuple(field.validation_alias.choices)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of this field must not be shown."""
+    return "SecretStr" in str(Settings.model_fields[name].annotation)
 
 
 def flag_of(variable: str) -> str:
@@ -105,7 +111,7 @@ def _written(variable: str, *, like: str) -> str:
 def key_variables() -> frozenset[str]:
     """The variables that hold a secret, or name the file of one that belongs to the provider's key or its store."""
     fields = Settings.model_fields.items()
-    secret = (field for name, field in fields if name in _KEY_FIELDS or "SecretStr" in str(field.annotation))
+    secret = (field for name, field in fields if name in _KEY_FIELDS or is_secret(name))
     return frozenset(variable for field in secret for variable in variables_of(field))
 
 

@@ -40,9 +40,20 @@ def read_kubeconfig(source: Path) -> dict[str, Any]:
     for file in there:
         try:
             _merge(merged, _absolute(yaml.safe_load(file.read_text("utf-8-sig")), file.resolve().parent))
-        except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError, LookupError) as error:
+        except yaml.YAMLError as error:
+            raise EngineError(f"the kubeconfig {file} cannot be used: {_yaml_problem(error)}") from None
+        except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
             raise EngineError(f"the kubeconfig {file} cannot be used: {error}") from None
     return merged
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong, and in which line. The error's own text quotes the line, which may hold a token."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"it is not YAML: {type(error).__name__}"
+    mark = error.problem_mark or error.context_mark
+    where = f" (line {mark.line + 1})" if mark else ""
+    return f"it is not YAML: {error.problem or error.context}{where}"
 
 
 def _merge(merged: dict[str, Any], document: Mapping[str, Any]) -> None:

@@ -364,6 +364,15 @@ def test_an_unusable_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
         KubeCluster(file)
 
 
+@pytest.mark.parametrize("text", ['token: "hunter2', "token: hunter2: x", "token: [hunter2", "[" * 100_000 + "hunter2"])
+def test_what_is_wrong_with_a_kubeconfig_shows_no_token_of_it(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=str(file)) as refused:
+        KubeCluster(file)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="nowhere"):
         KubeCluster(tmp_path / "nowhere")

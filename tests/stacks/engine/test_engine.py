@@ -16,6 +16,7 @@ from lightkube.resources.core_v1 import Namespace, ResourceQuota, Service
 from lightkube.resources.networking_v1 import Ingress
 
 from stacks.common.results import FailureCause, Operation, PropertyChange
+from stacks.common.transit import TransitKey, TransitService
 from stacks.engine import DataInUse, PulumiEngine
 from tests.components.specs import environment
 from tests.stacks.leases import CANARY, PASSWORD, demo, lease_id, small
@@ -273,13 +274,14 @@ async def test_history_does_not_grow_without_end(config, engine):
 async def test_our_stack_class_answers_as_the_stock_one_does(config, engine):
     from pulumi.automation import Stack
 
-    from stacks.worker.runner import Runner
+    from stacks.worker.workspace import Command, Secrets, open_stack
 
     spec = small()
     assert (await engine.up(spec)).ok
-    runner = Runner(config)
-    with runner._service():
-        ours = runner._open(spec.namespace, lambda: None)
+    with TransitService(TransitKey.load(config.key_file)) as service, service.grant() as token:
+        secrets = Secrets(config, url=service.url, token=token)
+        command = Command(config.pulumi)
+        ours = open_stack(config, spec.namespace, command=command, secrets=secrets, program=lambda: None)
         stock = await asyncio.to_thread(Stack.select, spec.namespace, ours.workspace)
         expected = await asyncio.to_thread(stock.outputs)
         assert {name: vars(value) for name, value in ours.outputs().items()} == {

@@ -190,7 +190,7 @@ def test_pools_are_read_by_name() -> None:
     "text", ["", "{", "[]", '{"pools": [{"name": "a", "stats": {"max_avail": 1e999}}]}', "[" * 100_000]
 )
 def test_pools_of_another_form_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="another form|Expecting|delimiters"):
+    with pytest.raises(ValueError, match=r"another form|Expecting"):
         ceph_pools(text)
 
 
