@@ -68,10 +68,12 @@ async def followed_logs(
     try:
         while not (reading.done() and waiting.empty()):
             message = asyncio.ensure_future(waiting.get())
-            await asyncio.wait({message, reading}, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait({message, reading}, return_when=asyncio.FIRST_COMPLETED)
+            finally:  # also when the reader leaves
+                message.cancel()
             if message.done():
                 yield message.result()
-            message.cancel()
         reading.result()
     finally:
         reading.cancel()

@@ -32,7 +32,7 @@ _PAUSE_S = 5.0
 
 
 class LeaseRpc:
-    """`places` limits the streams of each tenant."""
+    """`places` limits the streams of each tenant, and the answers that hold logs."""
 
     def __init__(
         self,
@@ -84,7 +84,8 @@ class LeaseRpc:
     async def service_logs(self, request: Any, context: Any) -> Any:
         """`ServiceLogsRequest` → the last lines of the services that it names, or of all."""
         lease, wanted = await self._asked(request, context, Scope.LOGS)
-        return await last_logs(self._parts, lease, wanted)
+        with self._places.take(lease.owner):
+            return await last_logs(self._parts, lease, wanted)
 
     async def stream_service_logs(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """All lines as messages, and those that follow."""

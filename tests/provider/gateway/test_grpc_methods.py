@@ -26,7 +26,9 @@ from lease.manifest import Manifest
 from lease.manifest_decode import manifest_from_json
 from lease.manifest_json import manifest_json
 from provider.chain.codec import lease_id_to_pb, resources_to_pb
+from provider.gateway.auth.claims import certificate_claims
 from provider.gateway.errors import RequestError
+from provider.gateway.grpc.lease_rpc import LeaseRpc
 from provider.gateway.grpc.manifest_message import manifest_text
 from provider.gateway.grpc.places import StreamPlaces
 from provider.gateway.grpc.provider_rpc import ProviderRpc
@@ -208,6 +210,30 @@ def test_streams_are_limited_in_all_and_for_each_caller() -> None:
             pass
     with free.take("a"):
         assert free.taken == 1
+
+
+class Tenant:
+    """The part of `Callers` that a method asks: everybody is the tenant."""
+
+    async def lease(self, *_: Any) -> Any:
+        return lease(), certificate_claims(TENANT.address)
+
+
+async def test_answers_with_logs_count_as_streams_of_the_tenant(found: GrpcWorld) -> None:
+    free, world = places(of_one=1), found.world
+    rpc: Any = LeaseRpc(
+        Tenant(),  # type: ignore[arg-type]
+        world.config,
+        intake=world.intake,
+        parts=world.gateway.stream_parts,
+        places=free,
+    )
+    request = lease_pb.ServiceLogsRequest()
+    with free.take(TENANT.address), pytest.raises(RequestError, match="too many streams"):
+        await rpc.service_logs(request, None)
+    with pytest.raises(RequestError, match="lease not found"):
+        await rpc.service_logs(request, None)
+    assert free.taken == 0
 
 
 async def test_the_screening_is_known_by_its_older_name_too(found: GrpcWorld) -> None:
