@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devnet.chain.keys import ROLES, derive_key, module_address
+from devnet.chain.keys import ROLES, derive_key
 
 __all__ = [
     "ACCOUNT_FUNDS",
@@ -128,8 +128,3 @@ def _recorded_market(raw: Mapping[str, Any]) -> MarketParams:
         int(raw["min_reclamation_window"].removesuffix("s")),
         int(raw["max_reclamation_window"].removesuffix("s")),
     )
-
-
-def escrow_address() -> str:
-    """The module account that holds deposits."""
-    return module_address("escrow")

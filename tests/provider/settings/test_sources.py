@@ -272,11 +272,10 @@ def test_two_values_of_one_setting_in_files_contradict_each_other(tmp_path: Path
 
 def test_what_is_wrong_with_a_file_shows_no_secret_of_it(tmp_path: Path) -> None:
     secret = "hunter2"
-    contradiction = {"a": f'bus_url = "redis://:{secret}@a"', "b": f'bus_url = "redis://:{secret}@b"'}
     texts = [f'bus-url: "redis://:{secret}@a', f"bus-url: redis://:{secret}@a: b", f"bus-url: [{secret}", f"- {secret}"]
     for found in (of_files(tmp_path, text) for text in texts):
         assert found.problems and secret not in repr(found.problems)
-    found = of_files(tmp_path, **contradiction)
+    found = of_files(tmp_path, a=f'bus_url = "redis://:{secret}@a"', b=f'bus_url = "redis://:{secret}@b"')
     assert "contradicts" in found.problems[0] and secret not in repr(found.problems)
 
 
