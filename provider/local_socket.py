@@ -14,12 +14,17 @@ from typing import Any
 
 from provider.errors import ProviderUnreachable
 
-__all__ = ["ask_provider", "serve_socket", "status_socket"]
+__all__ = ["ask_provider", "serve_socket", "status_socket", "views_socket"]
 
 
 def status_socket(home: Path) -> Path:
     """Where `observe.operator_status` is served."""
     return home / "status.sock"
+
+
+def views_socket(home: Path) -> Path:
+    """Where `dashboard.questions` answers."""
+    return home / "views.sock"
 
 
 async def serve_socket(

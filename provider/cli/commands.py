@@ -109,6 +109,18 @@ _OPERATOR = GroupEntry(
         ),
     },
 )
+_ADDRESS = GroupEntry(
+    "List the addresses that leases have.",
+    {"list": CommandEntry("provider.cli.inventory:addresses", "List the leased addresses, each with its lease.")},
+)
+_HOSTNAME = GroupEntry(
+    "List the hostnames that leases have.",
+    {
+        "list": CommandEntry(
+            "provider.cli.inventory:hostnames", "List the hostnames, each with its lease and whether it is reached."
+        )
+    },
+)
 _CONFIG = GroupEntry(
     "Show the settings and where each comes from; find mistakes before a restart.",
     {
@@ -183,6 +195,11 @@ COMMANDS: Table = {
         "provider.cli.trace:trace",
         "Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.",
     ),
+    "inventory": CommandEntry(
+        "provider.cli.inventory:inventory", "Show what the cluster has and what of it is free, by node and by card."
+    ),
+    "address": _ADDRESS,
+    "hostname": _HOSTNAME,
     "lease": _LEASE,
     "bid": _BID,
     "policy": _POLICY,

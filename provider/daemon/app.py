@@ -30,6 +30,7 @@ from provider.daemon.pump import pump_blocks
 from provider.daemon.reload import Reload
 from provider.daemon.requirements import Requirements, lacks, refuse_machine
 from provider.daemon.startup import expected_chain, insist, known_chain
+from provider.dashboard.questions import serve_views
 from provider.gateway.provider_status import status_document
 from provider.gateway.server import Gateway
 from provider.gateway.streams.kept_events import follow_events
@@ -180,6 +181,7 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
         if (kept := gateway.stream_parts.kept) is not None:
             start(follow_events(backends.cluster, kept), name="events")
         start(_serve_grpc(backends, gateway, public_screen(backends, parts.market)), name="grpc gateway")
+    start(serve_views(parts.dashboard, backends.settings.home), name="views")
     if listen := backends.settings.dashboard_listen:
         start(_serve_dashboard(parts, listen, backends.settings.home), name="dashboard")
     await backends.start_plugin()

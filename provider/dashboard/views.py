@@ -12,11 +12,12 @@ from typing import Any
 
 from components.errors import BuildError
 from components.lease import lease_objects
+from lease.hostnames import route_name
 from lease.ids import LeaseId, namespace_name
 from lease.spec import LeaseSpec
 from policies.book import RuleBook
-from provider.claims.hostnames import host_claims
-from provider.claims.leased_ips import address_claims
+from provider.claims.hostnames import HostnameClaim, host_claims
+from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.errors import ClusterError, StoreError
 from provider.funds.escrow import LeaseFunds
 from provider.funds.watch import FUNDS_ESCROW
@@ -129,10 +130,11 @@ class Views:
             raise StoreError(f"there is no decision {number}")
         return {"found": found, "decision": decision}
 
-    async def inventory(self) -> dict[str, Any]:
+    async def inventory(self, *, rows: int | None = _MOST_ROWS) -> dict[str, Any]:
+        """The first `rows` nodes, or all."""
         inventory, free = self._sources.inventory(), self._sources.free()
         left = {node.name: node for node in free.nodes}
-        nodes = [_node(node, left.get(node.name)) for node in inventory.nodes[:_MOST_ROWS]]
+        nodes = [_node(node, left.get(node.name)) for node in inventory.nodes[:rows]]
         pools = [(name, free.pools.get(name, 0), size) for name, size in sorted(inventory.pool_bytes.items())]
         return {"nodes": nodes, "pools": pools, "problem": self._sources.stale()}
 
@@ -146,24 +148,18 @@ class Views:
                 )
         except (TimeoutError, ClusterError) as error:
             return {"problem": str(error) or "the cluster does not answer", "hostnames": [], "addresses": []}
+        health = {str(each["metadata"]["name"]): each.get("status") for each in hosts}
         hostnames = sorted(host_claims(hosts).values(), key=lambda claim: claim.hostname)
         claims = sorted(address_claims(ips).values(), key=lambda claim: (claim.address, claim.external_port))
         return {
             "problem": "",
-            "hostnames": [
-                {"hostname": one.hostname, "lease": _short(one.lease), "service": f"{one.service}:{one.external_port}"}
-                for one in hostnames
-            ],
-            "addresses": [
-                {
-                    "address": one.address,
-                    "lease": _short(one.lease),
-                    "service": f"{one.service}:{one.port}",
-                    "port": f"{one.external_port}/{one.proto}",
-                }
-                for one in claims
-            ],
+            "hostnames": [_hostname(one, health.get(route_name(one.hostname))) for one in hostnames],
+            "addresses": [_address(one) for one in claims],
         }
+
+    def counts(self) -> dict[str, int]:
+        """How many addresses can be leased, and how many of them are free."""
+        return {"all": self._sources.inventory().address_count, "free": self._sources.free().free_addresses}
 
     async def money(self) -> dict[str, Any]:
         database, now = self._sources.database, self._sources.clock.now()
@@ -266,6 +262,29 @@ def _node(node: Node, free: Node | None) -> dict[str, Any]:
         "free_ephemeral": left.ephemeral_bytes if left is not None else 0,
         "cards": [{"name": name, "all": count, "free": unused[name]} for name, count in sorted(cards.items())],
         "classes": node.storage_classes,
+    }
+
+
+def _hostname(claim: HostnameClaim, status: object) -> dict[str, Any]:
+    """`health` is what the hostname operator wrote into the claim; empty where none has checked it."""
+    said = status if isinstance(status, Mapping) else {}
+    return {
+        "hostname": claim.hostname,
+        "lease": _short(claim.lease),
+        "lease_id": str(claim.lease),
+        "service": f"{claim.service}:{claim.external_port}",
+        "health": str(said.get("state") or ""),
+        "problem": str(said.get("message") or ""),
+    }
+
+
+def _address(claim: AddressClaim) -> dict[str, Any]:
+    return {
+        "address": claim.address,
+        "lease": _short(claim.lease),
+        "lease_id": str(claim.lease),
+        "service": f"{claim.service}:{claim.port}",
+        "port": f"{claim.external_port}/{claim.proto}",
     }
 
 
