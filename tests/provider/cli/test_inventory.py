@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
 from typer.testing import CliRunner
 
 from lease.exit_codes import FINDING, FINE, TROUBLE, UNAVAILABLE
@@ -64,9 +63,9 @@ class Provider:
             clock=nothing,
         )
 
-    async def lessor(self, *arguments: str) -> Result:
+    async def lessor(self, *arguments: str) -> Any:
         env = {"AP_HOME": str(self.home), "COLUMNS": "300"}
-        return await asyncio.to_thread(CliRunner().invoke, build_app(), arguments, env=env)
+        return await asyncio.to_thread(lambda: CliRunner().invoke(build_app(), arguments, env=env))
 
 
 @pytest.fixture
