@@ -18,6 +18,7 @@ from lease.ids import LeaseId
 from lease.spec import FoundObject, LeaseSpec
 from provider.claims.edge import AskEdge, asked_name, route_accepted, serves
 from provider.claims.foreign_routes import foreign_routes
+from provider.claims.handing_back import handed_back
 from provider.claims.hostnames import (
     HostnameClaim,
     HostnameRefusedError,
@@ -321,7 +322,17 @@ class LeaseClaims:
         return {_hostname_of(obj) for obj in hosts}, {obj["metadata"]["name"] for obj in addresses}
 
     async def _release_hosts(self, lease: LeaseId, names: set[str]) -> None:
-        """Give hostnames back. The release is noted first: a crash in between forgets nothing."""
+        """Give hostnames back, to the lease that still publishes one where there is such a lease. The release is noted
+        first: a crash in between forgets nothing.
+        """
+        if not names:
+            return
+        route, records = HTTP_ROUTE if self._config.gateway_api else INGRESS, self._config.records
+        async with self._one_at_a_time:
+            back = {
+                name for name in names if await handed_back(self._cluster, name, lease, namespace=records, route=route)
+            }
+        names -= back
         rules, now, namespace = self._config.hostnames, self._clock.now(), self._config.records
         own = f".{rules.domain}"
         noted = sorted(name for name in names if not (rules.domain and name.endswith(own)))

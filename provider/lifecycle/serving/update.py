@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from components.lease import lease_objects
 from lease.spec import LeaseSpec
 from provider.errors import ClusterError
+from provider.lifecycle.drift import KINDS
 from provider.lifecycle.health.pods import shortened
+from provider.lifecycle.lease_claims import without_claims
 from provider.lifecycle.serving.admission import admission_problem
 from provider.lifecycle.serving.adopted import take_fields
 from provider.lifecycle.serving.objections import objection
@@ -20,6 +23,7 @@ from provider.lifecycle.serving.upgrade import as_found, outdated
 from provider.lifecycle.serving.view import LeaseView, same
 from provider.lifecycle.state import Outcome, Phase
 from provider.lifecycle.stored_lease import NamespaceState
+from provider.protocols import Cluster
 from provider.records.applied import Applied, Attempt
 from stacks.common import FailureCause, Priority, StackResult, cause_of, mask
 
@@ -178,11 +182,35 @@ async def _adopt_before(view: LeaseView, spec: LeaseSpec) -> Outcome | None:
     if attempt != adopted and spec.namespace in await view.parts.engine.stacks():
         return None
     await view.write(replace(view.applied, attempt=adopted))
+    before = await _without_migrated(view, before)
     before = await as_found(view.parts.cluster, before) if outdated(before) else before
     result = view.parts.report(view.lease, await view.parts.engine.up(before))
     if not result.ok and provider_fault(result):
         return Outcome(Phase.APPLYING, error_text(result.error, before), retry=True)
     return None
+
+
+async def _without_migrated(view: LeaseView, before: LeaseSpec) -> LeaseSpec:
+    """`before` without what was migrated away and is gone: another lease may serve it already. What is still there must
+    be in the stack, so that the next version removes it.
+    """
+    for name in sorted(view.newest.moved):
+        without = without_claims(before, frozenset({name}))
+        if without is not before and not await _is_there(view.parts.cluster, before, without):
+            before = without
+    return before
+
+
+async def _is_there(cluster: Cluster, spec: LeaseSpec, without: LeaseSpec) -> bool:
+    """Whether the cluster has any object that `spec` has and `without` has not. Raises `ClusterError`."""
+    left = {(obj["kind"], obj["metadata"]["name"]) for obj in lease_objects(without)}
+    for obj in lease_objects(spec):
+        kind, meta = KINDS[obj["kind"]], obj["metadata"]
+        if (kind.kind, meta["name"]) not in left and await cluster.get(
+            kind, meta["name"], namespace=meta.get("namespace")
+        ):
+            return True
+    return False
 
 
 async def _refresh(view: LeaseView, spec: LeaseSpec) -> StackResult | None:

@@ -18,6 +18,7 @@ from provider.lifecycle.state import Phase
 from provider.protocols.chain import LeaseState
 from provider.protocols.cluster import INGRESS, MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP, SERVICE
 from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
+from tests.world.engine import Fault, Killed
 
 pytestmark = pytest.mark.virtual_time
 
@@ -353,6 +354,67 @@ async def test_a_claim_whose_status_changes_while_it_is_given_back_goes_all_the_
     world.chain.put_lease(FIRST, LeaseState.CLOSED)
     await world.converge(FIRST)
     assert world.leftovers(FIRST) == []
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("how", ["ends", "asks no more"])
+async def test_a_hostname_whose_new_holder_gives_it_up_first_goes_back_and_to_no_other_owner(
+    overlap: bool, how: str
+) -> None:
+    """Seed 69 of the simulation: the old lease still publishes it."""
+    world = await two_leases(overlap=overlap)
+    await migrate(world, SECOND)
+    if how == "ends":
+        world.chain.put_lease(SECOND, LeaseState.CLOSED)
+    else:
+        await world.send(SECOND, a_group())
+    await world.converge(SECOND)
+    assert claim(world) == {"holder": "1", "sequence": "3", "from": ""} and routes(world) == [1]
+    theirs = a_lease(9, owner=OTHER)
+    await world.win(theirs, GROUP)
+    assert (await world.converge(theirs)).phase is Phase.BLOCKED
+    await world.converge(FIRST)
+    assert claim(world)["holder"] == "1" and routes(world) == [1]
+    world.chain.put_lease(FIRST, LeaseState.CLOSED)
+    await world.converge(FIRST)
+    assert (await world.converge(theirs)).phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+async def test_a_hostname_whose_two_leases_end_together_is_free(overlap: bool) -> None:
+    world = await two_leases(overlap=overlap)
+    await migrate(world, SECOND)
+    for lease in (FIRST, SECOND):
+        world.chain.put_lease(lease, LeaseState.CLOSED)
+    await asyncio.gather(*(world.check(lease) for lease in (SECOND, FIRST)))
+    for _ in range(2):
+        for lease in (SECOND, FIRST):
+            await world.converge(lease)
+    assert world.cluster.find(PROVIDER_HOST, HOST, "lease") is None
+    assert world.leftovers(FIRST) == world.leftovers(SECOND) == []
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["before its route went", "after"])
+async def test_a_lost_disk_in_the_update_that_gives_a_hostname_up_makes_its_route_not_again(removed: bool) -> None:
+    """Seed 110 of the simulation: the stack of the version before is adopted again, and its hostname is elsewhere."""
+    world = await two_leases(overlap=False)
+    await world.send(FIRST, a_group("nginx:2"))
+    await migrate(world, SECOND)
+    world.engine.faults.append(Fault(kill=True, objects=99 if removed else 0))
+    with pytest.raises(Killed):
+        await world.check(FIRST)
+    assert routes(world) == ([] if removed else [1])
+    if removed:
+        await world.check(SECOND)
+        assert routes(world) == [2]
+    world.engine.lose_state()
+    world.restart()
+    before = len(world.engine.specs)
+    seen = await rounds(world)
+    adopted = [spec for spec in world.engine.specs[before:] if spec.lease == FIRST and spec.hostnames]
+    assert len(adopted) == (0 if removed else 1)
+    assert seen[-1] == [2] and all(len(one) < 2 for one in seen)
+    assert claim(world) == {"holder": "2", "sequence": "2", "from": ""}
 
 
 @pytest.mark.parametrize("overlap", [False, True])
