@@ -48,6 +48,7 @@ from provider.observe.publication import publish_status
 from provider.observe.scrape import serve_metrics
 from provider.settings import Settings
 from provider.store.leases import known_leases
+from provider.store.retention import KeepFor, keep_house
 from provider.waits import wait_for_event
 
 __all__ = ["run_provider"]
@@ -148,11 +149,17 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     _resume_quarantine(parts.leases, known)
     start(parts.funds.run(), name="funds")
     start(parts.rented.run(), name="rented deployments")
+    start(parts.claim_history.run(), name="history of claims")
+    start(keep_house(database, _keep_for(backends.settings), clock), name="old rows")
     start(serve_control(parts.leases, control_path(home)), name="control")
     start(serve_status(parts.status, status_socket(home)), name="status")
     if backends.settings.bus_url.get_secret_value():
         start(_publish_status(backends, parts), name="public topics")
     start(pump_blocks(backends.chain, backends.bus, database=database, clock=clock), name="chain")
+
+
+def _keep_for(settings: Settings) -> KeepFor:
+    return KeepFor(history=settings.history_ended, claims=settings.claims_age, earnings=settings.earnings_age)
 
 
 async def _publish_status(backends: Backends, parts: ProviderParts) -> None:

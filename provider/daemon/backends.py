@@ -191,7 +191,7 @@ async def _warn_of_open_listeners() -> None:
 async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, settings: Settings) -> RecordedEngine:
     """The engine, with every run written to the history."""
     ring = await open_ring(database, settings.store_key)
-    history = History(database, ring, clock, keep_runs=settings.history_runs, keep_ended=settings.history_ended)
+    history = History(database, ring, clock, keep_runs=settings.history_runs)
     recorded = RecordedEngine(engine, history)
     await recorded.start()
     return recorded

@@ -51,6 +51,7 @@ from provider.observe.operator_status import StatusSources, day_fees, operator_s
 from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
+from provider.runs.claims import ClaimHistory
 from provider.settings import EdgeKind
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
@@ -77,6 +78,7 @@ class ProviderParts:
     scrape: Scrape
     dashboard: Sources
     certificate: CertificateOnChain
+    claim_history: ClaimHistory
     first_facts: Callable[[ClusterFacts], None]
     new_facts: Callable[[ClusterFacts], None]
 
@@ -96,7 +98,8 @@ def provider_parts(
     specs = spec_maker(settings, facts)
     noted = replace(specs, cards=cards, note=backends.engine.note_spec)
     objects, precedence, kept = WatchedObjects(), Precedence(backends.clock), kept_events(backends)
-    seen, ran_out = Observers(objects, kept), funds.ran_out
+    claims = ClaimHistory(backends.database, backends.clock, provider=backends.address)
+    seen, ran_out = Observers(objects, kept, claims), funds.ran_out
     leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=ran_out, observer=seen, precedence=precedence)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
@@ -126,7 +129,7 @@ def provider_parts(
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
     running = (inventory, market, leases, funds, provider_gateway(sources))
-    shown = (rented, status, scrape, dashboard, certificate)
+    shown = (rented, status, scrape, dashboard, certificate, claims)
     return ProviderParts(*running, *shown, first_facts, new_facts)
 
 

@@ -34,6 +34,7 @@ from provider.precedence import Precedence
 from provider.protocols import Bus, Chain, Clock, Cluster
 from provider.protocols.chain import Deployment, Lease, LeaseAnswer, LeaseState
 from provider.protocols.cluster import MANIFEST, PROVIDER_HOST
+from provider.records.accepted import MANIFEST_STORED, AcceptedManifest
 from provider.records.manifests import BadRecordError, ManifestRecord, manifest_object, read_manifest
 from stacks.common import KeyedLocks
 
@@ -253,6 +254,17 @@ class ManifestIntake:
                 asyncio.get_running_loop().call_later(_ANNOUNCED_S, self._announce)
             self._accepted.append(record.lease)
             _log.info("gateway.manifest_accepted", lease=str(record.lease))
+            self._bus.publish(MANIFEST_STORED, self._accepted_manifest(record, version=version, size=len(body)))
+
+    def _accepted_manifest(self, record: ManifestRecord, *, version: bytes, size: int) -> AcceptedManifest:
+        return AcceptedManifest(
+            record.lease,
+            self._clock.now(),
+            version.hex(),
+            record.content_hash(),
+            size,
+            len(record.group.services or ()),
+        )
 
     async def _asked(self, id_: DeploymentId) -> tuple[Sequence[Lease], Deployment]:
         return await asyncio.gather(self._leases(self._chain, id_), self._known_deployment(id_))

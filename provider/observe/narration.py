@@ -1,10 +1,10 @@
-"""The narration of leases: a log line for every change of state and of a resource, and the last state of each lease in
-the store. `provider.runs.history` records the runs of the engine.
+"""The narration of leases: a log line for every change of state and of a resource; the states of each lease and the
+manifests accepted for it go to the store. `provider.runs.history` records the runs of the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -14,8 +14,10 @@ from provider.errors import StoreError
 from provider.lifecycle.state import LEASE_STATE, STACK_RESULT, LeaseStatus, Phase, StackReport
 from provider.metrics import DEPLOYMENT_HEALTH, DEPLOYMENT_MONITORS, DEPLOYMENTS, STACK_OPERATIONS, STACK_SECONDS
 from provider.protocols import Bus
+from provider.records.accepted import MANIFEST_STORED, AcceptedManifest
 from provider.store import Database
 from provider.store.leases import save_status
+from provider.store.manifests import save_manifest
 from stacks.common import Operation
 
 __all__ = ["narrate"]
@@ -36,7 +38,7 @@ async def narrate(bus: Bus, database: Database, *, mask: Mask) -> None:
     """Log and store events until cancelled. `mask` removes a tenant's secrets from a text about his lease. When the
     store cannot be written, only its rows are lost.
     """
-    async with bus.subscribe(LEASE_STATE, STACK_RESULT) as events:
+    async with bus.subscribe(LEASE_STATE, STACK_RESULT, MANIFEST_STORED) as events:
         await _narrate(aiter(events), database, mask)
 
 
@@ -49,6 +51,8 @@ async def _narrate(events: AsyncIterator[object], database: Database, mask: Mask
                 await _record_state(replace(event, reason=mask(event.lease, event.reason)), database)
             case StackReport():
                 _log_run(event)
+            case AcceptedManifest():
+                await _stored(save_manifest(database, event))
 
 
 def _count_health(status: LeaseStatus, monitored: set[LeaseId]) -> None:
@@ -84,7 +88,11 @@ def _log_run(report: StackReport) -> None:
 
 async def _record_state(status: LeaseStatus, database: Database) -> None:
     _log.info("lease.state", lease=str(status.lease), phase=status.phase.value, reason=status.reason)
+    await _stored(save_status(database, status))
+
+
+async def _stored(writing: Awaitable[None]) -> None:
     try:
-        await save_status(database, status)
+        await writing
     except StoreError as error:
         _log.warning("store.unwritable", problem=str(error))

@@ -32,7 +32,6 @@ from provider.runs.log import (
 )
 from provider.runs.versions import forget_versions, manifest_of, save_version, versions_of
 from provider.store import Database
-from provider.store.leases import forget_ended
 from provider.store.sealing import KeyRing
 from stacks.common import Operation, Priority, StackResult, mask, mask_result
 
@@ -45,15 +44,12 @@ _log = structlog.get_logger("lessor")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The store of runs. It keeps the newest `keep_runs` of a lease, and all of it until `keep_ended` seconds after the
-    end of the lease.
-    """
+    """The store of runs. It keeps the newest `keep_runs` of a lease; `provider.store.retention` deletes by age."""
 
     database: Database
     ring: KeyRing
     clock: Clock
     keep_runs: int = 100
-    keep_ended: float = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +82,11 @@ class RecordedEngine:
         return self._history.ring
 
     async def start(self) -> None:
-        """Prepare the store before any run: mark runs interrupted that an ended daemon left as running, and delete old
-        history.
-        """
+        """Prepare the store before any run: mark runs interrupted that an ended daemon left as running."""
         history = self._history
         try:
             async with asyncio.timeout(_STORE_S):
                 await interrupt_runs(history.database)
-                await forget_ended(history.database, before=history.clock.now() - history.keep_ended)
         except (StoreError, TimeoutError) as error:
             _unwritable(error)
 

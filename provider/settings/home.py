@@ -83,7 +83,18 @@ class HomeSettings(BaseModel, defer_build=True):
     history_ended: Duration = Field(
         30 * 86400.0,
         validation_alias=lessor("HISTORY_ENDED"),
-        description="Time for which the history of a closed lease is kept.",
+        description="Time for which the history of a closed lease is kept: engine runs, manifests, states.",
+    )
+    claims_age: Duration = Field(
+        365 * 86400.0,
+        validation_alias=lessor("CLAIMS_AGE"),
+        description="Time for which is kept which lease had a hostname or an address, after it was given back.",
+    )
+    earnings_age: Duration = Field(
+        3650 * 86400.0,
+        ge=365 * 86400.0,
+        validation_alias=lessor("EARNINGS_AGE"),
+        description="Time for which earnings and fees by day are kept; at least a year.",
     )
     dashboard_listen: MaybeListen = Field(
         "127.0.0.1:8480",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, insert, select, update
@@ -11,17 +12,28 @@ from lease.ids import LeaseId, namespace_name
 from provider.errors import StoreError
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.store.database import Database
-from provider.store.tables import leases, runs, versions
+from provider.store.tables import lease_states, leases
 
-__all__ = ["find_lease", "forget_ended", "known_leases", "save_status"]
+__all__ = ["StoredState", "find_lease", "known_leases", "save_status", "states_of"]
 
 _MIN_PREFIX = 4
 _MAX_LISTED = 8
 _MAX_NAME = 200
+_STATES_KEPT = 200
+"""Changes of the state that are kept of a lease: one that crashes all day has hundreds a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state that a lease came to at `at` (Unix seconds)."""
+
+    at: float
+    phase: str
+    reason: str
 
 
 async def save_status(database: Database, status: LeaseStatus) -> None:
-    """Replace the status of this lease."""
+    """Replace the status of this lease, and add it to the lease's states when it is another one."""
     row: dict[str, Any] = {
         "lease": str(status.lease),
         "phase": status.phase.value,
@@ -35,6 +47,15 @@ async def save_status(database: Database, status: LeaseStatus) -> None:
         known = update(leases).where(leases.c.namespace == namespace).values(row)
         if not (await connection.execute(known)).rowcount:
             await connection.execute(insert(leases).values(row | {"namespace": namespace}))
+        await _add_state(connection, namespace, status)
+
+
+async def states_of(database: Database, stack: str, *, limit: int = 100) -> Sequence[StoredState]:
+    """The newest `limit` states of a lease, newest first. Raises `StoreError`."""
+    query = select(lease_states).where(lease_states.c.stack == stack).order_by(lease_states.c.id.desc()).limit(limit)
+    async with database.reading() as connection:
+        rows = (await connection.execute(query)).mappings().all()
+    return [StoredState(row["at"], row["phase"], row["reason"]) for row in rows]
 
 
 async def known_leases(database: Database, *, closed: bool = False) -> Sequence[LeaseStatus]:
@@ -60,19 +81,17 @@ async def find_lease(database: Database, name: str) -> LeaseStatus:
     raise StoreError(f"there is no lease {name[:_MAX_NAME]!r}; {hint}")
 
 
-async def forget_ended(database: Database, *, before: float) -> int:
-    """Forget leases closed before `before` (Unix seconds) with their runs, and old runs of stacks without a known
-    lease. Returns the number of leases.
-    """
-    ended = select(leases.c.namespace).where(leases.c.ended_at < before)
-    async with database.writing() as connection:
-        names = (await connection.execute(ended)).scalars().all()
-        for table in (runs, versions):
-            await connection.execute(delete(table).where(table.c.stack.in_(ended)))
-        await connection.execute(delete(leases).where(leases.c.ended_at < before))
-        orphaned = runs.c.stack.not_in(select(leases.c.namespace))
-        await connection.execute(delete(runs).where(runs.c.started_at < before, orphaned))
-    return len(names)
+async def _add_state(connection: Any, stack: str, status: LeaseStatus) -> None:
+    own, new = lease_states.c.stack == stack, (status.phase.value, status.reason)
+    newest = select(lease_states).where(own).order_by(lease_states.c.id.desc())
+    last = (await connection.execute(newest.limit(1))).mappings().one_or_none()
+    if last is not None and (last["phase"], last["reason"]) == new:
+        return
+    row = {"stack": stack, "at": status.since, "phase": new[0], "reason": new[1]}
+    await connection.execute(insert(lease_states).values(row))
+    beyond = (await connection.execute(newest.offset(_STATES_KEPT).limit(1))).mappings().one_or_none()
+    if beyond is not None:
+        await connection.execute(delete(lease_states).where(own, lease_states.c.id <= beyond["id"]))
 
 
 def _matches(name: str, lease: LeaseId) -> bool:

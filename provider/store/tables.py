@@ -19,13 +19,16 @@ from sqlalchemy import (
 __all__ = [
     "capacity_log",
     "chain_cursors",
+    "claims",
     "decision_inputs",
     "decisions",
     "directives",
     "earnings",
     "fees",
     "lease_money",
+    "lease_states",
     "leases",
+    "manifests",
     "metadata",
     "runs",
     "transactions",
@@ -107,6 +110,55 @@ leases = Table(
     Column("ended_at", Float, nullable=True),
 )
 """The last known status of every lease; `ended_at` is set when it is closed."""
+
+lease_states = Table(
+    "lease_states",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("stack", String(_NAME), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("phase", String(64), nullable=False),
+    Column("reason", Text, nullable=False),
+    Index("lease_states_by_stack", "stack", "id"),
+)
+"""Every change of the state of a lease, newest last."""
+
+manifests = Table(
+    "manifests",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("stack", String(_NAME), nullable=False),
+    Column("owner", String(_ADDRESS), nullable=False),
+    Column("accepted_at", Float, nullable=False),
+    Column("last_at", Float, nullable=False),
+    Column("times", Integer, nullable=False),
+    Column("version", String(_DIGEST), nullable=False),
+    Column("manifest_hash", String(_DIGEST), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("services", Integer, nullable=False),
+    Index("manifests_by_stack", "stack", "id"),
+)
+"""Every manifest that was accepted for a lease, without its contents. `version`: the hash on the chain;
+`manifest_hash`: the one that runs name. The same manifest again counts in `times` and `last_at`.
+"""
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("kind", String(16), nullable=False),
+    Column("name", String(256), nullable=False),
+    Column("port", String(16), nullable=False),
+    Column("service", String(256), nullable=False),
+    Column("stack", String(_NAME), nullable=False),
+    Column("lease", String(256), nullable=False),
+    Column("given_at", Float, nullable=False),
+    Column("released_at", Float, nullable=True),
+    Index("claims_by_stack", "stack", "id"),
+    Index("claims_by_name", "name", "id"),
+    Index("claims_by_end", "released_at"),
+)
+"""Which lease had a hostname or an address, and when. `port`: of an address, such as `80/TCP`; empty for a hostname."""
 
 runs = Table(
     "runs",

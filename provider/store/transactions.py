@@ -16,6 +16,8 @@ from provider.store.tables import transactions
 __all__ = ["StoredJournal"]
 
 _KEEP_S = 7 * DAY_S
+_FORGOTTEN_AT_ONCE = 100
+"""Old rows that one new transaction removes: after a pause of weeks there are thousands, and a bid waits."""
 _FEE = (transactions.c.sent_at, transactions.c.fee, transactions.c.denom, transactions.c.fate)
 
 
@@ -40,7 +42,8 @@ class StoredJournal:
             "height": tx.height,
         }
         async with self._database.writing() as connection:
-            gone = await connection.execute(delete(transactions).where(old).returning(*_FEE))
+            some = select(transactions.c.hash).where(old).order_by(transactions.c.sent_at).limit(_FORGOTTEN_AT_ONCE)
+            gone = await connection.execute(delete(transactions).where(transactions.c.hash.in_(some)).returning(*_FEE))
             await keep_fees(connection, gone.all())
             await connection.execute(insert(transactions).values(row))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, union, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lease.ids import OrderId
@@ -15,17 +15,17 @@ from provider.market.pricing.quote import Quote
 from provider.market.record.capacity_log import CapacityLog
 from provider.market.record.decisions import decision_row
 from provider.market.record.input_store import InputStore
+from provider.market.record.pruning import prune_decisions
 from provider.market.terms import Rules
 from provider.store.database import Database
 from provider.store.shared_commit import SharedCommit
-from provider.store.tables import capacity_log, decision_inputs, decisions
+from provider.store.tables import capacity_log, decisions
 
 __all__ = ["DecisionLog", "OutcomeLog", "Recorded"]
 
 _OUTCOME = 600
 """Characters of an outcome that are kept."""
 _SEAL = object()
-_INPUTS = ("spec_input", "record_input", "rules_input", "audits_input", "quote_input")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,7 @@ class DecisionLog:
                 numbers = await self._insert(connection, batch)
         except BaseException:
             self._next = None
-            self._capacity.forget()
-            self._inputs.forget()
+            self._forget()
             raise
         pairs = zip(numbers, batch, strict=True)
         return [Recorded(number, item.inputs.order.id, item.decision, seal=_SEAL) for number, item in pairs]
@@ -120,15 +119,13 @@ class DecisionLog:
         """Remove decisions older than `age_s` and all but the newest `keep`, with the inputs and the capacity that no
         other decision refers to. Returns the number of decisions removed.
         """
-        async with self._shared.turn, self._database.writing() as connection:
-            newest = (await connection.execute(select(func.max(decisions.c.id)))).scalar_one_or_none() or 0
-            old = (decisions.c.id <= newest - keep) | (decisions.c.decided_at < now - age_s)
-            gone = (await connection.execute(delete(decisions).where(old))).rowcount
-            if gone:
-                await _sweep(connection)
-                self._inputs.forget()
-                self._capacity.forget()
-        return gone
+        return await prune_decisions(
+            self._database, turn=self._shared.turn, forget=self._forget, now=now, keep=keep, age_s=age_s
+        )
+
+    def _forget(self) -> None:
+        self._inputs.forget()
+        self._capacity.forget()
 
 
 class OutcomeLog:
@@ -158,14 +155,3 @@ async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:
     newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
     found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
     return found[0] + 1, found[1] + 1
-
-
-async def _sweep(connection: AsyncConnection) -> None:
-    used = union(*(select(decisions.c[name]).where(decisions.c[name].is_not(None)) for name in _INPUTS))
-    await connection.execute(delete(decision_inputs).where(decision_inputs.c.id.not_in(used)))
-    oldest = select(func.min(decisions.c.capacity)).scalar_subquery()
-    begin = select(func.max(capacity_log.c.id)).where(capacity_log.c.full, capacity_log.c.id <= oldest)
-    first = (await connection.execute(begin)).scalar_one_or_none()
-    everything = select(func.max(capacity_log.c.id) + 1)
-    limit = first if first is not None else (await connection.execute(everything)).scalar_one_or_none()
-    await connection.execute(delete(capacity_log).where(capacity_log.c.id < (limit or 0)))

@@ -33,7 +33,8 @@ from provider.runs.log import (
 )
 from provider.runs.versions import forget_versions, manifest_of, save_version, versions_of
 from provider.store import Database, open_database, read_database
-from provider.store.leases import find_lease, forget_ended, known_leases, save_status
+from provider.store.leases import find_lease, known_leases, save_status
+from provider.store.retention import forget_ended
 from provider.store.ring import open_ring
 from provider.store.sealing import KeyRing, load_ring
 from provider.store.tables import runs as runs_table
@@ -283,9 +284,9 @@ async def test_what_is_closed_long_enough_is_forgotten_with_its_runs(database: D
     await save_status(database, a_status(THIRD, since=1.0))
     for stack, at in ((STACK, 90.0), (namespace_name(THIRD), 1.0), ("nobodys", 1.0), ("nobodys", 150.0)):
         await begin_run(database, replace(BEGUN, stack=stack, started_at=at))
-    assert await forget_ended(database, before=100.0) == 0
+    assert await forget_ended(database, before=100.0) == 1, "the old run of a stack without a lease"
     assert len(await runs_of(database, STACK)) == 1
-    assert await forget_ended(database, before=100.5) == 1
+    assert await forget_ended(database, before=100.5) == 3, "its run, its state and the lease"
     assert await known_leases(database, closed=True) == [a_status(THIRD, since=1.0)]
     assert [len(await runs_of(database, name)) for name in (STACK, namespace_name(THIRD), "nobodys")] == [0, 1, 1]
 
