@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from provider.cli.lease_directives import attention
+from provider.cli.lease_records import records_json, records_lines
 from provider.cli.lease_store import every_lease, one_lease
 from provider.cli.lease_text import (
     attention_lines,
@@ -58,24 +59,27 @@ def _print_attention(output: Output) -> None:
 def show(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
     """Show one lease: its state, what runs, and the outcomes of its runs."""
     found = _ask(one_lease(name, limit=_MANY))
-    print_result(show_json(found.status, found.runs), show_lines(found.status, found.runs), output)
+    document = {**show_json(found.status, found.runs), **records_json(found.records)}
+    print_result(document, show_lines(found.status, found.runs), output)
 
 
 def history(
     name: LeaseName,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of runs to list.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of runs to list, and of other records.")] = 20,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the runs of one lease, the newest first.
 
     A run is one operation on the lease's stack. Shown are its operation and reason, its changes, its duration and its
-    outcome.
+    outcome. After the runs: the manifests that were accepted, the hostnames and addresses that the lease had and when,
+    and its states; as JSON these are in `lessor lease show`.
     """
     found = _ask(one_lease(name, limit=limit))
     if found.key_problem:
         warn(f"lessor: changes are not shown: {found.key_problem}")
-    print_result([run_json(run) for run in found.runs], history_lines(found.runs), output)
+    lines = [*history_lines(found.runs), *records_lines(found.records)]
+    print_result([run_json(run) for run in found.runs], lines, output)
 
 
 def _ask(question: Coroutine[Any, Any, _Answer]) -> _Answer:

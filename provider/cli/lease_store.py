@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lease.ids import LeaseId, namespace_name
+from provider.cli.lease_records import LeaseRecords, lease_records
 from provider.errors import StoreError
 from provider.lifecycle.directives import DirectiveKind
 from provider.lifecycle.state import LeaseStatus
@@ -27,6 +28,7 @@ class LeaseStory:
     status: LeaseStatus
     runs: Sequence[StoredRun]
     key_problem: str = ""
+    records: LeaseRecords = field(default_factory=LeaseRecords)
 
 
 async def every_lease(*, closed: bool) -> tuple[Sequence[LeaseStatus], frozenset[LeaseId]]:
@@ -43,7 +45,8 @@ async def one_lease(name: str, *, limit: int) -> LeaseStory:
         status = await find_lease(database, name)
         ring, problem = _ring(settings)
         found = await runs_of(database, namespace_name(status.lease), limit=limit, ring=ring)
-    return LeaseStory(status, found, problem)
+        records = await lease_records(database, namespace_name(status.lease), limit=limit)
+    return LeaseStory(status, found, problem, records)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from lease.ids import namespace_name
+from provider.cli.lease_records import LeaseRecords, claim_text, lease_records, manifest_text
 from provider.cli.output import LeaseName, Output, OutputOption, failure, print_result, table_lines, utc_time
 from provider.errors import SettingsError, StoreError
 from provider.lifecycle.state import LeaseStatus
@@ -20,6 +21,7 @@ from provider.store.money import LeaseMoney, known_money
 __all__ = ["TraceEvent", "trace", "trace_events"]
 
 _MANY = 1_000_000
+_NO_RECORDS = LeaseRecords()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class TraceEvent:
 
 
 def trace(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
-    """Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.
+    """Trace one lease: the decisions about its order, its bid, accepted manifests, each run of the engine, hostnames
+    and addresses, its states and its earnings.
 
     Times are UTC. What was forgotten is not shown: decisions after LESSOR_DECISIONS_AGE, runs beyond
     LESSOR_HISTORY_RUNS.
@@ -53,20 +56,38 @@ async def _read(name: str) -> tuple[LeaseStatus, list[TraceEvent]]:
         decided = await orders_decided(database, status.lease.order)
         runs = await runs_of(database, namespace_name(status.lease), limit=_MANY)
         money = (await known_money(database)).get(status.lease)
+        records = await lease_records(database, namespace_name(status.lease), limit=_MANY)
     finally:
         await database.close()
-    return status, trace_events(status, decided, runs, money)
+    return status, trace_events(status, decided, runs, money, records)
 
 
 def trace_events(
-    status: LeaseStatus, decided: Sequence[StoredDecision], runs: Sequence[StoredRun], money: LeaseMoney | None
+    status: LeaseStatus,
+    decided: Sequence[StoredDecision],
+    runs: Sequence[StoredRun],
+    money: LeaseMoney | None,
+    records: LeaseRecords = _NO_RECORDS,
 ) -> list[TraceEvent]:
     """The events, oldest first."""
-    events = [*map(_decision, decided), *(event for run in runs for event in _run(run)), _state(status)]
+    events = [*map(_decision, decided), *(event for run in runs for event in _run(run)), *_recorded(records)]
+    if not records.states or (records.states[0].phase, records.states[0].reason) != (status.phase, status.reason):
+        events.append(_state(status))
     if money is not None:
         final = "finally " if money.ended else ""
         events.append(TraceEvent(money.seen_at, "funds", f"earned {final}{money.earned.normalize():f}{money.denom}"))
     return sorted(events, key=lambda event: event.at)
+
+
+def _recorded(records: LeaseRecords) -> Iterator[TraceEvent]:
+    for manifest in records.manifests:
+        yield TraceEvent(manifest.accepted_at, "gateway", f"manifest accepted: {manifest_text(manifest)}")
+    for claim in records.claims:
+        yield TraceEvent(claim.given_at, "claims", f"{claim_text(claim)}: given")
+        if claim.released_at is not None:
+            yield TraceEvent(claim.released_at, "claims", f"{claim_text(claim)}: given back")
+    for state in records.states:
+        yield TraceEvent(state.at, "lease", f"{state.phase}: {state.reason}" if state.reason else state.phase)
 
 
 def _decision(one: StoredDecision) -> TraceEvent:

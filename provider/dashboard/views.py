@@ -32,8 +32,10 @@ from provider.protocols.cluster import PROVIDER_HOST, PROVIDER_LEASED_IP
 from provider.runs.log import RunOutcome, StoredRun, runs_of
 from provider.runs.versions import versions_of
 from provider.store import Database
+from provider.store.claims import claims_of
 from provider.store.fees import fees_between
-from provider.store.leases import find_lease, known_leases
+from provider.store.leases import find_lease, known_leases, states_of
+from provider.store.manifests import manifests_of
 from provider.store.money import Earned, LeaseMoney, earned_between, known_money
 from provider.store.sealing import KeyRing
 from stacks.common import Priority
@@ -113,6 +115,9 @@ class Views:
             "runs": [_run(run) for run in runs],
             "tree": _tree(versions[-1]) if versions else [],
             "no_tree": "No version of this lease is kept, or its key is gone.",
+            "manifests": await manifests_of(sources.database, stack, limit=_RUNS),
+            "claims": await claims_of(sources.database, stack, limit=_MOST_ROWS),
+            "states": await states_of(sources.database, stack, limit=_RUNS),
         }
 
     async def orders(self) -> dict[str, Any]:

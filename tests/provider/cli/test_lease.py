@@ -21,10 +21,13 @@ from provider.cli.trace import trace_events
 from provider.lifecycle.directives import Directive, DirectiveKind
 from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.record.decisions import StoredDecision
+from provider.records.accepted import AcceptedManifest
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.store import Database, open_database
+from provider.store.claims import Claim, ClaimKind, note_claims
 from provider.store.directives import StoredDirectives
 from provider.store.leases import save_status
+from provider.store.manifests import save_manifest
 from provider.store.money import LeaseMoney, save_money
 from provider.store.ring import open_ring
 from stacks.common.results import Durations, Operation, PropertyChange, ResourceChange, StackResult
@@ -76,6 +79,9 @@ async def _fill(database: Database, key: Path) -> None:
     )
     for index, (reason, spec, error) in enumerate(steps):
         await end_run(database, ring, _run(1_700_000_000.0 + 10 * index, reason, spec, error))
+    await save_manifest(database, AcceptedManifest(RUNNING, 1_700_000_000.0, "d" * 64, "c" * 64, 4096, 2))
+    claim = Claim(ClaimKind.HOSTNAME, "app.example.com", "", RUNNING, "web:80")
+    await note_claims(database, [(claim, 1_700_000_000.0)], [])
     await begin_run(database, StoredRun(STACK, Operation.REFRESH, 1_700_000_100.0, RunReason.DRIFT_REPAIR))
 
 
@@ -122,6 +128,16 @@ def test_a_lease_is_shown_with_what_runs_and_how_its_runs_went(
 
 def test_a_lease_as_json_has_the_same_facts(kept: Path, lessor: Callable[..., Result]) -> None:
     shown = json.loads(lessor("show", "1001", "--json").stdout)
+    at = "2023-11-14T22:13:20Z"
+    assert shown["manifests"] == [{
+        "accepted_at": at, "last_at": at, "times": 1, "version": "d" * 64, "manifest_hash": "c" * 64, "bytes": 4096,
+        "services": 2,
+    }]  # fmt: skip
+    assert shown["claims"] == [{
+        "kind": "hostname", "name": "app.example.com", "port": "", "service": "web:80", "given_at": at,
+        "released_at": None,
+    }]  # fmt: skip
+    assert shown["states"] == [{"at": at, "state": Phase.UPDATE_FAILED.value, "reason": HOSTILE}]
     assert (shown["spec_hash"], shown["runs"]) == ("a" * 64, {"running": 1, "done": 2, "failed": 1})
     assert shown["reason"] == HOSTILE
 
@@ -136,6 +152,10 @@ def test_the_history_tells_reason_changes_duration_and_error(kept: Path, lessor:
         "up (first deployment): done in 1.50 s; 1 update",
     ]
     assert "    update Deployment web (spec.x)" in lines
+    at = "2023-11-14T22:13:20Z"
+    assert f"    {at}  version dddddddddddd, manifest cccccccccccc, 2 services, 4096 bytes" in lines
+    assert f"    {at}  now  hostname app.example.com → web:80" in lines
+    assert lines[-1].startswith(f"    {at}  update failed (running the previous version): quota")
     assert f"      spec.replicas: 1 → {'2' * 200}… (300 characters)" in lines
     assert "    queue 0.10 s, engine start 0.00 s, plugin 0.00 s, objects 1.25 s" in lines
     assert "    error: second line" in lines

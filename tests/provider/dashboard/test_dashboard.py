@@ -34,10 +34,13 @@ from provider.errors import ClusterError, SettingsError
 from provider.lifecycle.state import LEASE_STATE, LeaseStatus, Phase
 from provider.market.bidding import consider
 from provider.observe.operator_status import operator_status
+from provider.records.accepted import AcceptedManifest
 from provider.runs.log import RunOutcome, RunReason, StoredRun, begin_run, end_run
 from provider.runs.versions import save_version
 from provider.store import Database, open_database
+from provider.store.claims import Claim, ClaimKind, note_claims
 from provider.store.leases import save_status
+from provider.store.manifests import save_manifest
 from provider.store.money import Earned, LeaseMoney, save_money
 from provider.store.sealing import KeyRing
 from stacks.common import Operation, StackResult
@@ -113,6 +116,10 @@ async def _fill(world: World, database: Database, ring: KeyRing) -> None:
         properties=(PropertyChange("spec.replicas", old="1", new=EVIL),),
     )  # fmt: skip
     result = StackResult(Operation.UP, run.stack, ok=False, seconds=2.5, changes=(change,), error=EVIL)
+    await save_manifest(database, AcceptedManifest(LEASE, now, "v" * 64, "m" * 64, size=65536, services=3))
+    claims = (Claim(ClaimKind.HOSTNAME, "app.example.com", "", LEASE, "web:80"),
+              Claim(ClaimKind.ADDRESS, "203.0.113.7", "53/UDP", LEASE, "dns:53"))  # fmt: skip
+    await note_claims(database, [(claim, now) for claim in claims], [])
     number = await begin_run(database, run)
     failed = replace(run, id=number, ended_at=now - 47, outcome=RunOutcome.FAILED, error=EVIL, result=result)
     await end_run(database, ring, failed)
@@ -178,7 +185,7 @@ async def test_every_page_is_whole_accessible_and_without_inline_code(dashboard:
 
 async def test_a_hostile_text_is_shown_as_what_it_is(dashboard: Dashboard) -> None:
     text = await dashboard.text(f"/leases/{namespace_name(LEASE)}")
-    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J\\u202egpj") == 3, "reason, error and diff"
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J\\u202egpj") == 4, "reason, error, diff and state"
 
 
 async def test_pages_show_state_decision_and_money(dashboard: Dashboard) -> None:
@@ -186,6 +193,8 @@ async def test_pages_show_state_decision_and_money(dashboard: Dashboard) -> None
     assert "degraded" in leases and "1 d 1 h" in leases
     lease = await dashboard.text(f"/leases/{namespace_name(LEASE)}")
     assert "spec.replicas: 1 →" in lease and "manifest" in lease and "in 3.0 s" in lease
+    assert "<code>vvvvvvvvvvvv</code>" in lease and ">65536<" in lease
+    assert "app.example.com" in lease and "203.0.113.7" in lease and ">53/UDP<" in lease and ">held<" in lease
     order = await dashboard.text("/orders/1")
     assert "capacity" in order and "failed" in order
     inventory = await dashboard.text("/inventory")

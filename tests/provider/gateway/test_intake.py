@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from lease.ids import auto_hostname, namespace_name
+from lease.manifest_decode import manifest_from_json
+from lease.manifest_json import manifest_version
 from lease.spec import GpuPlacement
 from provider.bus import MANIFEST_ACCEPTED
 from provider.errors import ClusterError
@@ -31,6 +33,7 @@ from provider.protocols.cluster import (
     TLS_ROUTES,
     Kind,
 )
+from provider.records.accepted import MANIFEST_STORED, AcceptedManifest
 from provider.records.manifests import ManifestRecord, read_manifest
 from tests.provider.gateway.accounts import NOW, Account
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, deployment, lease, rent, service
@@ -70,7 +73,11 @@ async def test_an_accepted_manifest_is_in_the_cluster_and_announced_when_200_is_
     (record,) = stored(world, lease())
     assert record.lease == lease()
     assert record.group.services[0].env == ("A=b",)
-    assert world.bus.published == [(MANIFEST_ACCEPTED, lease())]
+    assert world.bus.on(MANIFEST_ACCEPTED) == [lease()]
+    (kept,) = world.bus.on(MANIFEST_STORED)
+    assert kept == AcceptedManifest(
+        lease(), NOW, manifest_version(manifest_from_json(data)).hex(), record.content_hash(), len(data), services=1
+    )
 
 
 class TwoManifests:
@@ -112,7 +119,7 @@ async def test_manifests_sent_together_are_all_answered_before_the_first_is_appl
 ) -> None:
     monkeypatch.setattr(intake, "_ANNOUNCED_S", 3600.0)
     async with two.first_accepted():
-        assert two.world.bus.published == []
+        assert two.world.bus.on(MANIFEST_ACCEPTED) == []
     assert two.world.bus.on(MANIFEST_ACCEPTED) == [lease(), two.second]
 
 
