@@ -66,7 +66,9 @@ def show(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
 def history(
     name: LeaseName,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=_MANY, help="The number of runs to list, and of other records.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=_MANY, help="The number of runs to list, and of other records.")
+    ] = 20,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the runs of one lease, the newest first.

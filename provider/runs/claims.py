@@ -94,8 +94,8 @@ class ClaimHistory:
         now, times = self._clock.now(), dict(self._released)
         gone = [(rows[key], times.get(key, now)) for key in rows.keys() - held.keys() if key[0] in listed]
         await note_claims(self._database, [held[key] for key in sorted(held.keys() - rows.keys())], gone)
-        for key in times:
-            if self._released.get(key) == times[key]:
+        for key, at in times.items():
+            if self._released.get(key) == at:
                 del self._released[key]
 
     def _claim(self, kind: Kind, obj: dict[str, Any]) -> Claim | None:

@@ -1,4 +1,4 @@
-"""Which lease had which hostname or address, and from when until when: who is asked about one of last month needs it."""
+"""Which lease had which hostname or address, and when: the provider is asked about those of last month too."""
 
 from __future__ import annotations
 

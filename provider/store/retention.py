@@ -1,7 +1,7 @@
 """How long rows are kept, by their age. Old ones are deleted a few at a time, and other writers take turns in between.
 
-Decisions have their own limits (`provider.market.record.log`), as have sent transactions and the totals of leases, which
-the funds loop needs. What taxes and earnings are reckoned from is kept longest.
+Decisions have their own limits (`provider.market.record.log`), as have sent transactions and the totals of leases,
+which the funds loop needs. What taxes and earnings are reckoned from is kept longest.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def forget_ended(database: Database, *, before: float) -> int:
 
 
 async def _delete(database: Database, table: Table, condition: Any) -> int:
-    """Delete the rows of which `condition` holds. They are searched before the writer's turn, and judged again in it."""
+    """Delete the rows of which `condition` holds. They are searched before the writer's turn and judged again in it."""
     key, gone = tuple_(*table.primary_key.columns), 0
     columns = list(table.primary_key.columns)
     while True:

@@ -69,12 +69,15 @@ async def _remove_capacity(database: Database) -> None:
     """Entries before the full one that the oldest decision needs; new decisions refer to newer ones only."""
     everything = await _first(database, select(func.max(capacity_log.c.id) + 1))
     oldest = await _first(database, select(func.min(decisions.c.capacity)))
-    begin = select(func.max(capacity_log.c.id)).where(capacity_log.c.full, capacity_log.c.id <= oldest)
-    limit = everything if oldest is None else await _first(database, begin)
+    limit = everything if oldest is None else await _first(database, _full_before(oldest))
     query = select(capacity_log.c.id).where(capacity_log.c.id < (limit or 0)).order_by(capacity_log.c.id)
     while found := await _all(database, query.limit(_AT_ONCE)):
         async with database.writing() as connection:
             await connection.execute(delete(capacity_log).where(capacity_log.c.id.in_(found)))
+
+
+def _full_before(entry: int) -> Any:
+    return select(func.max(capacity_log.c.id)).where(capacity_log.c.full, capacity_log.c.id <= entry)
 
 
 async def _first(database: Database, query: Any) -> int | None:

@@ -191,5 +191,3 @@ async def test_the_error_of_a_failed_write_is_a_store_error(life: Life) -> None:
     with pytest.raises(StoreError):
         await history.write()
     _Full.full = False
-
-

@@ -1,4 +1,4 @@
-"""What is kept of a lease beside its runs: states, accepted manifests, hostnames and addresses. SQLite and PostgreSQL."""
+"""What is kept of a lease beside its runs: states, accepted manifests, hostnames and addresses; on both databases."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from provider.store.retention import KeepFor, forget_old, keep_house
 from provider.store.tables import decisions, fees, runs
 from tests.provider.market.world import RECORD, RULES, make_order
 from tests.provider.runs.test_runs import BEGUN
+from tests.world.database import MemoryDatabase
 from tests.world.virtual import VirtualClock
 
 DAY_S = 86400.0
@@ -193,8 +194,6 @@ class _Failing:
 
 @pytest.mark.virtual_time
 async def test_old_rows_are_looked_for_every_hour_and_a_store_that_fails_is_asked_again() -> None:
-    from tests.world.database import MemoryDatabase  # noqa: PLC0415  one is open in a process
-
     memory, clock = MemoryDatabase(), VirtualClock()
     await save_status(memory, LeaseStatus(ENDED, Phase.CLOSED, "", clock.now()))
     failing = _Failing(memory, times=3)
