@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from provider.cli.output import warn
 from provider.daemon.private_home import home_problems
 from provider.errors import SettingsError
 from provider.settings import load_settings
+from provider.store.damage import damaged_files, sqlite_file
 from stacks.common import fence_problem
 
 __all__ = ["home_is_open"]
@@ -25,11 +27,22 @@ def home_is_open() -> bool:
         problems = ()  # `lessor run` and `lessor settings` name wrong settings
     for problem in problems:
         warn(problem)
+    for kept in _set_aside():
+        warn(f"a damaged database is kept as {kept}; move it away when it is read")
     if bus := asyncio.run(_bus_problem()):
         warn(bus)
     if unfenced := fence_problem():
         warn(f"other users of this machine can reach the engine's listeners while it works: {unfenced}")
     return bool(problems or bus or unfenced)
+
+
+def _set_aside() -> list[Path]:
+    """The damaged databases that a provider has set aside; they are no fault of this machine's setup."""
+    try:
+        path = sqlite_file(load_settings().database_url)
+    except (SettingsError, OSError):
+        return []
+    return damaged_files(path) if path is not None else []
 
 
 async def _bus_problem() -> str:

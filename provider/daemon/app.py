@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,7 +49,7 @@ from provider.observe.operator_status import serve_status
 from provider.observe.publication import publish_status
 from provider.observe.scrape import serve_metrics
 from provider.settings import Settings
-from provider.store.leases import known_leases
+from provider.store.leases import known_leases, save_status
 from provider.store.retention import KeepFor, keep_house
 from provider.waits import wait_for_event
 
@@ -150,12 +152,24 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     start(parts.funds.run(), name="funds")
     start(parts.rented.run(), name="rented deployments")
     start(parts.claim_history.run(), name="history of claims")
+    start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
     start(keep_house(database, _keep_for(backends.settings), clock), name="old rows")
     start(serve_control(parts.leases, control_path(home)), name="control")
     start(serve_status(parts.status, status_socket(home)), name="status")
     if backends.settings.bus_url.get_secret_value():
         start(_publish_status(backends, parts), name="public topics")
     start(pump_blocks(backends.chain, backends.bus, database=database, clock=clock), name="chain")
+
+
+async def _store_replaced(backends: Backends, parts: ProviderParts) -> None:
+    """Write to an empty store what this process remembers."""
+    mask = backends.engine.mask
+    for status in list(parts.leases.statuses.values()):
+        await save_status(backends.database, replace(status, reason=mask(status.lease, status.reason)))
+    await parts.leases.write_directives_again()
+    await backends.engine.begin_anew()
+    parts.claim_history.again()
+    parts.funds.begin_anew()
 
 
 def _keep_for(settings: Settings) -> KeepFor:

@@ -34,7 +34,8 @@ from provider.protocols import Clock
 from provider.protocols.clock import SystemClock
 from provider.runs.history import History, RecordedEngine
 from provider.settings import Settings
-from provider.store import Database, open_database
+from provider.store import Database
+from provider.store.guard import StoreGuard, open_guarded
 from provider.store.ring import open_ring
 from provider.store.transactions import StoredJournal
 from stacks.common import fence_problem, installed_plugin
@@ -66,6 +67,7 @@ class Backends:
     cluster: KubeCluster
     engine: RecordedEngine
     start_plugin: Callable[[], Awaitable[None]]
+    guard: StoreGuard
     policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
     certificate_passwords: tuple[bytes, ...] = field(default=(), repr=False)
 
@@ -80,10 +82,13 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
     prepare_home(settings)
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
+        known = (settings.home / "engine").exists()
         engine = await _started_engine(settings, stack)
-        database = await open_database(settings.database_url)
+        database, guard = await open_guarded(settings.database_url, clock, known=known)
         stack.push_async_callback(database.close)
         recorded = await _recorded(engine, database, clock, settings)
+        if guard.began_anew:
+            await recorded.begin_anew()
         leadership = leader.leadership if leader is not None else None
         fence = (lambda: leadership.term_problem) if leadership is not None else None
         cluster = KubeCluster(settings.kubeconfig, fence=fence)
@@ -106,6 +111,7 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
             cluster,
             recorded,
             partial(engine.start, await_resident=False),
+            guard,
             policies,
             key.certificate_passwords,
         )

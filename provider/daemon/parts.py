@@ -125,6 +125,7 @@ def provider_parts(
         _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness),
         certificates=lambda: certificate_ends(backends, revoked=certificate.revoked),
         maintenance=lambda: maintenance().model_dump(mode="json"),
+        store=backends.guard.status,
     )
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)

@@ -53,6 +53,11 @@ class FundsLedger:
             if not money.ended:
                 self.withdrawn.setdefault(lease, WithdrawalMemory(money.since))
 
+    def begin_anew(self) -> None:
+        """The store is an empty one: the next check writes all living leases, with the last month of their earnings."""
+        self._seen.clear()
+        self._loaded = False
+
     def payable(self) -> bool:
         """End the pauses of withdrawals for which the wallet had too little. Returns whether there were any."""
         unpaid = [lease for lease, memory in self.withdrawn.items() if memory.unpaid]

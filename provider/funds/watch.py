@@ -104,6 +104,11 @@ class FundsWatch:
         """Whether the escrow of `lease` had run out by `height`, as far as this process has followed it."""
         return self._exhaustion.ran_out(lease, height, now=self.funds.clock.monotonic())
 
+    def begin_anew(self) -> None:
+        """The store is an empty one: check now, and write all of it."""
+        self._ledger.begin_anew()
+        self._again.set()
+
     def problem(self) -> str:
         """Why the last check, or the last reading of the wallet, failed; empty when both succeeded."""
         return self._problem or self._wallet_problem

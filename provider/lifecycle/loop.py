@@ -152,6 +152,10 @@ class LeaseLoop:
         """Write the directives. Returns whether they would outlive a restart now."""
         return await self._reconciler.record.write()
 
+    async def write_directives_again(self) -> bool:
+        """Write the directives to a store that is an empty one now. Returns whether they are written."""
+        return await self._reconciler.record.write_again()
+
     def check(self, lease: LeaseId) -> None:
         """Check this lease as soon as possible. Another provider's lease is ignored."""
         self._queue_check(lease, 0.0)

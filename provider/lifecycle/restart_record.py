@@ -53,6 +53,11 @@ class RestartRecord:
                 return False
             return not self._changed(lease) or await self._write()
 
+    async def write_again(self) -> bool:
+        """Write all directives to a store that is an empty one now. Returns whether they are written."""
+        self._unsaved = self._restored = True
+        return await self.write()
+
     async def _restore(self) -> None:
         now = self._clock.monotonic()
         if self._restored or now < self._not_before:

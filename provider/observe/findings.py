@@ -54,6 +54,7 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
         *_leases(found),
         *_certificates(found["certificates"]),
         *_disk(found["disk"]),
+        *_store(found.get("store") or {}),
     ]
     return sorted(dict.fromkeys(listed), key=lambda each: each.level is not Level.TROUBLE)
 
@@ -168,3 +169,12 @@ def _disk(disk: Mapping[str, Any]) -> Iterator[Finding]:
         if disk["free"] < min(share * disk["size"], least) or disk["free_files"] < share:
             yield Finding(level, "disk", text)
             return
+
+
+def _store(store: Mapping[str, Any]) -> Iterator[Finding]:
+    if problem := store.get("problem"):
+        yield Finding(Level.TROUBLE, "store", f"the database is damaged and cannot be replaced: {problem}")
+    for problem in (store.get("losses") or [])[-1:]:
+        yield Finding(Level.WARNING, "store", f"an empty database was begun, the history is lost: {problem}")
+    for path in (store.get("set_aside") or [])[:1]:
+        yield Finding(Level.WARNING, "store", f"a damaged database is kept as {path}; move it away when it is read")

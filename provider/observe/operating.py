@@ -186,6 +186,21 @@ FINDINGS = (
         "Decisions and fees cannot be read or written. Without a record no bid is made.",
         "Check LESSOR_STORE_URL and the disk.",
     ),
+    Row(
+        "the database is damaged and cannot be replaced: *",
+        "No bid is made; leases go on.",
+        "Correct what the reason says: the disk, or the rights of the home.",
+    ),
+    Row(
+        "an empty database was begun, the history is lost: *",
+        "The file was damaged or gone. Leases, claims and bids come from chain and cluster.",
+        "Check the disk; see docs/recovery.md.",
+    ),
+    Row(
+        "a damaged database is kept as *",
+        "It was set aside, and an empty one took its place.",
+        "Read what you need from it, and move it out of the home.",
+    ),
 )
 """What `lessor status` names as a warning or as trouble."""
 

@@ -78,6 +78,7 @@ class StatusSources:
     certificates: Callable[[], Sequence[CertificateEnd]] = tuple
     home: Path | None = None
     maintenance: Callable[[], Mapping[str, Any]] = dict
+    store: Callable[[], Mapping[str, Any]] = dict
 
 
 async def serve_status(sources: StatusSources, path: Path) -> None:
@@ -130,6 +131,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "certificates": [asdict(each) for each in sources.certificates()],
         "disk": _disk(sources.home) if sources.home is not None else {},
         "maintenance": dict(sources.maintenance()),
+        "store": dict(sources.store()),
     }
     return with_findings(found)
 

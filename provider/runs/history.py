@@ -75,6 +75,7 @@ class RecordedEngine:
         self._history = history
         self._seen: dict[str, _Seen] = {}
         self._writing: set[asyncio.Task[None]] = set()
+        self._kept: set[str] | None = None
 
     @property
     def ring(self) -> KeyRing:
@@ -92,7 +93,33 @@ class RecordedEngine:
 
     def note_spec(self, inputs: SpecInputs, spec: LeaseSpec) -> None:
         """Remember the inputs of a spec; this is `SpecMaker.note`."""
-        self._seen[spec.namespace] = _Seen(inputs.record, inputs.previous, spec)
+        seen = self._seen[spec.namespace] = _Seen(inputs.record, inputs.previous, spec)
+        if self._kept is not None and seen.previous is not None and spec.namespace not in self._kept:
+            self._kept.add(spec.namespace)
+            work = asyncio.create_task(self._keep(seen))
+            self._writing.add(work)
+            work.add_done_callback(self._writing.discard)
+
+    async def begin_anew(self) -> None:
+        """The store is an empty one: write the versions that the cluster runs, now and as each becomes known."""
+        known = {stack: seen for stack, seen in self._seen.items() if seen.previous is not None}
+        self._kept = set(known)
+        for seen in known.values():
+            await self._keep(seen)
+
+    async def _keep(self, seen: _Seen) -> None:
+        """Write the version that runs. Its manifest is known when that makes the same version today."""
+        history, version = self._history, seen.previous
+        if version is None:
+            return
+        same = version.content_hash() == seen.newest.content_hash()
+        manifest_hash = seen.record.content_hash() if same else ""
+        try:
+            async with asyncio.timeout(_STORE_S):
+                now = history.clock.now()
+                await save_version(history.database, history.ring, version, manifest_hash=manifest_hash, now=now)
+        except (StoreError, TimeoutError) as error:
+            _unwritable(error)
 
     def mask(self, lease: LeaseId, text: str) -> str:
         """`text` without the secrets of the lease's tenant: an API server may quote them outside of runs too."""

@@ -117,15 +117,16 @@ async def begin_run(database: Database, run: StoredRun) -> int:
 
 
 async def end_run(database: Database, ring: KeyRing, run: StoredRun) -> None:
-    """Record the end of a run. A run whose beginning could not be written (`id` 0) becomes a row now."""
+    """Record the end of a run. A run whose beginning could not be written (`id` 0), or is in another database, becomes
+    a row now.
+    """
     row = _row(run) | {"key_id": "", "result": b""}
     if run.result is not None:
         kept = replace(run.result, changes=run.result.changes[:_MAX_CHANGES], outputs={})
         row |= {"key_id": ring.newest, "result": ring.seal(_result_adapter().dump_json(kept))}
     async with database.writing() as connection:
-        if run.id:
-            await connection.execute(update(runs).where(runs.c.id == run.id).values(row))
-        else:
+        begun = (runs.c.id == run.id, runs.c.stack == run.stack, runs.c.started_at == run.started_at)
+        if not run.id or not (await connection.execute(update(runs).where(*begun).values(row))).rowcount:
             await connection.execute(insert(runs).values(row))
 
 

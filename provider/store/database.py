@@ -15,41 +15,88 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from provider.errors import StoreError
+from provider.store.damage import is_suspicious
 
 __all__ = ["Database", "newest_schema", "open_database", "read_database"]
 
 _CONNECT_S, _COMMAND_S = 10.0, 60.0
+_LAST_USERS_S = 30.0
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Database:
-    """An open database. The functions of this package take it as their first argument."""
+    """An open database. The functions of this package take it as their first argument. `generation` grows when another
+    database takes its place (`store.guard`): numbers of rows are of another one then.
+    """
 
     engine: AsyncEngine
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the one writer: SQLite makes other writers poll its lock, in no order."""
+    generation: int = 0
+    suspicion: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by an error that a damaged file causes, among others."""
+    _users: int = 0
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _closed: bool = False
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection for reading. Errors are `StoreError`."""
         try:
-            async with self.engine.connect() as connection:
+            async with self._used(), self.engine.connect() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database cannot be read: {_first_line(error)}") from error
+            raise self._error("read", error) from error
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that is committed at the end. Errors are `StoreError` and change nothing."""
         try:
-            async with self.turn, self.engine.begin() as connection:
+            async with self.turn, self._used(), self.engine.begin() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database cannot be written: {_first_line(error)}") from error
+            raise self._error("written", error) from error
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+    @asynccontextmanager
+    async def unused(self) -> AsyncIterator[None]:
+        """Nobody has a connection, and who wants one waits. Raises `StoreError` when users do not end. The last
+        connection to a file of SQLite deletes its log by name, so a file must not change its name before that.
+        """
+        try:
+            async with self._changed:
+                self._closed = True
+                async with asyncio.timeout(_LAST_USERS_S):
+                    await self._changed.wait_for(lambda: not self._users)
+            await self.engine.dispose()
+            yield
+        except TimeoutError:
+            raise StoreError("the database is in use all the time") from None
+        finally:
+            async with self._changed:
+                self._closed = False
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._closed)
+            self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self._closed:
+                async with self._changed:
+                    self._changed.notify_all()
+
+    def _error(self, done: str, error: Exception) -> StoreError:
+        if is_suspicious(error):
+            self.suspicion.set()
+        return StoreError(f"the database cannot be {done}: {_first_line(error)}")
 
 
 async def open_database(url: str) -> Database:

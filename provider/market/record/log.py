@@ -59,6 +59,8 @@ class DecisionLog:
         self._inputs = InputStore()
         self._capacity = CapacityLog()
         self._next: tuple[int, int] | None = None
+        self._given = (0, 0)
+        self._generation: int | None = None
         self._base: tuple[Rules, Rules] | None = None
         self._shared = SharedCommit(self._write)
 
@@ -70,6 +72,7 @@ class DecisionLog:
         """One transaction for the whole batch. After a failure the next entry of the capacity is a full one."""
         try:
             async with self._database.writing() as connection:
+                self._notice_another_database()
                 numbers = await self._insert(connection, batch)
         except BaseException:
             self._next = None
@@ -82,7 +85,7 @@ class DecisionLog:
         """One statement a table for the whole batch, since the cost of a commit is its statements. No other process
         inserts into these tables, so the numbers are counted here.
         """
-        number, entry = self._next or await _next_numbers(connection)
+        number, entry = self._next or await self._next_numbers(connection)
         rows: list[dict[str, Any]] = []
         made: list[dict[str, Any]] = []
         for item in batch:
@@ -92,7 +95,7 @@ class DecisionLog:
         if made:
             await connection.execute(insert(capacity_log), made)
         await connection.execute(insert(decisions), rows)
-        self._next = (number + len(rows), entry + len(made))
+        self._next = self._given = (number + len(rows), entry + len(made))
         return [row["id"] for row in rows]
 
     async def _row(self, connection: AsyncConnection, item: _Pending) -> dict[str, Any]:
@@ -123,6 +126,20 @@ class DecisionLog:
             self._database, turn=self._shared.turn, forget=self._forget, now=now, keep=keep, age_s=age_s
         )
 
+    async def _next_numbers(self, connection: AsyncConnection) -> tuple[int, int]:
+        """The numbers of the next decision and of the next entry of the capacity. None is given twice, not by an empty
+        database either: open bids know theirs.
+        """
+        newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
+        found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
+        return max(found[0] + 1, self._given[0]), max(found[1] + 1, self._given[1])
+
+    def _notice_another_database(self) -> None:
+        """Another database has none of the rows that are remembered."""
+        if self._generation != self._database.generation:
+            self._generation, self._next = self._database.generation, None
+            self._forget()
+
     def _forget(self) -> None:
         self._inputs.forget()
         self._capacity.forget()
@@ -148,10 +165,3 @@ class OutcomeLog:
         async with self._database.writing() as connection:
             await connection.execute(row, list(batch))
         return [None] * len(batch)
-
-
-async def _next_numbers(connection: AsyncConnection) -> tuple[int, int]:
-    """The numbers of the next decision and of the next entry of the capacity."""
-    newest = [select(func.max(table.c.id)) for table in (decisions, capacity_log)]
-    found = [(await connection.execute(query)).scalar_one_or_none() or 0 for query in newest]
-    return found[0] + 1, found[1] + 1

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[3]
-_ROW = re.compile(r"\| ([A-Z]\d+) \| .+ \| (.+) \|")
+_ROW = re.compile(r"\| ([A-Z]\d+(?:, [A-Z]\d+)*) \| .+ \| (.+) \|")
+_PROBLEM = re.compile(r"^\*\*([A-Z]\d+)\. ", re.MULTILINE)
 
 
 def _rows() -> dict[str, str]:
@@ -25,3 +26,11 @@ def test_every_row_names_tests_that_exist_or_gives_a_reason() -> None:
         named = set(re.findall(r"`(test_\w+)`", answer))
         assert named <= there, f"{number}: {sorted(named - there)}"
         assert named or "*not answered*" in answer or "*does not arise*" in answer, number
+
+
+def test_every_problem_of_the_reference_has_a_row() -> None:
+    problems = set(_PROBLEM.findall((_ROOT / "docs/protocol/field-problems.md").read_text()))
+    answered = {number for row in _rows() for number in row.partition(" (")[0].split(", ")}
+    assert len(problems) > 100
+    assert problems - answered == set()
+    assert answered - problems == set(), "a row of no problem"
