@@ -130,8 +130,8 @@ def provider_parts(
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
     running = (inventory, market, leases, funds, provider_gateway(sources))
-    shown = (rented, status, scrape, dashboard, certificate, claims)
-    return ProviderParts(*running, *shown, first_facts, new_facts)
+    shown = (rented, status, scrape, dashboard, certificate)
+    return ProviderParts(*running, *shown, claims, first_facts, new_facts)
 
 
 def _first_reason(*reasons: Callable[[], str]) -> Callable[[], str]:

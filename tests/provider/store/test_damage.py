@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -115,6 +116,10 @@ def _url(path: Path) -> str:
     return f"sqlite+aiosqlite:///{path}"
 
 
+def _listed(guard: StoreGuard, what: str) -> list[str]:
+    return cast("list[str]", guard.status()[what])
+
+
 async def _fill(database: Database) -> None:
     async with database.writing() as connection:
         for number in range(ROWS):
@@ -135,9 +140,9 @@ async def test_at_the_start_it_is_set_aside_and_an_empty_one_serves(
     await save_cursor(database, "kept", height=1, now=1.0)
     assert await load_cursor(database, "kept") == 1
     (line,) = [line for line in logs if line["event"] == "store.began_anew"]
-    (kept,) = guard.status()["set_aside"]  # type: ignore[misc]
+    (kept,) = _listed(guard, "set_aside")
     assert line["kept_as"] == kept and line["database"] == str(path)
-    (problem,) = guard.status()["losses"]  # type: ignore[misc]
+    (problem,) = _listed(guard, "losses")
     assert any(part in problem for part in said.split("|"))
     assert guard.began_anew and os.path.lexists(kept)
     if contents:
@@ -206,7 +211,7 @@ async def test_of_many_damaged_files_the_newest_ten_are_kept(path: Path) -> None
         _spoil_header(path)
         database, guard = await open_guarded(_url(path), CLOCK)
         await database.close()
-    assert len(guard.status()["set_aside"]) == 10  # type: ignore[arg-type]
+    assert len(_listed(guard, "set_aside")) == 10
 
 
 class Running:
@@ -260,9 +265,8 @@ async def test_while_the_provider_runs_it_is_replaced_and_written_again(
         await eventually(running.read_all)
         assert await load_cursor(running.database, "kept") is None
         await save_cursor(running.database, "kept", height=2, now=2.0)
-        status = running.guard.status()
-        (kept,) = status["set_aside"]  # type: ignore[misc]
-        assert os.path.lexists(kept) and status["problem"] == ""
+        (kept,) = _listed(running.guard, "set_aside")
+        assert os.path.lexists(kept) and running.guard.status()["problem"] == ""
         assert running.replaced == 1 and running.database.generation == 1
     again = await open_database(_url(path))
     assert await load_cursor(again, "kept") == 2, "the rows are in the file of that name"
