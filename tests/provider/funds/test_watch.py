@@ -548,3 +548,21 @@ async def test_a_row_of_the_store_that_cannot_be_read_costs_that_row_alone(world
     world.database.execute("UPDATE lease_money SET earned = 'much' WHERE lease LIKE '%/1/1/1/%'")
     world.database.execute("UPDATE lease_money SET lease = 'x' WHERE lease LIKE '%/1/1/1/%'")
     assert set(await known_money(world.database)) == {L2}
+
+
+async def test_an_empty_store_gets_living_leases_and_their_earnings_from_the_chain_and_nothing_twice(
+    world: World,
+) -> None:
+    world.lease(L1, funds=10**9)
+    async with world.running() as watch:
+        await world.blocks(10)
+        await world.advance(DAY)
+        before = await world.earned()
+        world.database.empty()
+        watch.begin_anew()
+        await world.advance(DAY / 100)
+        assert set(await known_money(world.database)) == {L1}
+        assert sum((await world.earned()).values()) >= sum(before.values()) > 0
+        again = sum((await world.earned()).values())
+        await world.advance(DAY / 100)
+        assert 0 <= sum((await world.earned()).values()) - again < sum(before.values()) / 10

@@ -203,3 +203,15 @@ async def test_a_store_that_is_away_at_the_start_is_read_later_and_never_overwri
     await world.clock.sleep(11)
     assert await world.loop.write_directives()
     assert len(world.loop.braked) == 2 and len(world.store.directives) == len(said)
+
+
+async def test_a_store_that_is_replaced_gets_all_directives_again() -> None:
+    world = await _braking()
+    before = set(world.store.directives)
+    world.store.directives = ()
+    assert await world.loop.write_directives()
+    assert world.store.directives == (), "nothing has changed, as far as the lease loop knows"
+    assert await world.loop.write_directives_again()
+    assert set(world.store.directives) == before
+    await world.restarted()
+    assert len(world.loop.braked) == 2

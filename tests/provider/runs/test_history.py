@@ -379,3 +379,28 @@ async def test_a_store_that_is_away_costs_only_the_line(recorded: Recorded) -> N
     await world.send(L, a_group("nginx:2"))
     await world.converge(L)
     assert [run.outcome for run in await recorded.runs()] == [RunOutcome.DONE], "the next run has its line again"
+
+
+async def test_an_empty_store_gets_the_versions_that_run_now_and_as_each_becomes_known(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    world = recorded.world
+    await world.run(L, a_group())
+    await world.converge(L)
+    before = await versions_of(recorded.database, recorded.ring, STACK)
+    replaced, restarted = [await open_database(f"sqlite+aiosqlite:///{tmp_path}/{name}.db") for name in "ab"]
+    object.__setattr__(recorded.engine._history, "database", replaced)
+    await recorded.engine.begin_anew()
+    assert await versions_of(replaced, recorded.ring, STACK) == before
+    recorded.database = restarted
+    recorded.wrap()
+    await recorded.engine.begin_anew()
+    assert await versions_of(restarted, recorded.ring, STACK) == [], "the cluster was not read yet"
+    await world.converge(L)
+    await asyncio.gather(*recorded.engine._writing)
+    assert await versions_of(restarted, recorded.ring, STACK) == before
+    await world.send(L, a_group("nginx:2"))
+    await world.converge(L)
+    assert (await recorded.told())[-1][1] == "manifest update"
+    await replaced.close()
+    await restarted.close()
