@@ -5,13 +5,13 @@ in use.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from provider.errors import ProviderError
-from provider.units import AddressRange, parse_address_range
+from provider.units import AddressRange, parse_address_range, usable_ranges
 
-__all__ = ["AddressesExhaustedError", "choose_address", "pool_addresses"]
+__all__ = ["AddressesExhaustedError", "choose_address", "named_ranges", "other_ranges", "pool_addresses"]
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _SEARCHED = 65536
@@ -27,7 +27,8 @@ def choose_address(
 ) -> str:
     """The lowest free address of the first range that has one. Raises `AddressesExhaustedError`.
 
-    `pools` are the ranges MetalLB already owns: it refuses a second pool that overlaps one.
+    `ranges`: of the settings, and of the operator's pools that the settings name. `pools` are the ranges of all other
+    pools: MetalLB refuses a second pool that overlaps one.
     """
     held = {ipaddress.ip_address(address) for address in taken}
     for candidates in ranges:
@@ -39,6 +40,17 @@ def choose_address(
     raise AddressesExhaustedError(
         f"no free address for {key}: ip-ranges ({shown}) has {size}, all in use or in another pool of MetalLB; widen it"
     )
+
+
+def named_ranges(pools: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[AddressRange, ...]:
+    """The addresses of the pools with these names that can be leased."""
+    named = [pool for pool in pools if pool["metadata"]["name"] in names]
+    return tuple(usable for one in pool_addresses(named) for usable in usable_ranges(one))
+
+
+def other_ranges(pools: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[AddressRange, ...]:
+    """Every address of the pools with other names."""
+    return pool_addresses(pool for pool in pools if pool["metadata"]["name"] not in names)
 
 
 def pool_addresses(pools: Iterable[Mapping[str, Any]]) -> tuple[AddressRange, ...]:

@@ -16,10 +16,20 @@ from provider.kube.labels import MANAGED
 from provider.protocols import Cluster
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT, PROVIDER_LEASED_IP, SERVICE, Kind
 
-__all__ = ["is_lease_pool", "leaving_ports", "list_pools", "pool_of", "remove_unused_pools", "served_addresses"]
+__all__ = [
+    "addresses_of_services",
+    "is_lease_pool",
+    "leaving_ports",
+    "list_pools",
+    "pool_of",
+    "remove_unused_pools",
+    "served_addresses",
+    "service_addresses",
+]
 
 _ON_ADDRESSES = {**MANAGED, SERVICE_TARGET: "metal-lb"}
 _POOL = "metallb.io/address-pool"
+_CHOSEN = ("metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs")
 
 
 async def list_pools(cluster: Cluster, *, namespace: str, kind: Kind = IP_ADDRESS_POOL) -> list[dict[str, Any]]:
@@ -72,6 +82,29 @@ async def served_addresses(cluster: Cluster) -> dict[str, str]:
         if key and ingress and ingress[0].get("ip"):
             given[str(key)] = str(ingress[0]["ip"])
     return given
+
+
+async def addresses_of_services(cluster: Cluster) -> frozenset[str]:
+    """The addresses that any Service of the cluster has, or asks for. Raises `ClusterError`."""
+    return frozenset(address for service in await cluster.list(SERVICE) for address in service_addresses(service))
+
+
+def service_addresses(service: Mapping[str, Any]) -> frozenset[str]:
+    """The addresses that a Service of type LoadBalancer has, or asks for, in their plain form."""
+    spec, annotations = service.get("spec") or {}, service["metadata"].get("annotations") or {}
+    if spec.get("type") != "LoadBalancer":
+        return frozenset()
+    ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+    asked = [str(annotations.get(name) or "") for name in _CHOSEN]
+    texts = [str(each.get("ip") or "") for each in ingress] + [str(spec.get("loadBalancerIP") or ""), *asked]
+    return frozenset(found for text in ",".join(texts).split(",") if (found := _plain(text.strip())))
+
+
+def _plain(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""
 
 
 def _ports(service: dict[str, Any]) -> Iterable[tuple[str, int, str]]:

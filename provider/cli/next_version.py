@@ -144,6 +144,7 @@ async def _claimed(
         metallb_namespace=settings.metallb_namespace,
         hostnames=hostname_rules(settings),
         ip_ranges=settings.ip_ranges,
+        ip_pools=settings.ip_pools,
     )
     claimed = await LeaseClaims(_Unwritten(cluster), config).take(
         SpecInputs(

@@ -251,6 +251,7 @@ def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
         metallb_namespace=settings.metallb_namespace,
         hostnames=hostname_rules(settings),
         ip_ranges=settings.ip_ranges,
+        ip_pools=settings.ip_pools,
         confirmations=settings.close_confirmations,
         preview_updates=settings.preview_updates,
         repair_drift=settings.drift == "repair",

@@ -121,9 +121,9 @@ async def cluster_lacks(settings: Settings, cluster: Cluster, allows: Allows) ->
 def _kinds(settings: Settings) -> Iterator[tuple[Kind, str]]:
     for kind in (MANIFEST, PROVIDER_HOST, PROVIDER_LEASED_IP):
         yield kind, _STACK
-    if settings.ip_ranges:
+    if settings.addresses_leased:
         for kind in (IP_ADDRESS_POOL, L2_ADVERTISEMENT):
-            yield kind, "install MetalLB, or set no LESSOR_IP_RANGES"
+            yield kind, "install MetalLB, or set no LESSOR_IP_RANGES and no LESSOR_IP_POOLS"
     if settings.ingress_mode is IngressMode.GATEWAY_API:
         yield HTTP_ROUTE, "install the Gateway API, or set AP_INGRESS_MODE=ingress"
 
@@ -134,6 +134,8 @@ def _objects(settings: Settings) -> Iterator[tuple[Kind, str, str | None, str]]:
         yield _GATEWAY, settings.gateway_name, settings.gateway_namespace, "make it, or set AP_GATEWAY_NAME"
     else:
         yield _INGRESS_CLASS, settings.ingress_class, None, f"{_STACK}, or set LESSOR_INGRESS_CLASS"
+    for name in settings.ip_pools:
+        yield IP_ADDRESS_POOL, name, settings.metallb_namespace, "make it, or take it out of LESSOR_IP_POOLS"
     if settings.runtime_class not in _SYSTEM_CLASSES:
         remedy = "name it in lessor:runtime-classes of the cluster stack, or set AP_DEPLOYMENT_RUNTIME_CLASS"
         yield _RUNTIME_CLASS, settings.runtime_class, None, remedy

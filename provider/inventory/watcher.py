@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -17,7 +17,7 @@ from lease.ids import namespace_name
 from provider.bus import INVENTORY_CHANGED
 from provider.claims.leased_ips import AddressClaim, address_claims
 from provider.inventory import reading
-from provider.inventory.address_pools import AddressPool, address_pool, pooled_addresses
+from provider.inventory.address_pools import AddressPool, address_pool, leasable_addresses, outside_addresses
 from provider.inventory.freshness import Freshness
 from provider.inventory.published import PublishedStorage, ReadStorage
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
@@ -33,6 +33,7 @@ from provider.protocols.cluster import (
     SERVICE,
 )
 from provider.settings import Settings
+from provider.units import AddressRange
 
 __all__ = ["InventoryWatcher"]
 
@@ -81,6 +82,7 @@ class InventoryWatcher:
         self._kept = Source(PERSISTENT_VOLUME, reading.kept_volume)
         self._services = Source(SERVICE, reading.node_ports)
         self._addresses = Source(PROVIDER_LEASED_IP, _claim, namespace=settings.manifest_namespace)
+        self._outside = Source(SERVICE, outside_addresses)
         self._address_pools = Source(IP_ADDRESS_POOL, address_pool, namespace=settings.metallb_namespace)
 
     @property
@@ -118,7 +120,8 @@ class InventoryWatcher:
 
     def _sources(self) -> tuple[Source, ...]:
         always = (self._nodes, self._pods, self._volumes, self._kept, self._services, self._addresses)
-        return (*always, self._address_pools) if self._settings.ip_ranges else always
+        pools = (self._address_pools,) if self._settings.addresses_leased else ()
+        return (*always, *pools, self._outside) if self._settings.ip_pools else (*always, *pools)
 
     def _touch(self) -> None:
         self._newest = None
@@ -140,7 +143,7 @@ class InventoryWatcher:
 
     def _compose(self) -> Inventory:
         self._left_out = frozenset(self._drained())
-        taken = _taken(_all(self._addresses, AddressClaim), self._settings)
+        taken = _taken(_all(self._addresses, AddressClaim), self._leased_ranges())
         count, pooled = self._leasable(taken)
         return Inventory(
             nodes=tuple(
@@ -161,14 +164,22 @@ class InventoryWatcher:
 
     def _leasable(self, claimed: Iterable[str]) -> tuple[int, dict[str, int]]:
         """How many addresses can be leased at all, and what other pools hold of them; none without MetalLB."""
-        ranges = self._settings.ip_ranges
         if self._address_pools.absent:
             return 0, {}
-        held = pooled_addresses(_all(self._address_pools, AddressPool), ranges=ranges, claimed=claimed)
+        count, held = leasable_addresses(
+            _all(self._address_pools, AddressPool),
+            ranges=self._settings.ip_ranges,
+            names=self._settings.ip_pools,
+            claimed=claimed,
+            outside=frozenset[str]().union(*_all(self._outside, frozenset)),
+        )
         pooled = {pool.name: count for pool, count in sorted(held.items(), key=lambda item: item[0].name)}
         own = {pool.name for pool in held if pool.of_lease}
-        count = sum(one.size for one in ranges) - sum(pooled.values())
         return count, {name: held for name, held in pooled.items() if name not in own}
+
+    def _leased_ranges(self) -> tuple[AddressRange, ...]:
+        named = (pool for pool in _all(self._address_pools, AddressPool) if pool.name in self._settings.ip_pools)
+        return (*self._settings.ip_ranges, *(one for pool in named for one in pool.ranges))
 
 
 def _all(source: Source, kind: type[_T]) -> Iterable[_T]:
@@ -188,10 +199,10 @@ def _by_namespace(known: Mapping[tuple[str, str], object]) -> dict[str, int]:
     return counts
 
 
-def _taken(claims: Iterable[AddressClaim], settings: Settings) -> dict[str, frozenset[str]]:
-    """Addresses of the configured ranges that are claimed → the namespaces of their leases."""
+def _taken(claims: Iterable[AddressClaim], ranges: Sequence[AddressRange]) -> dict[str, frozenset[str]]:
+    """Addresses of the ranges that are claimed → the namespaces of their leases."""
     taken: dict[str, frozenset[str]] = {}
     for claim in claims:
-        if claim.address and any(ipaddress.ip_address(claim.address) in one for one in settings.ip_ranges):
+        if claim.address and any(ipaddress.ip_address(claim.address) in one for one in ranges):
             taken[claim.address] = taken.get(claim.address, frozenset()) | {namespace_name(claim.lease)}
     return taken

@@ -97,7 +97,7 @@ async def list_cluster(cluster: Cluster, config: LifecycleConfig) -> ClusterList
     kinds: list[tuple[Kind, str | None, Mapping[str, str] | None]] = [(kind, None, MANAGED) for kind in _OF_LEASES]
     if config.gateway_api:
         kinds.append((HTTP_ROUTE, None, MANAGED))
-    if config.ip_ranges:
+    if config.ip_ranges or config.ip_pools:
         kinds += [(kind, config.metallb_namespace, None) for kind in (IP_ADDRESS_POOL, L2_ADVERTISEMENT)]
     listed = {}
     for kind, namespace, labels in kinds:

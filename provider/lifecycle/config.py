@@ -23,7 +23,8 @@ class LifecycleConfig:
     `brake_leases` and `brake_percent`: how many that one node alone calls closed may go within `brake_window_s`.
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `policies`:
     the rules that judge what is new to a lease. `routes_overlap`: the edge takes two routes of one hostname, so that a
-    migration leaves no gap. `options_ignored`: the edge reads no HTTP options.
+    migration leaves no gap.
+    `ip_pools`: the operator's pools whose addresses are leased too. `options_ignored`: the edge reads no HTTP options.
     """
 
     provider: str
@@ -32,6 +33,7 @@ class LifecycleConfig:
     metallb_namespace: str = "metallb-system"
     hostnames: HostnameRules = HostnameRules()  # noqa: RUF009 (frozen)
     ip_ranges: tuple[AddressRange, ...] = ()
+    ip_pools: tuple[str, ...] = ()
     confirmations: int = 2
     concurrency: int = 8
     preview_updates: bool = False

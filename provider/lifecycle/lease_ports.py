@@ -14,10 +14,10 @@ from typing import Any
 from lease.addresses import leased_ip_name, pool_name
 from lease.ids import LeaseId
 from lease.spec import LeasedIpSpec, LeaseSpec
-from provider.claims.addresses import choose_address, pool_addresses
+from provider.claims.addresses import choose_address, named_ranges, other_ranges, pool_addresses
 from provider.claims.leased_ips import AddressClaim, address_claims, wanted_addresses
 from provider.claims.moves import PendingMove
-from provider.claims.pools import leaving_ports, list_pools, pool_of, served_addresses
+from provider.claims.pools import addresses_of_services, leaving_ports, list_pools, pool_of, served_addresses
 from provider.lifecycle.config import LifecycleConfig
 from provider.lifecycle.lease_hosts import MIGRATED, STILL_SERVED, holder_text
 from provider.lifecycle.spec_maker import SpecInputs
@@ -109,10 +109,14 @@ async def _addresses(
     if {claim.key for claim in claims} - known.keys():
         served = await served_addresses(cluster)
         known = {key: address for key, address in served.items() if pool_of(address, pools)} | known
-    for key in sorted({claim.key for claim in claims} - known.keys()):
+    missing = sorted({claim.key for claim in claims} - known.keys())
+    outside = await addresses_of_services(cluster) if missing and config.ip_pools else frozenset()
+    ranges = (*config.ip_ranges, *named_ranges(pools, config.ip_pools))
+    others = other_ranges(pools, config.ip_pools)
+    for key in missing:
         held = pool_addresses([pool for pool in pools if pool["metadata"]["name"] == pool_name(key)])
-        taken, others = known.values(), pool_addresses(pools)
-        known[key] = held[0].at(0) if held else choose_address(key, ranges=config.ip_ranges, taken=taken, pools=others)
+        taken = outside | set(known.values())
+        known[key] = held[0].at(0) if held else choose_address(key, ranges=ranges, taken=taken, pools=others)
     return known
 
 

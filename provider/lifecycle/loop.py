@@ -183,7 +183,7 @@ class LeaseLoop:
             group.create_task(self._resync())
             group.create_task(self._take_manifests(manifests))
             config = self._parts.config
-            for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges)):
+            for kind in watched(gateway_api=config.gateway_api, addresses=bool(config.ip_ranges or config.ip_pools)):
                 group.create_task(self._watcher.follow(kind))
             group.create_task(self._reconciler.quarantine.run(self.check))
             for _ in range(self._parts.config.concurrency):

@@ -230,7 +230,11 @@ REASONS = (
         "The hostname belongs to another lease or to the provider, or is blocked.",
         "The tenant chooses another. It is claimed as soon as it is free.",
     ),
-    Row("no free address for *", "All addresses of LESSOR_IP_RANGES are in use.", "Widen LESSOR_IP_RANGES."),
+    Row(
+        "no free address for *",
+        "All addresses of LESSOR_IP_RANGES and LESSOR_IP_POOLS are in use.",
+        "Widen LESSOR_IP_RANGES, or a pool.",
+    ),
     Row(
         "nothing is changed: *",
         "What the chain answers proves neither that the lease lives nor that it ended.",

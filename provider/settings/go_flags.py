@@ -33,7 +33,7 @@ NO_MEANING: Mapping[str, str] = {
     "monitor-healthcheck-period-jitter": _WATCHES,
     "deployment-ingress-expose-lb-hosts": _DEAD,
     "auth-pem": _DEAD,
-    "ip-operator": "addresses are leased when LESSOR_IP_RANGES is set",
+    "ip-operator": "addresses are leased when LESSOR_IP_RANGES or LESSOR_IP_POOLS is set",
     "ip-operator-endpoint": _CLAIMS,
     "hostname-operator-endpoint": _CLAIMS,
     "cached-result-max-age": "what was read from the chain is kept until an event of the chain changes it",

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from provider.settings.kinds import RELOADED, AddressRanges, ClassSizes, InventoryEndpoint, PortRange, ap, lessor
+from provider.settings.kinds import (
+    RELOADED,
+    AddressRanges,
+    ClassSizes,
+    InventoryEndpoint,
+    ObjectNames,
+    PortRange,
+    ap,
+    lessor,
+)
 
 __all__ = ["InventorySettings"]
 
@@ -63,5 +72,17 @@ class InventorySettings(BaseModel, defer_build=True):
         (),
         validation_alias=lessor("IP_RANGES"),
         description="Addresses that may be leased. IPv4 addresses that end in 0 or 255 are left out. "
-        "Empty: no order with a leased IP is bid on.",
+        "Empty, with no LESSOR_IP_POOLS: no order with a leased IP is bid on.",
     )
+    ip_pools: ObjectNames = Field(
+        (),
+        validation_alias=lessor("IP_POOLS"),
+        description="IPAddressPools of yours in LESSOR_METALLB_NAMESPACE whose addresses may be leased too, without "
+        "those that end in 0 or 255 and those that other Services have. They should have `autoAssign: false`: an "
+        "address that MetalLB gives away in between keeps a lease waiting.",
+    )
+
+    @property
+    def addresses_leased(self) -> bool:
+        """Whether any address may be leased."""
+        return bool(self.ip_ranges or self.ip_pools)

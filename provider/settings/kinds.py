@@ -54,6 +54,7 @@ __all__ = [
     "NginxSize",
     "NodeAddresses",
     "ObjectName",
+    "ObjectNames",
     "PortRange",
     "ProofKind",
     "Scale",
@@ -247,6 +248,7 @@ AddressRanges = Annotated[
 ]
 NginxSize = Annotated[str, AfterValidator(parse_nginx_size), Form("size: `16k`, `1m`")]
 Labels = Annotated[Items, BeforeValidator(_each(parse_label)), Form("labels: `key=value,key=value`")]
+ObjectNames = Annotated[Items, BeforeValidator(_each(parse_object_name)), Form("Kubernetes names: `a,b`")]
 Addresses = Annotated[Items, BeforeValidator(_each(parse_address)), Form("addresses: `a,b`")]
 ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range)), Form("IPv4 networks: `203.0.113.0/24`")]
 BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked)), Form("hostnames: `a.com,.b.com`")]

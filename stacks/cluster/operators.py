@@ -29,7 +29,7 @@ __all__ = ["operators"]
 
 _LOG = ("LESSOR_LOG_FORMAT", "LESSOR_LOG_LEVEL")
 _HOSTNAME_VARIABLES = (*_LOG, "LESSOR_EDGE_ADDRESSES", "LESSOR_EDGE_ENDPOINT", "LESSOR_EDGE_TLS_ENDPOINT")
-_IP_VARIABLES = (*_LOG, "LESSOR_IP_RANGES")
+_IP_VARIABLES = (*_LOG, "LESSOR_IP_RANGES", "LESSOR_IP_POOLS")
 
 
 def operators(settings: ClusterStackSettings) -> list[Process]:

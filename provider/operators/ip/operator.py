@@ -14,7 +14,7 @@ from lease.ids import namespace_name
 from provider.claims.leased_ips import AddressClaim
 from provider.claims.pools import is_lease_pool, list_pools
 from provider.errors import ClusterError
-from provider.inventory.address_pools import address_pool, pooled_addresses
+from provider.inventory.address_pools import address_pool, leasable_addresses, outside_addresses
 from provider.operators.ignore_list import IgnoreList
 from provider.operators.ip.state import AddressState, PendingAddressError, lease_in, lease_status
 from provider.operators.prepared import Barrier, PreparedBodies, json_body, operator_app
@@ -83,16 +83,20 @@ class IpOperator:
             self.news()
 
     async def count(self) -> None:
-        """Count the addresses that can be leased at all: those of the ranges that no pool of somebody else holds."""
-        ranges = self._settings.ip_ranges
+        """Count the addresses that can be leased at all: those of the ranges that no pool of somebody else holds, and
+        those of the pools that the settings name.
+        """
+        settings = self._settings
         try:
-            pools = await list_pools(self._cluster, namespace=self._settings.metallb_namespace)
+            pools = await list_pools(self._cluster, namespace=settings.metallb_namespace)
+            services = await self._cluster.list(SERVICE) if settings.ip_pools else ()
         except ClusterError as error:
             _log.warning("ip.pools_unreadable", problem=str(error))
             return
         others = [address_pool(obj) for obj in pools if not is_lease_pool(obj)]
-        held = sum(pooled_addresses(others, ranges=ranges, claimed=()).values())
-        self.state.set_total(min(_MOST, max(0, sum(one.size for one in ranges) - held)))
+        outside = frozenset[str]().union(*(outside_addresses(service) or () for service in services))
+        count, _ = leasable_addresses(others, ranges=settings.ip_ranges, names=settings.ip_pools, outside=outside)
+        self.state.set_total(min(_MOST, max(0, count)))
         self.bodies.prepare_all()
 
     async def _lease_status(self, request: web.Request) -> web.StreamResponse:

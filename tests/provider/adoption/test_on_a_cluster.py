@@ -185,6 +185,60 @@ async def test_without_the_written_state_what_was_found_is_applied_and_no_pod_is
             assert after.objects[key]["metadata"]["uid"] == obj["metadata"]["uid"]
 
 
+@pytest.mark.long
+async def test_a_leased_address_in_an_operators_pool_stays_through_adoption_update_and_another_leases_end(
+    devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    """MetalLB itself: the Services keep the address that the operator's pool gave them under the Go provider."""
+    address, metallb = "198.19.251.7", ("-n", "metallb-system")
+    pool = {
+        "apiVersion": "metallb.io/v1beta1",
+        "kind": "IPAddressPool",
+        "metadata": {"name": "default", "namespace": "metallb-system"},
+        "spec": {"addresses": [f"{address}/32"]},
+    }
+    await devnet_cluster.kubectl_async("create", "-f", "-", stdin=json.dumps(pool))
+    try:
+        async with go_provider(devnet_cluster, toolbox, tmp_path, "ip-endpoint-two-ports") as (world, engine, space):
+
+            async def given() -> bool:
+                path = "jsonpath={.items[*].status.loadBalancer.ingress[*].ip}"
+                text = await devnet_cluster.kubectl_async("-n", space, "get", "services", "-o", path)
+                return bool(text.split() == [address, address])
+
+            await eventually(given)
+            spec = await adopt(world, devnet_cluster, toolbox, tmp_path)
+            assert {(leased.address, leased.pool) for leased in spec.leased_ips} == {(address, "default")}
+            await _converge(world)
+            assert engine.calls == [] and await given()
+
+            await world.send(world.lease, changed_manifest(stored_group(world)))
+            await _converge(world)
+            assert await given()
+            services = json.loads(await devnet_cluster.kubectl_async("-n", space, "get", "services", "-o", "json"))
+            asked = [obj["metadata"].get("annotations", {}) for obj in services["items"]]
+            assert [one["metallb.io/loadBalancerIPs"] for one in asked if "metallb.io/loadBalancerIPs" in one] == [
+                address,
+                address,
+            ]
+            assert await _pool_names(devnet_cluster) & {"default"} == {"default"}
+
+            world.chain.put_lease(world.lease, LeaseState.CLOSED)
+
+            async def ended() -> bool:
+                return (await world.check(world.lease)).phase is Phase.CLOSED
+
+            await eventually(ended)
+            assert "default" in await _pool_names(devnet_cluster)
+    finally:
+        await devnet_cluster.kubectl_async(*metallb, "delete", "ipaddresspool", "default")
+
+
+async def _pool_names(devnet: Any) -> set[str]:
+    path = "jsonpath={.items[*].metadata.name}"
+    return set((await devnet.kubectl_async("-n", "metallb-system", "get", "ipaddresspools", "-o", path)).split())
+
+
 async def _converge(world: GoWorld) -> None:
     async def running() -> bool:
         outcome = await world.check(world.lease)

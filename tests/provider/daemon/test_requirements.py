@@ -49,13 +49,31 @@ async def test_everything_that_is_missing_is_said_at_once_with_its_remedy() -> N
     assert await cluster_lacks(settings, absent, no_secrets) == [
         "there is no namespace records: run `pulumi up` on the cluster stack",
         "the cluster has no providerhosts (akash.network/v2beta2): run `pulumi up` on the cluster stack",
-        "the cluster has no ipaddresspools (metallb.io/v1beta1): install MetalLB, or set no LESSOR_IP_RANGES",
-        "the cluster has no l2advertisements (metallb.io/v1beta1): install MetalLB, or set no LESSOR_IP_RANGES",
+        "the cluster has no ipaddresspools (metallb.io/v1beta1): install MetalLB, or set no LESSOR_IP_RANGES and no "
+        "LESSOR_IP_POOLS",
+        "the cluster has no l2advertisements (metallb.io/v1beta1): install MetalLB, or set no LESSOR_IP_RANGES and no "
+        "LESSOR_IP_POOLS",
         "there is no IngressClass other: run `pulumi up` on the cluster stack, or set LESSOR_INGRESS_CLASS",
         "there is no RuntimeClass gvisor: name it in lessor:runtime-classes of the cluster stack, or set "
         "AP_DEPLOYMENT_RUNTIME_CLASS",
         "the account may not patch secrets: run `pulumi up` on the cluster stack, or give the right",
     ]
+
+
+async def test_a_pool_that_is_named_must_be_there() -> None:
+    settings = Settings(ip_pools=("public",))
+    made = cluster()
+    problem = "there is no IPAddressPool metallb-system/public: make it, or take it out of LESSOR_IP_POOLS"
+    assert await cluster_lacks(settings, made, everything_allowed) == [problem]
+    made.put(
+        {
+            "apiVersion": "metallb.io/v1beta1",
+            "kind": "IPAddressPool",
+            "metadata": {"name": "public", "namespace": "metallb-system"},
+            "spec": {"addresses": ["203.0.113.0/30"]},
+        }
+    )
+    assert await cluster_lacks(settings, made, everything_allowed) == []
 
 
 async def test_in_gateway_mode_the_gateway_and_its_kinds_are_needed() -> None:

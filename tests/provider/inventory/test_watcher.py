@@ -19,6 +19,7 @@ from provider.inventory.address_pools import log_pooled_addresses
 from provider.inventory.ledger import free_snapshot
 from provider.inventory.snapshot import Inventory
 from provider.inventory.watcher import InventoryWatcher
+from provider.kube.labels import managed_labels
 from provider.protocols.cluster import NODE
 from provider.settings import Settings
 from provider.units import parse_address_range
@@ -178,6 +179,52 @@ async def test_addresses_in_a_pool_of_metallb_cannot_be_leased(
         assert watcher.inventory.address_count == count
         assert watcher.inventory.pooled == pooled
         assert len(watcher.inventory.addresses) == 1
+
+
+def balanced(name: str, address: str, **labels: str) -> dict[str, Any]:
+    """A Service that MetalLB has given an address."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "lease", "labels": labels},
+        "spec": {"type": "LoadBalancer"},
+        "status": {"loadBalancer": {"ingress": [{"ip": address}]}},
+    }
+
+
+async def test_the_addresses_of_a_named_pool_can_be_leased_but_those_that_other_services_have() -> None:
+    cluster = FakeCluster()
+    claim = AddressClaim(LEASE, "web", 80, 80, "TCP", "key").at("198.51.100.2")
+    async with watching(cluster, ip_ranges=RANGES[:1], ip_pools=("public", "absent")) as (watcher, _, clock):
+        await watcher.ready()
+        counted = [watcher.inventory.address_count]
+        cluster.put(pool("public", "198.51.100.0/29"))
+        cluster.put(pool("other", "198.51.100.32/29"))
+        await clock.advance(1)
+        counted.append(watcher.inventory.address_count)
+        cluster.put(balanced("shop", "198.51.100.4"))
+        cluster.put(balanced("elsewhere", "198.51.100.33"))
+        cluster.put(balanced("leased", "198.51.100.2", **managed_labels(LEASE)))
+        cluster.put({**leased_ip_object(claim, namespace="lease"), "status": {"address": claim.address}})
+        await clock.advance(1)
+        counted.append(watcher.inventory.address_count)
+        assert list(watcher.inventory.addresses) == ["198.51.100.2"] and watcher.inventory.pooled == {}
+        cluster.remove(("v1", "Service", "lease", "shop"))
+        await clock.advance(1)
+        counted.append(watcher.inventory.address_count)
+    assert counted == [10, 17, 16, 17]
+
+
+async def test_a_range_inside_a_named_pool_is_counted_once() -> None:
+    cluster = FakeCluster()
+    cluster.put(pool("public", "203.0.113.0/28"))
+    async with watching(cluster, ip_ranges=(parse_address_range("203.0.113.4-203.0.113.9"),), ip_pools=("public",)) as (
+        watcher,
+        _,
+        _clock,
+    ):
+        await watcher.ready()
+        assert (watcher.inventory.address_count, watcher.inventory.pooled) == (15, {})
 
 
 async def test_without_metallb_no_address_can_be_leased() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from lease.ids import LeaseId, namespace_name
 from provider.lifecycle.state import Phase, tenant_text
 from provider.protocols.chain import LeaseState
 from provider.protocols.clock import SystemClock
-from tests.provider.lifecycle.real import real_world, until
-from tests.provider.lifecycle.world import World, a_group, a_lease
+from tests.provider.lifecycle.real import real_world, runs, until
+from tests.provider.lifecycle.world import OTHER, World, a_group, a_lease
+from tests.world.patience import eventually
 
 pytestmark = [pytest.mark.devnet, pytest.mark.long]
 POOLS = ("-n", "metallb-system")
+THIRD = "akash1pdsv0s32065drerxxdyltpk5tq0h8d2vtzs685"
 
 
 async def _given(devnet: Any, lease: LeaseId) -> str:
@@ -73,6 +76,66 @@ async def test_a_lease_waits_for_its_address_as_long_as_metallb_or_another_lease
                 await engine.destroy(namespace_name(lease))
             for name in await _pools(devnet_cluster, address):
                 await devnet_cluster.kubectl_async(*POOLS, "delete", "ipaddresspool,l2advertisement", name)
+
+
+async def test_addresses_of_an_operators_pool_are_leased_beside_its_own_services(
+    devnet_cluster: Any, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    """LESSOR_IP_POOLS: MetalLB refuses a second pool, so the Services ask for the addresses in the operator's."""
+    network, number = f"198.19.{secrets.randbelow(250)}", secrets.randbelow(2**50)
+    name = f"operators-{number}"
+    world = World(clock=SystemClock(), ip_ranges=(), ip_pools=(name,))
+    leases = (a_lease(number), a_lease(number + 1, owner=OTHER), a_lease(number + 2, owner=THIRD))
+    await _put(devnet_cluster, _operators_pool(name, f"{network}.0/30"), _operators_service(name, f"{network}.1"))
+    path = "jsonpath={.status.loadBalancer.ingress[*].ip}"
+
+    async def shop() -> bool:
+        given = await devnet_cluster.kubectl_async("-n", "default", "get", "service", name, "-o", path)
+        return bool(given == f"{network}.1")
+
+    await eventually(shop)
+    async with real_world(devnet_cluster, toolbox, tmp_path, world=world) as (world, engine):
+        try:
+            for lease in leases:
+                await world.win(lease, a_group(ip="meow"))
+                world.loop.check(lease)
+                await until(partial(_settled, world, lease), lambda: f"{dict(world.loop.statuses)}")
+            assert [await _given(devnet_cluster, lease) for lease in leases] == [f"{network}.2", f"{network}.3", ""]
+            assert "no free address" in world.loop.statuses[leases[2]].reason
+            assert await _pools(devnet_cluster, network) == [name]
+
+            world.chain.put_lease(leases[0], LeaseState.CLOSED)
+            world.loop.check(leases[0])
+            await until(lambda: runs(world, leases[2]), lambda: f"{dict(world.loop.statuses)}")
+            assert await _given(devnet_cluster, leases[2]) == f"{network}.2"
+            assert await shop() and await _pools(devnet_cluster, network) == [name]
+        finally:
+            for lease in leases:
+                await engine.destroy(namespace_name(lease))
+            await devnet_cluster.kubectl_async("-n", "default", "delete", "service", name)
+            await devnet_cluster.kubectl_async(*POOLS, "delete", "ipaddresspool", name)
+
+
+def _settled(world: World, lease: LeaseId) -> bool:
+    status = world.loop.statuses.get(lease)
+    return runs(world, lease) or (status is not None and status.phase is Phase.BLOCKED)
+
+
+def _operators_pool(name: str, network: str) -> dict[str, Any]:
+    meta, spec = {"name": name, "namespace": POOLS[1]}, {"addresses": [network], "autoAssign": False}
+    return {"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": meta, "spec": spec}
+
+
+def _operators_service(name: str, address: str) -> dict[str, Any]:
+    annotations = {"metallb.io/address-pool": name, "metallb.io/loadBalancerIPs": address}
+    meta = {"name": name, "namespace": "default", "annotations": annotations}
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": name}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+async def _put(devnet: Any, *objects: dict[str, Any]) -> None:
+    items = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+    await devnet.kubectl_async("create", "-f", "-", stdin=items)
 
 
 async def _pools(devnet: Any, address: str) -> list[str]:

@@ -23,9 +23,11 @@ from provider.operators.ignore_list import IgnoreLimits, IgnoreList, go_time
 from provider.operators.ip.operator import IpOperator
 from provider.operators.prepared import PreparedBodies
 from provider.protocols.cluster import IP_ADDRESS_POOL, PROVIDER_HOST, SERVICE
+from provider.settings import Settings
 from tests.provider.lifecycle.world import OTHER, PROVIDER, a_group, a_lease
 from tests.provider.operators.around import (
     HOST,
+    OPTIONS,
     OWN,
     VERSION,
     Answers,
@@ -340,3 +342,18 @@ def _method(kind: Any, name: str, answer: Any) -> Any:
         request_serializer=Empty.SerializeToString,
         response_deserializer=answer.FromString,
     )
+
+
+async def test_the_usage_counts_the_addresses_of_named_pools_that_no_service_outside_the_leases_has() -> None:
+    cluster = FakeCluster()
+    for name, network in (("public", "198.51.100.0/29"), ("private", "198.51.100.32/29")):
+        meta = {"name": name, "namespace": "metallb-system"}
+        pool = {"apiVersion": IP_ADDRESS_POOL.api_version, "kind": "IPAddressPool", "metadata": meta}
+        cluster.put(pool | {"spec": {"addresses": [network]}})
+    meta = {"name": "shop", "namespace": "lease"}
+    spec = {"type": "LoadBalancer", "loadBalancerIP": "198.51.100.3"}
+    cluster.put({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
+    settings = Settings(ip_pools=("public",))
+    operator = IpOperator(settings, cluster, VirtualClock(), provider=PROVIDER, version=VERSION, options=OPTIONS)
+    await operator.count()
+    assert operator.state.usage() == {"Available": 6, "InUse": 0}

@@ -36,7 +36,11 @@ EVERYTHING: dict[str, Any] = {
     "processes": {
         "image": IMAGE,
         "account": ACCOUNT,
-        "environment": {"AP_NODE": "http://node:26657", "LESSOR_IP_RANGES": "203.0.113.8/29"},
+        "environment": {
+            "AP_NODE": "http://node:26657",
+            "LESSOR_IP_RANGES": "203.0.113.8/29",
+            "LESSOR_IP_POOLS": "public",
+        },
         "rook-namespace": "rook-ceph",
         "inventory-config": {"cluster_storage": ["beta2"]},
     },
@@ -198,6 +202,7 @@ def test_operators_read_what_the_provider_reads_and_no_more(everything: list[dic
     of_ips, of_hosts = (named(everything, "ConfigMap", name)["data"] for name in ("operator-ip", "operator-hostname"))
     assert of_ips == {
         "AP_K8S_MANIFEST_NS": "lease",
+        "LESSOR_IP_POOLS": "public",
         "LESSOR_IP_RANGES": "203.0.113.8/29",
         "LESSOR_METALLB_NAMESPACE": "metallb-system",
     }
