@@ -85,9 +85,9 @@ class _Events:
         if self._open >= _STREAMS:
             return web.Response(status=503, headers={"Retry-After": "10"}, text="too many dashboards are open\n")
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await answer.prepare(request)
-        self._open += 1
+        self._open += 1  # before the first pause: others ask meanwhile
         try:
+            await answer.prepare(request)
             await self._write(answer)
         except ConnectionError:
             pass

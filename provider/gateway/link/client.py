@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from provider.errors import SettingsError
 from provider.gateway.errors import RequestError
-from provider.gateway.link.wire import FORM, LONGEST, Facts, is_own_user, raised_error
+from provider.gateway.link.wire import FORM, LONGEST_OF_PROVIDER, Facts, is_own_user, raised_error
 from provider.protocols import Clock
 from provider.repeats import Repeats
 from provider.waits import GrowingPause
@@ -61,7 +61,7 @@ class ProviderLink:
         failures = 0
         while True:
             try:
-                reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST)
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST_OF_PROVIDER)
             except OSError as error:
                 failures += 1
                 if self._repeats.is_news("link", problem := error.strerror or str(error)):

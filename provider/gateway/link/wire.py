@@ -21,12 +21,23 @@ from provider.errors import ChainError, ClusterError, MarketError, ProviderError
 from provider.gateway.errors import AuthError, RequestError
 from provider.lifecycle.lease_claims import NotTransferredError
 
-__all__ = ["FORM", "LONGEST", "Facts", "error_document", "gateway_socket", "is_own_user", "raised_error"]
+__all__ = [
+    "FORM",
+    "LONGEST",
+    "LONGEST_OF_PROVIDER",
+    "Facts",
+    "error_document",
+    "gateway_socket",
+    "is_own_user",
+    "raised_error",
+]
 
 FORM = 1
 """The number of this form of the documents: a gateway of another form is not served."""
 LONGEST = 4 << 20
-"""Bytes of a line: a manifest of 2 MiB in base64, and the rest."""
+"""Bytes of a line of the gateway: a manifest of 2 MiB in base64, and the rest."""
+LONGEST_OF_PROVIDER = 64 << 20
+"""Bytes of a line of the provider: facts and the status grow with the leases, the tenants and the nodes."""
 _UNKNOWN = "the provider had an internal error"
 
 

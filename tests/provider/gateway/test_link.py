@@ -182,6 +182,14 @@ async def test_a_call_whose_write_fails_is_answered_over_the_next_connection(tmp
             await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_facts_of_thousands_of_leases_in_trouble_arrive(tmp_path: Path) -> None:
+    """What is wrong with the API server is wrong with every lease at once."""
+    troubles = {f"akash1tenant/{number}/1/1/akash1provider": "x" * 4000 for number in range(2000)}
+    async with linked(tmp_path, {}) as ends:
+        ends.show(troubles=troubles)
+        await eventually(lambda: ends.link.facts is not None and len(ends.link.facts.troubles) == 2000)
+
+
 async def accepted(listening: socket.socket) -> socket.socket:
     """The next connection, which has got the facts."""
     loop = asyncio.get_running_loop()
