@@ -13,7 +13,8 @@ from lease.ids import namespace_name
 from provider.claims.edge import asking
 from provider.claims.hostnames import HostnameClaim
 from provider.errors import ClusterError
-from provider.operators.hostname.health import EdgeChecks, check_health, health_status, system_resolver
+from provider.operators.hostname.health import EdgeChecks, check_health, health_status
+from provider.operators.hostname.resolver import SystemResolver
 from provider.operators.hostname.state import HostnameState
 from provider.operators.ignore_list import IgnoreList
 from provider.operators.prepared import PreparedBodies, json_body, operator_app
@@ -32,7 +33,7 @@ _log = structlog.get_logger(__name__)
 def edge_checks(settings: Settings) -> EdgeChecks:
     """What the settings allow a check to ask."""
     return EdgeChecks(
-        system_resolver,
+        SystemResolver(),
         settings.edge_addresses,
         asking(settings.edge_endpoint),
         asking(settings.edge_tls_endpoint, tls=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from lease.manifest import Expose, Group
 from provider.claims.moves import Move
 from provider.operators.hostname.health import check_health
 from provider.operators.hostname.operator import HostnameOperator
+from provider.operators.hostname.resolver import SystemResolver
 from provider.operators.ignore_list import IgnoreLimits, IgnoreList, go_time
 from provider.operators.ip.operator import IpOperator
 from provider.operators.prepared import PreparedBodies
@@ -41,6 +43,7 @@ from tests.provider.operators.around import (
     settled,
 )
 from tests.world.cluster import FakeCluster
+from tests.world.patience import PATIENCE_S
 from tests.world.patience import eventually as until
 from tests.world.virtual import VirtualClock
 
@@ -207,6 +210,24 @@ async def test_a_migrated_hostname_is_listed_with_its_new_lease() -> None:
 async def test_the_health_of_a_hostname(answers: Answers, message: str) -> None:
     health = await check_health(HOST, answers.checks())
     assert health.message == message and set(answers.asked) == {HOST}
+
+
+async def test_names_whose_servers_are_silent_do_not_make_others_unresolvable() -> None:
+    silence = threading.Event()
+
+    def lookup(hostname: str) -> set[str]:
+        if hostname != HOST:
+            silence.wait(PATIENCE_S)
+        return {OWN}
+
+    resolve = SystemResolver(lookup, threads=2, seconds=0.05)
+    for name in ("silent.example.com", "silent.example.org"):
+        with pytest.raises(TimeoutError):
+            await resolve(name)
+    asked = asyncio.create_task(resolve(HOST))
+    await asyncio.wait({asked}, timeout=0.2)
+    silence.set()
+    assert await asked == {OWN}
 
 
 async def test_health_is_written_to_the_claim_once_and_again_when_it_changes() -> None:
