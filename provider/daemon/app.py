@@ -27,7 +27,7 @@ from provider.daemon.gateway_process import GatewayProcess
 from provider.daemon.health import health_listener
 from provider.daemon.leader import leading
 from provider.daemon.lease_specs import cluster_facts, set_facts
-from provider.daemon.parts import ProviderParts, provider_parts
+from provider.daemon.parts import FIRST_BIDS_S, ProviderParts, provider_parts
 from provider.daemon.pump import pump_blocks
 from provider.daemon.reload import Reload
 from provider.daemon.requirements import Requirements, lacks, refuse_machine
@@ -56,7 +56,6 @@ from provider.waits import wait_for_event
 __all__ = ["run_provider"]
 
 _log = structlog.get_logger("lessor")
-_FIRST_BIDS_S = 2.0
 _Start: TypeAlias = Callable[..., asyncio.Task[Any]]
 
 
@@ -149,7 +148,6 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     parts.leases.recall(known)
     start(parts.leases.run(), name="leases")
     _resume_quarantine(parts.leases, known)
-    start(parts.funds.run(), name="funds")
     start(parts.rented.run(), name="rented deployments")
     start(parts.claim_history.run(), name="history of claims")
     start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
@@ -193,7 +191,8 @@ async def _publish_status(backends: Backends, parts: ProviderParts) -> None:
 async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) -> None:
     """Start what the first bids need not share the processor with, when they are sent or after two seconds."""
     clock, gateway = backends.clock, parts.gateway
-    await wait_for_event(parts.market.passed, clock=clock, seconds=_FIRST_BIDS_S)
+    await wait_for_event(parts.market.passed, clock=clock, seconds=FIRST_BIDS_S)
+    start(parts.funds.run(), name="funds")
     watch = watch_certificate(backends.chain, gateway.served, gateway.config, clock=clock, seen=parts.certificate)
     start(watch, name="cert")
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))

@@ -4,7 +4,8 @@ the status for the operator. Each part gets only the ports and the functions of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ import structlog
 from lease.spec import ClusterFacts, IngressMode
 from provider.claims.edge import asking
 from provider.claims.hostnames import hostname_rules
-from provider.claims.proof_lookups import hostname_proofs
+from provider.claims.ownership import OwnershipProofs
 from provider.daemon.account_certificate import CertificateOnChain
 from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
@@ -53,10 +54,15 @@ from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
 from provider.runs.claims import ClaimHistory
 from provider.settings import EdgeKind
+from provider.settings.kinds import ProofKind
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
+from provider.waits import wait_for_event
 
-__all__ = ["ProviderParts", "provider_parts"]
+__all__ = ["FIRST_BIDS_S", "ProviderParts", "provider_parts"]
+
+FIRST_BIDS_S = 2.0
+"""So long what can wait does not share the processor with the first bids."""
 
 _log = structlog.get_logger("lessor")
 _TakeFacts: TypeAlias = Callable[[ClusterFacts], None]
@@ -100,7 +106,8 @@ def provider_parts(
     objects, precedence, kept = WatchedObjects(), Precedence(backends.clock), kept_events(backends)
     claims = ClaimHistory(backends.database, backends.clock, provider=backends.address)
     seen, ran_out = Observers(objects, kept, claims), funds.ran_out
-    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=ran_out, observer=seen, precedence=precedence)
+    may_begin = _after_first_bids(market, precedence)
+    leases = _lease_loop(backends, chain_id, ledger, specs=noted, ran_out=ran_out, observer=seen, may_begin=may_begin)
     rented = RentedDeployments(backends.chain, provider=backends.address, bus=backends.bus, clock=backends.clock)
     public = _public_status(market, ledger, inventory, leases)
     scrape = Scrape(public, lambda: leases.statuses)
@@ -214,11 +221,11 @@ def _lease_loop(
     specs: SpecMaker,
     ran_out: RanOut,
     observer: Observer,
-    precedence: Precedence,
+    may_begin: Callable[[], Awaitable[None]],
 ) -> LeaseLoop:
     config = _lifecycle_config(backends, chain_id)
     settings, clock = backends.settings, backends.clock
-    proofs = hostname_proofs(settings, clock, nodes=lambda: specs.facts.own_addresses)
+    proofs = _hostname_proofs(backends, specs)
     ask = asking(settings.edge_endpoint)
     parts = Parts(
         cluster=backends.cluster,
@@ -238,8 +245,32 @@ def _lease_loop(
         chain=backends.chain,
         clock=backends.clock,
         observer=observer,
-        may_begin=precedence.wait,
+        may_begin=may_begin,
     )
+
+
+def _after_first_bids(market: Market, precedence: Precedence) -> Callable[[], Awaitable[None]]:
+    """What the lease loop awaits before its start and before each check: at the start the bids on open orders, two
+    seconds at most, and requests of tenants always.
+    """
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        if not begun.is_set():
+            await wait_for_event(market.passed, clock=market.clock, seconds=FIRST_BIDS_S)
+            begun.set()
+        await precedence.wait()
+
+    return wait
+
+
+def _hostname_proofs(backends: Backends, specs: SpecMaker) -> OwnershipProofs | None:
+    """The proofs that the settings ask for. Their library is loaded with them only: it brings an HTTP client."""
+    if backends.settings.hostname_proof is ProofKind.OFF:
+        return None
+    from provider.claims.proof_lookups import hostname_proofs  # noqa: PLC0415  a tenth of a second
+
+    return hostname_proofs(backends.settings, backends.clock, nodes=lambda: specs.facts.own_addresses)
 
 
 def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from lease.groups import GroupSpec
-from lease.ids import OrderId, namespace_name
+from lease.ids import OrderId
 from provider.inventory.capacity import Overcommit
 from provider.inventory.headroom import Headroom
 from provider.inventory.matcher import place
@@ -51,29 +50,25 @@ class Ledger:
         """The free capacity; the same object until something changes. A new reservation costs work for its own nodes
         only.
         """
-        if self._free is None or self._free[0] is not inventory:
-            self._free = (inventory, _charged(inventory, self._reservations.values(), provider=self._provider))
-        return self._free[1].snapshot()
+        return self._headroom(inventory).snapshot()
 
     def rebuild(self, order: OrderId, spec: GroupSpec, *, inventory: Inventory, overcommit: Overcommit) -> Reservation:
         """Make and keep the reservation of an order that has a bid or a lease, whether or not the capacity is free.
 
-        The order's own running pods are not counted, so that it is placed where it runs, on the cards of its pods.
+        The order's own running pods are not counted, so that it is placed where it runs, on the cards of its pods. The
+        work does not grow with the number of other reservations.
         """
-        namespace = namespace_name(order.bid_by(self._provider))
-        own = [pod for pod in inventory.pods if pod.namespace == namespace]
-        others = [one for one in self._reservations.values() if one.order != order]
-        without = replace(
-            inventory,
-            pods=tuple(pod for pod in inventory.pods if pod.namespace != namespace),
-            claims=tuple(claim for claim in inventory.claims if claim.namespace != namespace),
-        )
-        prefer = [(pod.gpu_vendor, pod.gpu_model) for pod in own if pod.gpu_model]
-        snapshot = free_snapshot(without, others, provider=self._provider)
-        found = place(order, spec, snapshot=snapshot, overcommit=overcommit, prefer=prefer)
+        headroom = self._headroom(inventory)
+        prefer = [(pod.gpu_vendor, pod.gpu_model) for pod in headroom.pods(order) if pod.gpu_model]
+        found = place(order, spec, snapshot=headroom.without(order), overcommit=overcommit, prefer=prefer)
         reservation = _unplaced(order, spec, overcommit) if isinstance(found, Shortage) else found
         self.reserve(reservation)
         return reservation
+
+    def _headroom(self, inventory: Inventory) -> Headroom:
+        if self._free is None or self._free[0] is not inventory:
+            self._free = (inventory, _charged(inventory, self._reservations.values(), provider=self._provider))
+        return self._free[1]
 
 
 def _unplaced(order: OrderId, spec: GroupSpec, overcommit: Overcommit) -> Reservation:

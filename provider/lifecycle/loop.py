@@ -46,7 +46,7 @@ class LeaseLoop:
     """`await loop.run()` until cancelled. Cancelling removes nothing: what runs keeps running.
 
     Every lease is checked at the start, every `resync_s`, and when the bus dropped events or blocks were missed. A
-    source that cannot be read is asked again after ten seconds. Every check first awaits `may_begin`.
+    source that cannot be read is asked again after ten seconds. The start and every check first await `may_begin`.
     """
 
     def __init__(
@@ -179,6 +179,7 @@ class LeaseLoop:
             asyncio.TaskGroup() as group,
         ):
             self._watcher.pause()
+            await self._may_begin()
             await self._reconciler.record.restore()
             group.create_task(self._resync())
             group.create_task(self._take_manifests(manifests))

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from lease.ids import OrderId
-from provider.bus import CHAIN_BLOCK, Overflow
+from provider.bus import CHAIN_BLOCK, LEASE_CHANGED, Overflow
 from provider.chain import events
 from provider.errors import ChainError, StoreError
 from provider.market.bid_end import BID_CLOSED_ELSEWHERE, LEASE_LOST, ORDER_CLOSED, end_bid
@@ -191,6 +191,7 @@ async def _won(market: Market, order: OrderId) -> None:
             market.full_pass_due.set()
             return
         await adopt_lease(market, answer.lease)
+        market.bus.publish(LEASE_CHANGED, answer.lease.id)
         ORDERS_COMPLETE.labels("lease-won").inc()
         _log.info("market.lease_won", order=str(order))
     except (ChainError, StoreError) as error:

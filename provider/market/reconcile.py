@@ -20,6 +20,7 @@ from provider.market.advertised import log_unmatched
 from provider.market.bid_end import BID_TIMEOUT, end_bid, forget
 from provider.market.bidding import consider_all
 from provider.market.book import Market, Placed
+from provider.market.group_specs import group_spec, group_specs
 from provider.market.inputs import current_record
 from provider.market.limits import deposit_reason
 from provider.market.record.decisions import bids_since, orders_decided
@@ -101,8 +102,7 @@ async def adopt(market: Market) -> bool:
     # bids before leases: a bid that is accepted meanwhile is then in both lists
     bids = await market.chain.bids(market.provider, BidState.OPEN)
     leases = await market.chain.leases(provider=market.provider, states=living)
-    for lease in leases:
-        await adopt_lease(market, lease)
+    await _adopt_leases(market, leases)
     market.book.deposits = {bid.id.order: bid.deposit for bid in bids}
     for bid in bids:
         await _adopt_bid(market, bid, head=head)
@@ -123,13 +123,33 @@ async def remember_bids(market: Market) -> None:
         _log.warning("market.bids_not_remembered", problem=str(error))
 
 
-async def adopt_lease(market: Market, lease: Lease) -> None:
-    """Reserve the capacity of a lease that is not known yet, and notify the lease loop."""
+async def _adopt_leases(market: Market, leases: Iterable[Lease]) -> None:
+    """Reserve the capacity of the leases that are not known yet. The lease loop is told of those that appear later: at
+    a start it finds all leases itself, and a notice would make it read each of them apart.
+    """
+    new = [lease for lease in leases if not _adopted(market, lease)]
+    specs = await group_specs(market, [lease.id.order for lease in new])
+    for lease in new:
+        await adopt_lease(market, lease, spec=specs.get(lease.id.order))
+        if market.adopted.is_set() and _adopted(market, lease):
+            market.bus.publish(LEASE_CHANGED, lease.id)
+        await asyncio.sleep(0)  # each costs half a millisecond, and tenants are answered meanwhile
+
+
+def _adopted(market: Market, lease: Lease) -> bool:
     order = lease.id.order
-    if order in market.book.leased and market.ledger.reservation(order) is not None:
+    return order in market.book.leased and market.ledger.reservation(order) is not None
+
+
+async def adopt_lease(market: Market, lease: Lease, *, spec: GroupSpec | None = None) -> None:
+    """Reserve the capacity of a lease that is not known yet. `spec`: its group, which is asked for if it is needed and
+    not given.
+    """
+    order = lease.id.order
+    if _adopted(market, lease):
         return
     if market.ledger.reservation(order) is None:
-        spec = await _spec(market, order)
+        spec = spec or await group_spec(market, order)
         if spec is None:
             return
         market.ledger.rebuild(order, spec, inventory=market.inventory(), overcommit=market.rules.overcommit)
@@ -137,7 +157,6 @@ async def adopt_lease(market: Market, lease: Lease) -> None:
     market.book.bid_at.get(order.owner, {}).pop(order, None)
     placed = market.book.placed.pop(order, None)
     market.book.deposits.pop(order, None)
-    market.bus.publish(LEASE_CHANGED, lease.id)
     if placed is not None and placed.decision:
         await market.outcomes.record(placed.decision, "lease")
 
@@ -166,12 +185,6 @@ async def _age(market: Market, bid: Bid, head: Head) -> float:
     except ChainError as error:
         _log.warning("market.age_of_bid_unknown", order=str(bid.id.order), problem=str(error))
         return 0.0
-
-
-async def _spec(market: Market, order_id: OrderId) -> GroupSpec | None:
-    """The order, and if the chain has none, the group."""
-    order = await market.chain.order(order_id)
-    return order.spec if order is not None else await market.chain.group(order_id.group)
 
 
 async def _release_ended(market: Market, *, leases: Iterable[Lease], bids: Iterable[Bid]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import select
 
+from lease.groups import GroupSpec
 from lease.ids import OrderId
 from lease.resources import Price
 from provider.errors import StoreError
@@ -17,11 +18,11 @@ from provider.inventory.snapshot import Snapshot
 from provider.market.decision import BidDecision, Decision, DecisionInputs, Declined
 from provider.market.pricing.quote import Quote
 from provider.market.record.capacity_log import snapshot_at
-from provider.market.record.input_store import read_input
+from provider.market.record.input_store import input_from, read_input
 from provider.market.terms import Rules, TenantHoldings
 from provider.protocols.chain import Order, OrderState
 from provider.store.database import Database
-from provider.store.tables import decisions
+from provider.store.tables import decision_inputs, decisions
 
 __all__ = [
     "StoredDecision",
@@ -31,6 +32,7 @@ __all__ = [
     "orders_decided",
     "recent_decisions",
     "short_reasons",
+    "won_specs",
 ]
 
 _MOST_BIDS = 10_000
@@ -107,6 +109,32 @@ async def bids_since(database: Database, since: float) -> Sequence[tuple[OrderId
     async with database.reading() as connection:
         rows = (await connection.execute(query)).mappings().all()
     return [(found.order, found.decided_at) for found in map(_stored, rows)]
+
+
+async def won_specs(database: Database) -> Mapping[OrderId, GroupSpec]:
+    """The group of each order whose kept decision became a lease, also when that lease has ended. Groups that cannot
+    be read are left out. Raises `StoreError`.
+    """
+    d, inputs = decisions.c, decision_inputs.c
+    won = select(d.owner, d.dseq, d.gseq, d.oseq, inputs.id, inputs.body).where(d.outcome == "lease")
+    async with database.reading() as connection:
+        rows = (await connection.execute(won.join_from(decisions, decision_inputs, d.spec_input == inputs.id))).all()
+    specs: dict[int, GroupSpec | None] = {}
+    found: dict[OrderId, GroupSpec] = {}
+    for owner, dseq, gseq, oseq, number, body in rows:
+        if number not in specs:
+            specs[number] = _readable_spec(number, body)
+        if spec := specs[number]:
+            found[OrderId(owner, int(dseq), gseq, oseq)] = spec
+    return found
+
+
+def _readable_spec(number: int, body: bytes) -> GroupSpec | None:
+    try:
+        spec: GroupSpec = input_from("spec", number, body)
+    except StoreError:
+        return None
+    return spec
 
 
 async def recent_decisions(

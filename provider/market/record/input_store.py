@@ -19,7 +19,7 @@ from provider.market.terms import Rules
 from provider.protocols.chain import ProviderRecord
 from provider.store.tables import decision_inputs
 
-__all__ = ["InputStore", "read_input"]
+__all__ = ["InputStore", "input_from", "read_input"]
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "spec": TypeAdapter(GroupSpec),
@@ -76,8 +76,12 @@ async def _number(connection: AsyncConnection, kind: str, item: _Last) -> int:
 async def read_input(connection: AsyncConnection, kind: str, number: int) -> Any:
     """The input with this number. Raises `StoreError` when it is not kept any more or cannot be read."""
     query = select(decision_inputs.c.body).where(decision_inputs.c.id == number)
-    body = (await connection.execute(query)).scalar_one_or_none()
+    return input_from(kind, number, (await connection.execute(query)).scalar_one_or_none() or b"")
+
+
+def input_from(kind: str, number: int, body: bytes) -> Any:
+    """The input that a row holds. Raises `StoreError` when it cannot be read."""
     try:
-        return _ADAPTERS[kind].validate_json(zlib.decompress(body or b""))
+        return _ADAPTERS[kind].validate_json(zlib.decompress(body))
     except (zlib.error, ValidationError) as error:
         raise StoreError(f"decision input {number} ({kind}) cannot be read: {error}") from error

@@ -18,6 +18,7 @@ from provider.inventory.ledger import Ledger, free_snapshot
 from provider.inventory.matcher import place
 from provider.inventory.reservation import Reservation
 from provider.inventory.snapshot import Inventory, Node, ScheduledPod, VolumeClaim
+from tests.world.work import calls_of
 
 US = "akash1provider"
 GI = 2**30
@@ -233,6 +234,40 @@ def test_a_lease_is_taken_over_even_when_there_is_no_room_left() -> None:
     assert found.nodes == {1: ("",)}
     assert ledger.orders() == (ORDER,)
     assert free_cpu(ledger, cluster(4000)) == [3000]
+
+
+def test_what_is_free_without_one_order_is_what_is_free_if_it_had_never_been() -> None:
+    order, other = replace(ORDER, dseq=8), namespace_name(replace(ORDER, dseq=9).bid_by(US))
+    own = namespace_name(order.bid_by(US))
+    claims = tuple(VolumeClaim(space, "data", "beta2", 10 * GI) for space in (own, other))
+    pods = (pod("n0", gpu=1, model="a100", namespace=other), pod("n0", gpu=1, model="t4", namespace=own), pod("gone"))
+    inventory = cluster(
+        8000, 500, cards=(T4, A100, A100), pods=pods, claims=claims, pool_bytes={"beta2": 100 * GI}, address_count=4
+    )
+    volume = Volume("data", 30 * GI, (Attribute("persistent", "true"), Attribute("class", "beta2")))
+    ledger = Ledger(US)
+    for each in (order, ORDER):
+        group = spec(gpu=1, volumes=(volume,), ips=1)
+        ledger.rebuild(each, group, inventory=inventory, overcommit=Overcommit())
+    found, kept = ledger._headroom(inventory).without(order), ledger.reservation(ORDER)
+    never = replace(inventory, pods=(pods[0], pods[2]), claims=claims[1:])
+    assert kept is not None
+    assert found == free_snapshot(never, (kept,), provider=US)
+    assert found != ledger.free(inventory)
+
+
+def _work_for_one_more(others: int) -> int:
+    orders = [replace(ORDER, dseq=1000 + number) for number in range(others)]
+    pods = tuple(pod(f"n{at // 50}", 10, namespace=namespace_name(one.bid_by(US))) for at, one in enumerate(orders))
+    inventory, ledger = cluster(*[4000] * 10, pods=pods), Ledger(US)
+    for one in orders:
+        ledger.rebuild(one, spec(10), inventory=inventory, overcommit=Overcommit())
+    return calls_of(lambda: ledger.rebuild(ORDER, spec(10), inventory=inventory, overcommit=Overcommit()))[0]
+
+
+def test_the_work_to_take_one_lease_over_does_not_grow_with_the_others() -> None:
+    """A start takes all of them over before its first bid."""
+    assert _work_for_one_more(400) < 1.5 * _work_for_one_more(50)
 
 
 CPUS = st.integers(100, 4000)

@@ -97,6 +97,24 @@ async def test_a_check_begins_when_it_may() -> None:
         await until(world, lambda: phase(world) is Phase.RUNNING)
 
 
+async def test_the_start_lists_nothing_before_it_may_begin_and_loses_no_news_of_that_time() -> None:
+    world = World(resync_s=NEVER_S)
+    now, asked = asyncio.Event(), list[str]()
+    world.cluster.before = lambda operation, kind, name: asked.append(f"{operation} {kind}")
+
+    async def may_begin() -> None:
+        await now.wait()
+
+    world.loop = LeaseLoop(world.reconciler, world.parts, chain=world.chain, clock=world.clock, may_begin=may_begin)
+    async with running(world):
+        await world.elapse(60)
+        assert asked == [] and world.chain.calls == []
+        await world.win(L)
+        world.bus.publish(LEASE_CHANGED, L)
+        now.set()
+        await until(world, lambda: phase(world) is Phase.WAITING_FOR_MANIFEST)
+
+
 async def test_a_manifest_is_noticed_by_the_watch_when_its_event_is_lost() -> None:
     world = World(resync_s=NEVER_S)
     await world.win(L)

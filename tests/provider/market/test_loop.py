@@ -363,6 +363,18 @@ async def test_after_a_kill_leases_are_counted_before_new_orders_are_decided(tmp
     async with running(tmp_path, chain=chain, inventory=make_inventory(1500)) as world:
         assert chain.sent_kinds() == ["MsgCreateBid"]
         assert world.free_cpu() == 500
+        assert world.changed_leases() == [], "the lease loop finds the leases of a start itself"
+        await world.block()
+        assert world.changed_leases() == [world.ours()], "the event of the lease came after the start"
+
+
+async def test_a_lease_of_which_no_event_told_is_announced_by_a_full_pass(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        world.chain.add_order(make_order())
+        await world.block()
+        world.chain.create_lease(world.ours())
+        world.chain.pending.clear()
+        await world.later(70)
         assert world.changed_leases() == [world.ours()]
 
 
