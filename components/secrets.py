@@ -12,7 +12,7 @@ __all__ = ["seal"]
 
 def seal(manifest: Object, wrap: Callable[[str], Any]) -> Object:
     """A copy of `manifest` with `wrap` applied to every secret text: values of a Secret, and each environment value of
-    a container (the tenant's and the provider's, which cannot be told apart in a manifest).
+    a container (the tenant's and the provider's, which cannot be distinguished in a manifest).
     """
     match manifest.get("kind"):
         case "Secret":

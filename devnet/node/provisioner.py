@@ -53,7 +53,7 @@ def _is_waiting(claim: Mapping[str, Any]) -> bool:
 
 
 def _reclaim(api: Api, folder: Path) -> None:
-    """Remove every released volume of ours whose policy is Delete, its data first."""
+    """Remove every released volume of this provisioner whose policy is Delete, its data first."""
     for volume in api.request("GET", "/api/v1/persistentvolumes")["items"]:
         metadata = volume["metadata"]
         if (metadata.get("annotations") or {}).get(_PROVISIONED) != PROVISIONER:

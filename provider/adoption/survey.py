@@ -74,16 +74,16 @@ async def survey(cluster: Cluster, *, records: str, metallb: str) -> Survey:
     """Read the cluster. `records`: the namespace of records. Raises `ClusterError`."""
     traces: dict[str, LeaseTraces] = {}
     for obj in await cluster.list(MANIFEST, namespace=records):
-        _of(traces, obj["metadata"]["name"]).manifest = obj
+        _traces_of(traces, obj["metadata"]["name"]).manifest = obj
     for obj in await cluster.list(NAMESPACE, labels=MANAGED):
         if (lease := lease_of(obj)) is not None and obj["metadata"]["name"] == namespace_name(lease):
-            _of(traces, namespace_name(lease)).namespace = obj
+            _traces_of(traces, namespace_name(lease)).namespace = obj
     for obj in await cluster.list(SECRET, namespace=records, labels=APPLIED_LABEL):
         if (lease := lease_of(obj)) is not None and obj["metadata"]["name"] == applied_name(lease):
-            _of(traces, namespace_name(lease)).applied = obj
+            _traces_of(traces, namespace_name(lease)).applied = obj
     await _fill(cluster, traces)
     hosts, ips = [await cluster.list(kind, namespace=records) for kind in (PROVIDER_HOST, PROVIDER_LEASED_IP)]
-    unreadable = [*_sorted(traces, hosts, "hosts"), *_sorted(traces, ips, "ips")]
+    unreadable = [*_assign(traces, hosts, "hosts"), *_assign(traces, ips, "ips")]
     pools = await list_pools(cluster, namespace=metallb)
     return Survey(traces, tuple(ips), tuple(pools), tuple(unreadable))
 
@@ -102,14 +102,14 @@ async def other_providers(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _of(traces: dict[str, LeaseTraces], name: str) -> LeaseTraces:
+def _traces_of(traces: dict[str, LeaseTraces], name: str) -> LeaseTraces:
     return traces.setdefault(name, LeaseTraces(name))
 
 
 async def _fill(cluster: Cluster, traces: Mapping[str, LeaseTraces]) -> None:
     for kind in (*_KINDS, SECRET):
         labels = MANAGED if kind is SECRET else None  # the other Secrets of a cluster are many, and nobody's business
-        for obj in await _listed(cluster, kind, labels):
+        for obj in await _installed_objects(cluster, kind, labels):
             trace = traces.get(str(obj["metadata"].get("namespace")))
             if trace is not None and not obj["metadata"].get("ownerReferences"):
                 _note(trace, kind, obj)
@@ -124,7 +124,9 @@ def _note(trace: LeaseTraces, kind: Kind, obj: Object) -> None:
         trace.foreign.append(f"{kind.kind} {meta['name']}")
 
 
-async def _listed(cluster: Cluster, kind: Kind, labels: Mapping[str, str | None] | None) -> list[dict[str, Any]]:
+async def _installed_objects(
+    cluster: Cluster, kind: Kind, labels: Mapping[str, str | None] | None
+) -> list[dict[str, Any]]:
     """The objects of a kind; none of a kind that is not installed."""
     try:
         return await cluster.list(kind, labels=labels)
@@ -134,7 +136,7 @@ async def _listed(cluster: Cluster, kind: Kind, labels: Mapping[str, str | None]
         raise
 
 
-def _sorted(traces: dict[str, LeaseTraces], claims: Iterable[Object], where: str) -> list[str]:
+def _assign(traces: dict[str, LeaseTraces], claims: Iterable[Object], where: str) -> list[str]:
     """Give each claim to its lease; the names of those that name no lease."""
     unreadable = []
     for obj in claims:

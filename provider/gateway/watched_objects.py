@@ -91,7 +91,7 @@ class WatchedObjects:
 
     def read(self, lease: LeaseId) -> LeaseObjects | None:
         """The objects of the lease; None when they may not be all, or not as they are."""
-        return self._found(lease) if _PARTS.keys() <= self._current else None
+        return self._known_objects(lease) if _PARTS.keys() <= self._current else None
 
     def last_known(self, lease: LeaseId) -> LeaseObjects | None:
         """The objects of the lease as the watches reported them last, however long ago; None when one of the watches
@@ -99,22 +99,22 @@ class WatchedObjects:
         """
         if not _PARTS.keys() <= self._reported or namespace_name(lease) not in self._manifests:
             return None
-        return self._found(lease)
+        return self._known_objects(lease)
 
-    def _found(self, lease: LeaseId) -> LeaseObjects:
+    def _known_objects(self, lease: LeaseId) -> LeaseObjects:
         name, manifest = namespace_name(lease), self._manifests.get(namespace_name(lease))
 
-        def found(kind: Kind) -> tuple[dict[str, Any], ...]:
+        def of_kind(kind: Kind) -> tuple[dict[str, Any], ...]:
             return tuple(self._places.get((kind, str(lease) if kind in _CLAIMS else name), {}).values())
 
         return LeaseObjects(
             manifest=None if manifest is None else json.loads(manifest),
-            namespace=bool(found(NAMESPACE)),
-            deployments=found(DEPLOYMENT),
-            stateful_sets=found(STATEFUL_SET),
-            services=found(SERVICE),
-            hosts=found(PROVIDER_HOST),
-            leased_ips=found(PROVIDER_LEASED_IP),
+            namespace=bool(of_kind(NAMESPACE)),
+            deployments=of_kind(DEPLOYMENT),
+            stateful_sets=of_kind(STATEFUL_SET),
+            services=of_kind(SERVICE),
+            hosts=of_kind(PROVIDER_HOST),
+            leased_ips=of_kind(PROVIDER_LEASED_IP),
         )
 
     def _drop(self, kind: Kind, key: str) -> None:

@@ -110,9 +110,9 @@ def _market(found: Mapping[str, Any]) -> Iterator[Finding]:
     bids, pricing = found["bids"], found["pricing"]
     if not bids["registered"]:
         yield Finding(Level.TROUBLE, "market", "this provider is not registered on the chain: no bids are made")
-    told = {(found["cluster"] or {}).get("problem"), (found["wallet"] or {}).get("problem")}
+    reported = {(found["cluster"] or {}).get("problem"), (found["wallet"] or {}).get("problem")}
     drained = bool((found.get("maintenance") or {}).get("provider"))
-    if bids["paused"] and bids["paused"] not in told and not drained:
+    if bids["paused"] and bids["paused"] not in reported and not drained:
         yield Finding(Level.TROUBLE, "market", f"no bids are made: {bids['paused']}")
     if pricing.get("failing"):
         orders = f"the price strategy has named no price for {pricing['unpriced']} orders"

@@ -73,7 +73,7 @@ def _meta(name: str, *, namespace: str | None = None, keep: bool = False) -> Obj
     return ObjectMetaArgs(name=name, namespace=namespace, labels=LABELS, annotations=annotations)
 
 
-def _kept(settings: ClusterStackSettings) -> ResourceOptions:
+def _retention(settings: ClusterStackSettings) -> ResourceOptions:
     """Of what tenants' leases need while the provider is away."""
     return ResourceOptions(retain_on_delete=settings.keep_leases)
 
@@ -81,13 +81,13 @@ def _kept(settings: ClusterStackSettings) -> ResourceOptions:
 def _custom_resources(settings: ClusterStackSettings) -> None:
     for plural in CRDS:
         name, spec = definition(plural)
-        CustomResourceDefinition(plural, metadata=_meta(name, keep=True), spec=spec, opts=_kept(settings))
+        CustomResourceDefinition(plural, metadata=_meta(name, keep=True), spec=spec, opts=_retention(settings))
 
 
 def _namespaces(settings: ClusterStackSettings) -> Namespace:
     """The manifest namespace, which stays, and the namespace of the provider's own processes, which is returned."""
     manifests = settings.manifest_namespace
-    Namespace("manifests", metadata=_meta(manifests), opts=_kept(settings))
+    Namespace("manifests", metadata=_meta(manifests), opts=_retention(settings))
     return Namespace("services", metadata=_meta(settings.services_namespace))
 
 
@@ -122,7 +122,7 @@ def _ingress_class(settings: ClusterStackSettings) -> None:
         "ingress",
         metadata=_meta(settings.ingress_class),
         spec=IngressClassSpecArgs(controller=settings.ingress_controller),
-        opts=_kept(settings),
+        opts=_retention(settings),
     )
 
 
@@ -130,25 +130,25 @@ def _edges(settings: ClusterStackSettings) -> None:
     """MetalLB and the Gateway, by setting. Both serve leases, and stay with them."""
     if settings.metallb.install:
         place = _plain_namespace("metallb", settings.metallb.namespace, settings)
-        options = ResourceOptions.merge(_kept(settings), ResourceOptions(depends_on=[place]))
+        options = ResourceOptions.merge(_retention(settings), ResourceOptions(depends_on=[place]))
         _metallb(settings, options)
     if settings.gateway.create:
         place = _plain_namespace("gateway", settings.gateway.namespace, settings)
-        options = ResourceOptions.merge(_kept(settings), ResourceOptions(depends_on=[place]))
+        options = ResourceOptions.merge(_retention(settings), ResourceOptions(depends_on=[place]))
         for made in gateway_objects(settings.gateway):
             ManifestResource(_labelled(made), options)
 
 
 def _plain_namespace(resource: str, name: str, settings: ClusterStackSettings) -> Namespace:
     return Namespace(
-        resource, metadata=ObjectMetaArgs(name=name, labels=_FOREIGN, annotations=TAKEN_OVER), opts=_kept(settings)
+        resource, metadata=ObjectMetaArgs(name=name, labels=_FOREIGN, annotations=TAKEN_OVER), opts=_retention(settings)
     )
 
 
 def _metallb(settings: ClusterStackSettings, options: ResourceOptions) -> None:
     namespace = settings.metallb.namespace
     for made in metallb.definitions():
-        ManifestResource(_labelled(made), _kept(settings))
+        ManifestResource(_labelled(made), _retention(settings))
     for name, grants in metallb.grants(namespace).items():
         ServiceAccount(f"metallb-{name}", metadata=_meta(name, namespace=namespace), opts=options)
         subject = SubjectArgs(kind="ServiceAccount", name=name, namespace=namespace)
@@ -166,14 +166,14 @@ def _close(settings: ClusterStackSettings, services: Namespace) -> None:
     """Close every namespace of the stack in which nothing serves everybody."""
     within = ResourceOptions(depends_on=[services], deleted_with=services)
     close(settings.services_namespace, labels=LABELS, opts=within)
-    close(settings.manifest_namespace, labels=LABELS, opts=_kept(settings), both=True)
+    close(settings.manifest_namespace, labels=LABELS, opts=_retention(settings), both=True)
     if settings.metallb.install:
-        close(settings.metallb.namespace, labels=LABELS, opts=_kept(settings))
+        close(settings.metallb.namespace, labels=LABELS, opts=_retention(settings))
 
 
 def _classes(settings: ClusterStackSettings) -> None:
     label_storage_classes(settings.storage_classes)
-    make_runtime_classes(settings.runtime_classes, LABELS, opts=_kept(settings))
+    make_runtime_classes(settings.runtime_classes, LABELS, opts=_retention(settings))
     if settings.priority_class:
         make_priority_class(settings.priority_class, LABELS)
 

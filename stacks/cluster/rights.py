@@ -42,8 +42,8 @@ def bind(
         if not grant.namespace:
             _everywhere(grant, name, subject, labels=labels, resource=resource or name)
         else:
-            called = (resource or name) if grant.namespace == own else f"{resource or name}-{grant.namespace}"
-            _within(grant, name, subject, labels=labels, resource=called, opts=opts)
+            role_name = (resource or name) if grant.namespace == own else f"{resource or name}-{grant.namespace}"
+            _within(grant, name, subject, labels=labels, resource=role_name, opts=opts)
 
 
 def _rules(rules: Iterable[Rule], names: tuple[str, ...]) -> list[PolicyRuleArgs]:

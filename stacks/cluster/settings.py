@@ -164,7 +164,7 @@ def _explain(error: ValidationError) -> str:
             context = problem["ctx"]
             lines.append(f"{path}{'' if path.endswith(':') else '.'}{context['path']}: {context['text']}")
         else:
-            lines.append(f"{path}: {problem['msg']}, not {_shown(problem)}")
+            lines.append(f"{path}: {problem['msg']}, not {_value_text(problem)}")
     return "the configuration of the cluster stack is wrong:\n  " + "\n  ".join(sorted(lines))
 
 
@@ -183,7 +183,7 @@ def _is_model(found: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(found, type) and issubclass(found, BaseModel)
 
 
-def _shown(problem: Mapping[str, Any]) -> str:
+def _value_text(problem: Mapping[str, Any]) -> str:
     """The wrong value, shortened. What is in a process's environment may be a secret and is not shown."""
     if "environment" in problem["loc"] and problem["loc"][-1] != "[key]":
         return f"this {type(problem['input']).__name__}"

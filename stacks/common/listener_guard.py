@@ -1,7 +1,7 @@
 """The process that decides which connections the listeners of other processes may keep.
 
-Pulumi's command line and its plugins listen on 127.0.0.1 and ask nobody who calls. They cannot be told otherwise, but
-Go sets TCP_NODELAY on each connection before it reads from it. A seccomp filter (`stacks.common.listeners`) stops there
+Pulumi's command line and its plugins listen on 127.0.0.1 and ask nobody who calls, and no option changes that. But Go
+sets TCP_NODELAY on each connection before it reads from it. A seccomp filter (`stacks.common.listeners`) stops there
 and asks this process, which looks up the user at the other end. A stranger's connection is replaced by one at its end.
 
 `python -I -S listener_guard.py FD`: the program uses the standard library only.

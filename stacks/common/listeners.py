@@ -1,4 +1,4 @@
-"""The fence around listeners of programs that are not ours: other users of the machine are refused.
+"""The fence around listeners of other programs: other users of the machine are refused.
 
 The calling process and all that it starts get a seccomp filter, whose questions `listener_guard` answers in a process
 of its own. No privilege is needed. Set-user-id programs then run without their rights.
@@ -44,14 +44,14 @@ def fence_listeners() -> str:
     """
     if platform.machine() not in _ARCHITECTURES:
         return f"no fence for listeners on {platform.machine()}"
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
+    near, far = socket.socketpair()
+    with near, far:
         guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_GUARD), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", str(_GUARD), str(far.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(far.fileno(),),
             env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
             cwd="/",
             start_new_session=True,
@@ -62,10 +62,10 @@ def fence_listeners() -> str:
             guard.kill()
             guard.wait()
             return f"the system allows no seccomp filter with a listener ({error.strerror})"
-        socket.send_fds(ours, [b"f"], [listener])
+        socket.send_fds(near, [b"f"], [listener])
         os.close(listener)
-        theirs.close()
-        if ours.recv(1) != b"k":
+        far.close()
+        if near.recv(1) != b"k":
             return "the guard of the listeners did not start"
     guard.returncode = 0  # it ends with the last filtered process; nobody waits for it
     return ""

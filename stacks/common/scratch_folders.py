@@ -30,12 +30,12 @@ def _sweep(prefix: str, place: Path) -> None:
     """Remove folders of the own user whose process is gone, and end the processes that it had started on them."""
     for folder in place.glob(f"{prefix}*-*"):
         pid = folder.name.removeprefix(prefix).split("-", 1)[0]
-        if pid.isascii() and pid.isdigit() and not alive(int(pid)) and _ours(folder):
+        if pid.isascii() and pid.isdigit() and not alive(int(pid)) and _is_of_own_user(folder):
             end(survivors(folder / "engine"))
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ours(folder: Path) -> bool:
+def _is_of_own_user(folder: Path) -> bool:
     try:
         return folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
     except OSError:

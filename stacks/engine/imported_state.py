@@ -120,7 +120,7 @@ def _resources(config: EngineConfig, spec: LeaseSpec, secret: Callable[[str], An
     made = {"urn": lease, "custom": False, "type": "lessor:lease:Lease", "outputs": {"namespace": spec.namespace}}
     yield made | {"parent": top}
     known: set[str] = set()
-    for place, manifest in _placed(base, lease_parts(spec), spec.namespace):
+    for place, manifest in _objects_with_places(base, lease_parts(spec), spec.namespace):
         kind = f"lessor:lease:{place.component}"
         component = f"{base}lessor:lease:Lease${kind}::{place.name}"
         if component not in known:
@@ -164,7 +164,7 @@ def _urn(base: str, component: str, manifest: Object) -> str:
     return f"{base}lessor:lease:Lease$lessor:lease:{component}${token}::{manifest['metadata']['name']}"
 
 
-def _placed(base: str, parts: LeaseParts, stack: str) -> Iterator[tuple[_Place, Object]]:
+def _objects_with_places(base: str, parts: LeaseParts, stack: str) -> Iterator[tuple[_Place, Object]]:
     home = _urn(base, "Namespace", parts.namespace)
     yield _Place("Namespace", stack), parts.namespace
 
@@ -172,18 +172,18 @@ def _placed(base: str, parts: LeaseParts, stack: str) -> Iterator[tuple[_Place, 
         return _Place(component, name, (home, *after), home)
 
     isolating = (*parts.credentials, *parts.bounds, *parts.policies)
-    yield from _each(inside("Isolation", stack), isolating)
+    yield from _at_place(inside("Isolation", stack), isolating)
     first = [_urn(base, "Isolation", item) for item in isolating]
     for part in parts.services:
-        yield from _each(inside("Workload", part.name), part.access)
+        yield from _at_place(inside("Workload", part.name), part.access)
         rights = [_urn(base, "Workload", item) for item in part.access]
         yield inside("Workload", part.name, (*first, *rights)), part.workload
-        yield from _each(inside("Service", part.name), part.services)
+        yield from _at_place(inside("Service", part.name), part.services)
     for hostname in parts.hostnames:
         yield inside("Hostname", hostname["metadata"]["name"]), hostname
     for address in parts.addresses:
-        yield from _each(_Place("LeasedIp", address.sharing_key, (home,)), address.services)
+        yield from _at_place(_Place("LeasedIp", address.sharing_key, (home,)), address.services)
 
 
-def _each(place: _Place, manifests: Sequence[Object]) -> Iterator[tuple[_Place, Object]]:
+def _at_place(place: _Place, manifests: Sequence[Object]) -> Iterator[tuple[_Place, Object]]:
     return ((place, manifest) for manifest in manifests)

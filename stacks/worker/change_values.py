@@ -27,14 +27,14 @@ __all__ = ["explain", "keep_shown"]
 
 def keep_shown(config: EngineConfig, spec: LeaseSpec) -> None:
     """Keep the objects of `spec`, which the cluster has now."""
-    write_private(config.shown_file(spec.namespace), json.dumps(_shown(spec)), durable=False)
+    write_private(config.shown_file(spec.namespace), json.dumps(_visible_objects(spec)), durable=False)
 
 
 def explain(config: EngineConfig, spec: LeaseSpec, changes: tuple[ResourceChange, ...]) -> tuple[ResourceChange, ...]:
     """`changes` with the values that are no secret, as far as they are known. Call it before `keep_shown`."""
     if not any(_hidden(item) for change in changes for item in change.properties):
         return changes
-    before, after = _kept(config, spec.namespace), _shown(spec)
+    before, after = _last_objects(config, spec.namespace), _visible_objects(spec)
     return tuple(_explained(change, before, after) for change in changes)
 
 
@@ -60,7 +60,7 @@ def _hidden(item: PropertyChange) -> bool:
     return SHOWN in (item.old, item.new)
 
 
-def _shown(spec: LeaseSpec) -> dict[str, Any]:
+def _visible_objects(spec: LeaseSpec) -> dict[str, Any]:
     """Objects by type and name. A tenant may repeat a secret in a place that is no secret, such as a command: it is
     hidden there too.
     """
@@ -76,7 +76,7 @@ def _key(type_: str, name: str) -> str:
     return f"{type_} {name}"
 
 
-def _kept(config: EngineConfig, stack: str) -> dict[str, Any]:
+def _last_objects(config: EngineConfig, stack: str) -> dict[str, Any]:
     try:
         document = json.loads(config.shown_file(stack).read_bytes())
         return document if isinstance(document, dict) else {}

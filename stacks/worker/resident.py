@@ -56,10 +56,10 @@ class Resident:
         """Run an operation to its end and return its error, empty on success. `on_event` gets its events."""
         what = f"{request['operation']} of {request['stack']}"
         try:
-            with self._opened(path) as connection:
+            with self._connected(path) as connection:
                 connection.sendall(json.dumps(request).encode() + b"\n")
                 with connection.makefile("rb") as lines:
-                    return _heard(lines, on_event)
+                    return _end_of_operation(lines, on_event)
         except (OSError, EOFError) as error:
             return f"the resident engine ended during {what} ({type(error).__name__}); the next one repairs it"
 
@@ -70,7 +70,7 @@ class Resident:
                 self._connection.shutdown(socket.SHUT_WR)
 
     @contextmanager
-    def _opened(self, path: Path) -> Iterator[socket.socket]:
+    def _connected(self, path: Path) -> Iterator[socket.socket]:
         with connect(path) as connection:
             with self._lock:
                 self._connection = connection
@@ -81,13 +81,13 @@ class Resident:
                     self._connection = None
 
 
-def _heard(lines: Any, on_event: _OnEvent) -> str:
+def _end_of_operation(lines: Any, on_event: _OnEvent) -> str:
     """The error of the last line; each line before it is an event. Raises `EOFError` without a last line."""
     for line in lines:
-        said = json.loads(line)
-        if said.get("ended"):
-            return str(said.get("error", ""))
-        on_event(EngineEvent.from_json(said))
+        document = json.loads(line)
+        if document.get("ended"):
+            return str(document.get("error", ""))
+        on_event(EngineEvent.from_json(document))
     raise EOFError
 
 

@@ -62,12 +62,12 @@ class LeaseRpc:
 
     async def service_status(self, request: Any, context: Any) -> Any:
         """`ServiceStatusRequest` → the services that it names, or all."""
-        lease, wanted = await self._asked(request, context, Scope.STATUS)
+        lease, wanted = await self._lease_and_services(request, context, Scope.STATUS)
         return await self._status(lease, wanted)
 
     async def stream_service_status(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """The same at once, and again whenever it changes."""
-        lease, wanted = await self._asked(request, context, Scope.STATUS)
+        lease, wanted = await self._lease_and_services(request, context, Scope.STATUS)
         with self._places.take(lease.owner):
             shown = None
             while True:
@@ -83,19 +83,21 @@ class LeaseRpc:
 
     async def service_logs(self, request: Any, context: Any) -> Any:
         """`ServiceLogsRequest` → the last lines of the services that it names, or of all."""
-        lease, wanted = await self._asked(request, context, Scope.LOGS)
+        lease, wanted = await self._lease_and_services(request, context, Scope.LOGS)
         with self._places.take(lease.owner):
             return await last_logs(self._parts, lease, wanted)
 
     async def stream_service_logs(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """All lines as messages, and those that follow."""
-        lease, wanted = await self._asked(request, context, Scope.LOGS)
+        lease, wanted = await self._lease_and_services(request, context, Scope.LOGS)
         with self._places.take(lease.owner):
             async with aclosing(followed_logs(self._parts, lease, wanted)) as messages:
                 async for message in messages:
                     yield message
 
-    async def _asked(self, request: Any, context: Any, scope: Scope) -> tuple[LeaseId, frozenset[str] | None]:
+    async def _lease_and_services(
+        self, request: Any, context: Any, scope: Scope
+    ) -> tuple[LeaseId, frozenset[str] | None]:
         """The lease, and the services that are asked for; None for all. Raises `AuthError` 401 for a service that the
         caller may not read.
         """

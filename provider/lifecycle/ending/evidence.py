@@ -70,10 +70,10 @@ def _compare(lease: Lease, answers: Sequence[LeaseAnswer], *, chain_id: str) -> 
     """
     if not answers:
         return Evidence(Finding.NONE, "one node only is named")
-    told = [(answer, answer.lease) for answer in answers if answer.chain_id == chain_id]
-    found = [(answer, said) for answer, said in told if said is not None and said.id == lease.id]
-    ended = sorted({answer.node for answer, said in found if said.state.ended})
-    alive = sorted({a.node for a, said in found if not said.state.ended and a.height >= lease.closed_on})
+    answered = [(answer, answer.lease) for answer in answers if answer.chain_id == chain_id]
+    found = [(answer, known) for answer, known in answered if known is not None and known.id == lease.id]
+    ended = sorted({answer.node for answer, known in found if known.state.ended})
+    alive = sorted({a.node for a, known in found if not known.state.ended and a.height >= lease.closed_on})
     if alive:
         return Evidence(Finding.CONTRADICTED, f"{', '.join(alive)} calls the lease alive")
     if len(ended) > 1:
