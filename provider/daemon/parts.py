@@ -53,7 +53,6 @@ from provider.observe.provider_status import provider_status
 from provider.observe.scrape import Scrape
 from provider.precedence import Precedence
 from provider.runs.claims import ClaimHistory
-from provider.settings import EdgeKind
 from provider.settings.kinds import ProofKind
 from provider.store.directives import StoredDirectives
 from provider.store.transactions import StoredJournal
@@ -294,8 +293,8 @@ def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
         brake_window_s=settings.brake_window,
         volume_quarantine_s=settings.volume_quarantine,
         policies=backends.policies,
-        routes_overlap=settings.ingress_mode is IngressMode.GATEWAY_API or settings.edge is EdgeKind.TRAEFIK,
-        options_ignored=settings.ingress_mode is IngressMode.GATEWAY_API and settings.edge is EdgeKind.TRAEFIK,
+        routes_overlap=settings.routes_overlap,
+        options_ignored=settings.options_ignored,
     )
 
 

@@ -145,7 +145,8 @@ REASONS = (
     ),
     Row(
         "service *: port *: this provider's edge does not apply its HTTP options *",
-        "Traefik reads no HTTP options of an HTTPRoute (AP_INGRESS_MODE=gateway-api with LESSOR_EDGE=traefik).",
+        "Traefik reads no HTTP options of an HTTPRoute (AP_INGRESS_MODE=gateway-api), and of an Ingress none with its "
+        "provider `kubernetesIngress` (LESSOR_EDGE=traefik-plain).",
     ),
     Row(
         "port * of service * has no address: *",

@@ -91,8 +91,9 @@ class ClusterSettings(BaseModel, defer_build=True):
     edge: EdgeKind = Field(
         EdgeKind.INGRESS_NGINX,
         validation_alias=lessor("EDGE"),
-        description="The ingress controller that serves tenants' Ingresses: `ingress-nginx` or `traefik`. Traefik "
-        "takes two Ingresses of one hostname, so that a hostname migrates between leases without a gap.",
+        description="The ingress controller that serves tenants' Ingresses: `ingress-nginx`, `traefik` (with its "
+        "`kubernetesIngressNGINX`) or `traefik-plain` (with `kubernetesIngress`, which applies no HTTP options, as "
+        "tenants read). Traefik takes two Ingresses of one hostname, so that one migrates without a gap.",
     )
     edge_endpoint: MaybeListen = Field(
         "",
@@ -193,3 +194,14 @@ class ClusterSettings(BaseModel, defer_build=True):
         description="Run services without a GPU in a user namespace of their own, so that root in a pod is no user of "
         "the node. Nodes need Linux 6.3, containerd 2 and Kubernetes 1.33.",
     )
+
+    @property
+    def routes_overlap(self) -> bool:
+        """Whether the edge takes two routes of one hostname."""
+        return self.ingress_mode is IngressMode.GATEWAY_API or self.edge is not EdgeKind.INGRESS_NGINX
+
+    @property
+    def options_ignored(self) -> bool:
+        """Whether the edge applies no HTTP options of tenants."""
+        routes = self.ingress_mode is IngressMode.GATEWAY_API
+        return self.edge is EdgeKind.TRAEFIK_PLAIN or (routes and self.edge is EdgeKind.TRAEFIK)

@@ -73,6 +73,8 @@ class EdgeKind(StrEnum):
 
     INGRESS_NGINX = "ingress-nginx"
     TRAEFIK = "traefik"
+    TRAEFIK_PLAIN = "traefik-plain"
+    """Traefik whose provider for Ingresses is `kubernetesIngress`, which reads no annotations of NGINX."""
 
 
 class ProofKind(StrEnum):

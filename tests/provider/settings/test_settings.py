@@ -258,3 +258,23 @@ def test_a_range_of_such_addresses_alone_is_refused(monkeypatch) -> None:
     monkeypatch.setenv("LESSOR_IP_RANGES", "198.51.100.0")
     with pytest.raises(SettingsError, match="no usable address"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("edge", "mode", "overlap", "ignored"),
+    [
+        ("ingress-nginx", "ingress", False, False),
+        ("ingress-nginx", "gateway-api", True, False),
+        ("traefik", "ingress", True, False),
+        ("traefik", "gateway-api", True, True),
+        ("traefik-plain", "ingress", True, True),
+        ("traefik-plain", "gateway-api", True, True),
+    ],
+)
+def test_what_an_edge_does_follows_from_its_kind_and_the_mode(
+    monkeypatch: pytest.MonkeyPatch, edge: str, mode: str, overlap: bool, ignored: bool
+) -> None:
+    monkeypatch.setenv("LESSOR_EDGE", edge)
+    monkeypatch.setenv("AP_INGRESS_MODE", mode)
+    settings = load_settings()
+    assert (settings.routes_overlap, settings.options_ignored) == (overlap, ignored)
