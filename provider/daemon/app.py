@@ -83,6 +83,7 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
         gc.freeze()  # what is loaded by now stays: looking through it all would stop the loop for a tenth of a second
         if reload is not None:
             start(reload.follow(parts.market, parts.funds), name="settings")
+        start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
         start(narrate(backends.bus, backends.database, mask=backends.engine.mask), name="narrate")
         start(parts.inventory.run(), name="inventory")
         facts, missing = start(_facts(backends), name="facts"), start(_lacks(backends), name="requirements")
@@ -150,7 +151,6 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     _resume_quarantine(parts.leases, known)
     start(parts.rented.run(), name="rented deployments")
     start(parts.claim_history.run(), name="history of claims")
-    start(backends.guard.run(partial(_store_replaced, backends, parts)), name="store's file")
     start(keep_house(database, _keep_for(backends.settings), clock), name="old rows")
     start(serve_control(parts.leases, control_path(home)), name="control")
     start(serve_status(parts.status, status_socket(home)), name="status")

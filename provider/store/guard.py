@@ -27,6 +27,8 @@ _EVERY_S = 5.0
 _PAUSE_S = 60.0
 """After a replacement: a disk that breaks each new file must not make the provider do nothing else."""
 _SCHEMA = Schema(newest_schema(), frozenset(metadata.tables))
+_AGAIN_S = 20.0
+"""After a look at all pages that changed nothing: a disk that fails must not be read all the time."""
 _GONE = "the file is gone"
 _log = structlog.get_logger("lessor")
 
@@ -83,21 +85,34 @@ class StoreGuard:
 
     async def run(self, replaced: Callable[[], Awaitable[None]]) -> None:
         """`replaced` is called after each replacement, to write again what the provider remembers."""
-        if self._path is None:
-            return
-        while True:
+        while self._path is not None:
             await self._until_due()
-            suspected = self._database.suspicion.is_set()
+            suspected = self._database.suspicion.is_set() or bool(self._problem)
             self._database.suspicion.clear()
             try:
-                if await self._look(self._path, suspected=suspected):
-                    await replaced()
-                self._problem = ""
-                self._repeats.ended("store")
-            except StoreError as error:
-                self._problem = str(error)
-                if self._repeats.is_news("store", str(error)):
-                    _log.error("store.not_replaced", problem=str(error), bids="none until it is")
+                await self._look_and_write(self._path, replaced, suspected=suspected)
+            except (StoreError, OSError) as error:
+                self._failed(str(error))
+            except Exception:
+                self._failed("a defect of this provider, see the log")
+                _log.exception("store.not_replaced")  # a defect must not end the daemon, which cares for every lease
+
+    async def _look_and_write(self, path: Path, replaced: Callable[[], Awaitable[None]], *, suspected: bool) -> None:
+        if await self._look(path, suspected=suspected):
+            await replaced()
+        elif suspected:
+            self._rest(_AGAIN_S)
+        self._problem = ""
+        self._repeats.ended("store")
+
+    def _failed(self, problem: str) -> None:
+        self._problem = problem
+        self._rest(_AGAIN_S)
+        if self._repeats.is_news("store", problem):
+            _log.error("store.not_replaced", problem=problem, bids="none until it is")
+
+    def _rest(self, seconds: float) -> None:
+        self._not_before = self._clock.monotonic() + seconds
 
     async def _until_due(self) -> None:
         """Wait for an error that damage may have caused, or the next look at the file."""
@@ -140,7 +155,7 @@ class StoreGuard:
             kept = await asyncio.to_thread(_swap, path, fresh, self._clock.now())
             await self._open(path)
         self.note(problem)
-        self._not_before = self._clock.monotonic() + _PAUSE_S
+        self._rest(_PAUSE_S)
         _say(path, problem, kept)
 
     async def _open(self, path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -97,6 +97,34 @@ async def test_tenants_are_answered_while_neither_the_api_server_nor_the_node_is
             assert await answer(known_chain, "/status") == 503, "an inventory of nothing would say that nothing is free"
             await eventually(lambda: any(log["event"] == "cluster.unreachable" for log in logs))
     assert "provider.ready" not in {log["event"] for log in logs}
+
+
+async def test_a_damaged_database_delays_no_start_and_one_that_is_lost_later_ends_nothing(
+    known_chain: Settings,
+) -> None:
+    settings = known_chain.model_copy(update={"chain_id": "local"})
+    path = settings.home / "lessor.db"
+    with path.open("r+b") as file:
+        file.write(b"This is no database")
+    with capture_logs() as logs:
+        async with running(settings) as provider:
+            while await answer(settings, "/address") != 200:
+                assert not provider.done(), provider
+                await asyncio.sleep(0.02)
+            assert _problems(logs) == ["file is not a database"]
+            assert [kept.read_bytes()[:19] for kept in path.parent.glob("lessor.db.damaged-*Z")] == [
+                b"This is no database"
+            ]
+            path.unlink()
+            await eventually(lambda: len(_problems(logs)) == 2)
+            await eventually(path.exists)
+            assert await answer(settings, "/address") == 200 and not provider.done()
+    assert _problems(logs)[1] == "the file is gone"
+
+
+def _problems(logs: Sequence[Mapping[str, object]]) -> list[object]:
+    """Why the store was begun anew, each time."""
+    return [log["problem"] for log in logs if log["event"] == "store.began_anew"]
 
 
 async def test_a_gateway_in_a_child_answers_tenants_while_neither_the_api_server_nor_the_node_is_there(
