@@ -9,15 +9,18 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 from devnet.errors import EnclosureFailed
 from devnet.node.cgroups import remove_cgroups
 from devnet.node.configuration import CONTAINERD_SOCKET
-from devnet.node.members import kill_member
+from devnet.node.members import kill_member, member_pid
 from devnet.node.node import RealNode
 
 __all__ = ["reboot_node"]
@@ -27,13 +30,15 @@ _SHIM = "containerd-shim"
 _PODS = "kubepods"
 _IN_MEMORY = ("/run/containerd", "/run/cni-ipam")
 _CNI_NAMESPACE = "/run/netns/cni-"
-_WAIT_S = 15.0
+_KUBELET_HEALTH = "http://127.0.0.1:10248/healthz"
+_ANSWER_S = 5.0
+_WAIT_S = 120.0
 
 
 def reboot_node(node: RealNode) -> None:
     """Kill programs, shims and containers, remove what they kept in memory, and start the programs again.
 
-    Returns when the programs are started; the kubelet then makes the pods' containers anew. Runs inside the enclosure.
+    Returns when the kubelet is healthy, which then makes the pods' containers anew. Runs inside the enclosure.
     Raises EnclosureFailed.
     """
     for name in reversed(_PROGRAMS):
@@ -43,7 +48,8 @@ def reboot_node(node: RealNode) -> None:
     for name in _PROGRAMS:
         node.start_program(name)
         if name == "containerd":
-            _wait_for(CONTAINERD_SOCKET)
+            _wait_for(_containerd_listens, "containerd does not listen")
+    _wait_for(lambda: _kubelet_is_healthy(node), "the kubelet is not healthy")
 
 
 def _end_containers() -> None:
@@ -78,9 +84,31 @@ def _clear_memory() -> None:
     remove_cgroups(Path("/sys/fs/cgroup").glob(f"*/{_PODS}"))
 
 
-def _wait_for(path: Path) -> None:
+def _containerd_listens() -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(CONTAINERD_SOCKET))
+        except OSError:
+            return False
+    return True
+
+
+def _kubelet_is_healthy(node: RealNode) -> bool:
+    """Start the kubelet again where it has ended, as a node's service manager does: it ends when containerd listens
+    but does not answer yet.
+    """
+    if member_pid("kubelet") is None:
+        node.start_program("kubelet")
+    try:
+        with urllib.request.urlopen(_KUBELET_HEALTH, timeout=_ANSWER_S) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
+
+
+def _wait_for(done: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + _WAIT_S
-    while not path.exists():
+    while not done():
         if time.monotonic() > deadline:
-            raise EnclosureFailed(f"{path} did not appear within {_WAIT_S:g} s")
+            raise EnclosureFailed(f"{otherwise} {_WAIT_S:g} s after the reboot")
         time.sleep(0.05)
