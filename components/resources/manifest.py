@@ -12,14 +12,17 @@ __all__ = ["ClusterProvider", "ManifestResource"]
 
 
 class ClusterProvider(pulumi.ProviderResource):
-    """The cluster, by the path of a kubeconfig and a context in it (empty: its current one).
+    """The cluster, by the path of a kubeconfig (empty: that of the plugin's environment) and a context in it (empty:
+    its current one).
 
     `clusterIdentifier` fixes what the plugin would otherwise derive from the kubeconfig: a renewed credential or a new
     address of the same API server must never replace what runs. Secrets change in place, not by delete and create.
     """
 
     def __init__(self, name: str, *, kubeconfig: str, context: str = "") -> None:
-        properties: dict[str, pulumi.Input[str]] = {"kubeconfig": kubeconfig, **CLUSTER}
+        properties: dict[str, pulumi.Input[str]] = {**CLUSTER}
+        if kubeconfig:
+            properties["kubeconfig"] = kubeconfig
         if context:
             properties["context"] = context
         super().__init__("kubernetes", name, properties, pulumi.ResourceOptions(version=plugin_version()))

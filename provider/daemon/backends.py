@@ -37,6 +37,7 @@ from provider.settings import Settings
 from provider.store import Database
 from provider.store.guard import StoreGuard, open_guarded
 from provider.store.ring import open_ring
+from provider.store.stack_notes import StoredNotes
 from provider.store.transactions import StoredJournal
 from stacks.common import fence_problem, installed_plugin
 from stacks.engine import EngineConfig, EngineError, PulumiEngine
@@ -86,6 +87,8 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
         engine = await _started_engine(settings, stack)
         database, guard = await open_guarded(settings.database_url, clock, known=known)
         stack.push_async_callback(database.close)
+        if settings.stack_backend and database.shared:
+            engine.share(StoredNotes(database))
         recorded = await _recorded(engine, database, clock, settings)
         if guard.began_anew:
             await recorded.begin_anew()
@@ -219,6 +222,8 @@ def engine_config(settings: Settings) -> EngineConfig:
         vault_token_file=settings.vault_token_file,
         vault_key=settings.vault_key,
         backend=settings.stack_backend,
+        key=settings.stack_key_file.absolute() if settings.stack_key_file else None,
+        exclusive=bool(settings.leader_lease),
         skip_checkpoints=settings.skip_checkpoints,
         choices=policy_choices(settings),
     )

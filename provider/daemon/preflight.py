@@ -26,6 +26,7 @@ __all__ = ["mistakes"]
 
 _FILES = {
     "LESSOR_VAULT_TOKEN_FILE": "vault_token_file",
+    "LESSOR_STACK_KEY_FILE": "stack_key_file",
     "AP_GATEWAY_TLS_CERT": "gateway_tls_cert",
     "AP_GATEWAY_TLS_KEY": "gateway_tls_key",
     "AP_BID_PRICE_SCRIPT_PATH": "price_script",

@@ -45,7 +45,7 @@ def home_problems(settings: Settings) -> tuple[str, ...]:
 
 def _open_to_others(settings: Settings) -> list[Path]:
     found = list(open_paths(settings.home)) if settings.home.exists() else []
-    for path in (settings.store_key, _database(settings)):
+    for path in (settings.store_key, settings.stack_key_file, _database(settings)):
         if path is not None and path.is_file() and path not in found and stat.S_IMODE(path.stat().st_mode) & 0o077:
             found.append(path)
     return found

@@ -37,7 +37,7 @@ from provider.records.applied import applied_name, read_applied
 from provider.records.manifests import BadRecordError
 from provider.volumes.quarantine import Quarantine
 from provider.waits import GrowingPause, jittered
-from stacks.common import exception_text
+from stacks.common import EngineError, exception_text
 
 __all__ = ["Reconciler", "retry_pause"]
 
@@ -111,7 +111,7 @@ class Reconciler:
         memory = self.memories[lease]
         try:
             outcome = await self._check(lease, memory)
-        except (ChainError, ClusterError) as error:
+        except (ChainError, ClusterError, EngineError) as error:
             memory.instability.saw_nothing(now=self._clock.monotonic())
             memory.manifest_wait.saw_nothing()
             outcome = Outcome(memory.phase, str(error), retry=True)

@@ -25,6 +25,7 @@ from provider.protocols.cluster import (
     Kind,
 )
 from provider.records.applied import APPLIED_LABEL
+from stacks.common import EngineError
 
 __all__ = ["FoundLeases", "find_leases"]
 
@@ -91,7 +92,7 @@ async def _from_stacks(found: FoundLeases, chain: Chain, engine: StackEngine, pr
     """
     try:
         left = set(await engine.stacks()) - {namespace_name(lease) for lease in found.leases}
-    except OSError as error:
+    except (OSError, EngineError) as error:
         found.problems.append(f"stacks cannot be listed: {error}")
         return
     if not left:

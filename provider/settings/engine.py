@@ -46,6 +46,13 @@ class EngineSettings(BaseModel, defer_build=True):
         validation_alias=lessor("STACK_BACKEND"),
         description="URL of the Pulumi backend that keeps the stacks' state. Empty: folders in the home folder.",
     )
+    stack_key_file: Path | None = Field(
+        None,
+        validation_alias=lessor("STACK_KEY_FILE"),
+        description="File with the key of the stacks' secrets, at least 16 characters (`openssl rand -base64 32`), the "
+        "same on each machine that works on the stacks of LESSOR_STACK_BACKEND. Stacks that exist keep the key that "
+        "they were made with. Empty: `engine/key` in the home folder, made at the first start.",
+    )
     vault_url: str = Field(
         "", validation_alias=lessor("VAULT_URL"), description="URL of the Vault, with LESSOR_STACK_SECRETS=vault."
     )

@@ -30,7 +30,9 @@ __all__ = [
 
 _PREFIX = re.compile(r"^(AP|AKASH|LESSOR)_")
 _SERVICE_LINK = re.compile(r"^(.+?)_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$")
-_KEY_FIELDS = frozenset(("mnemonic_file", "private_key_file", "armored_key_file", "passphrase_file", "store_key_file"))
+_KEY_FIELDS = frozenset(
+    ("mnemonic_file", "private_key_file", "armored_key_file", "passphrase_file", "store_key_file", "stack_key_file")
+)
 _SHELL = "A variable of tenants' and operators' shells; the provider does not read it."
 NOT_SETTINGS = {
     "AP_CONFIG": "Configuration file of the inventory operator, `lessor operator inventory`.",

@@ -40,6 +40,11 @@ class Database:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _closed: bool = False
 
+    @property
+    def shared(self) -> bool:
+        """Whether other machines may use it too: SQLite is a file of this one."""
+        return self.engine.dialect.name != "sqlite"
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection for reading. Errors are `StoreError`."""

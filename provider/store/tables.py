@@ -31,6 +31,7 @@ __all__ = [
     "manifests",
     "metadata",
     "runs",
+    "stack_notes",
     "transactions",
     "versions",
 ]
@@ -220,6 +221,18 @@ versions = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """The LeaseSpecs that were applied or tried, sealed; removed when the lease is closed."""
+
+stack_notes = Table(
+    "stack_notes",
+    metadata,
+    Column("stack", String(_NAME), primary_key=True),
+    Column("machine", String(_NAME), nullable=False),
+    Column("sound", Boolean, nullable=False),
+    Column("begun", Text, nullable=False),
+)
+"""What other machines have to know of the last operation on a stack (`stacks.common.notes`). `begun`: JSON of kinds and
+names, no values.
+"""
 
 lease_money = Table(
     "lease_money",

@@ -14,6 +14,7 @@ from stacks.common.keyed_locks import KeyedLocks
 from stacks.common.kubeconfig import kubeconfig_files, read_kubeconfig
 from stacks.common.listeners import fence_problem
 from stacks.common.masking import mask, mask_result
+from stacks.common.notes import StackNote, StackNotes
 from stacks.common.plugin import installed_plugin
 from stacks.common.priority import Priority
 from stacks.common.processes import command_name, environment, other_pids, parent, survivors
@@ -33,6 +34,8 @@ __all__ = [
     "Priority",
     "PropertyChange",
     "ResourceChange",
+    "StackNote",
+    "StackNotes",
     "StackResult",
     "WorkerLost",
     "cause_of",

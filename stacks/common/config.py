@@ -1,6 +1,7 @@
 """What the engine needs to know, and where it keeps things.
 
-<data>/key                      key of every stack's secrets, mode 0600, made at the first start
+<data>/key                      key of every stack's secrets, mode 0600, made at the first start; or the file `key`
+<data>/machine                  name of this folder among those of several machines
 <data>/kubeconfig               copy of the operator's, at a path that the stacks' state may name for ever
 <data>/lock                     held by the one living engine
 <data>/term                     when the daemon's term ends, where a leader is elected
@@ -64,6 +65,15 @@ class EngineConfig(BaseModel):
     vault_token_file: Path | None = Field(default=None, description="read at every operation, so it may be renewed")
     vault_key: str = Field(default="lessor", pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="transit key's name")
     backend: str = Field(default="", description="URL of the state; empty: a folder a lease, the fast path")
+    key: Path | None = Field(default=None, description="key of the stacks' secrets, the same on each machine")
+    exclusive: bool = Field(
+        default=False,
+        description="a leader or a lock makes sure that no other machine works on a stack, so that locks of others may "
+        "be broken",
+    )
+    foreign_lock_seconds: float = Field(
+        default=60, gt=0, description="for which a lock of another machine was seen before it is broken"
+    )
     skip_checkpoints: bool = Field(
         default=True,
         description="write the state once, at the end; after a killed run its objects are read from the cluster",
@@ -71,11 +81,22 @@ class EngineConfig(BaseModel):
 
     @property
     def key_file(self) -> Path:
-        return self.data / "key"
+        return self.key or self.data / "key"
+
+    @property
+    def machine_file(self) -> Path:
+        return self.data / "machine"
 
     @property
     def kubeconfig_copy(self) -> Path:
         return self.data / "kubeconfig"
+
+    @property
+    def named_kubeconfig(self) -> str:
+        """The path that the stacks' states name. In another backend they name none: each machine has its own, and the
+        plugin takes it from its environment.
+        """
+        return "" if self.backend else str(self.kubeconfig_copy)
 
     @property
     def home(self) -> Path:
@@ -117,15 +138,22 @@ class EngineConfig(BaseModel):
         return self.data / "tmp" / stack
 
     def settings_file(self, stack: str) -> Path:
-        """The file that says who encrypts the stack's secrets. In another backend it exists exactly when the stack
-        does.
-        """
+        """The file that says who encrypts the stack's secrets."""
         return self.folder(stack) / f"Pulumi.{stack}.yaml"
 
     def state_file(self, stack: str) -> Path:
         """The file backend's checkpoint; it exists exactly when the stack does."""
         return self.folder(stack) / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
+    def doubt_file(self, stack: str) -> Path:
+        """The note that the state may differ from the cluster, beside the state and not in it, so that it outlives a
+        kill before or within the refresh.
+        """
+        state = self.state_file(stack)
+        return state.with_name(state.name + ".doubted")
+
     def exists(self, stack: str) -> bool:
-        """Whether there is such a stack; in another backend its folder remembers that it was created."""
+        """Whether there is such a stack. In another backend its folder remembers it and may be wrong; what an operation
+        is answered corrects the folder.
+        """
         return (self.settings_file(stack) if self.backend else self.state_file(stack)).exists()

@@ -31,11 +31,14 @@ def hold(data: Path) -> int:
     return descriptor
 
 
-def prepare_key(path: Path) -> None:
-    """Make the passphrase of the stacks' secrets if there is none. An existing one is never changed.
+def prepare_key(path: Path, *, make: bool = True) -> None:
+    """Make the passphrase of the stacks' secrets if there is none. An existing one is never changed. Without `make` a
+    missing one is an `EngineError`: it is another machine's too.
 
     The file appears whole or not at all, so that a kill while it is made leads to a new one at the next start.
     """
+    if not path.exists() and not make:
+        raise EngineError(f"the key of the stacks' secrets {path} does not exist; `openssl rand -base64 32` makes one")
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32))
     elif not path.stat().st_size:

@@ -53,6 +53,8 @@ class Task(_Frame):
     spec: LeaseSpec | None = None
     resident: Path | None = None
     """Socket of the resident engine that runs this operation; None: a command line runs it."""
+    sound: bool = False
+    """Whether the last operation on the stack ended in order on another machine; the state is not doubted then."""
 
 
 class Interrupt(_Frame):

@@ -18,6 +18,7 @@ from stacks.common.config import EngineConfig
 from stacks.common.errors import EngineError, NeverBegun, WorkerLost
 from stacks.common.files import hold, place_kubeconfig, prepare_home, prepare_key
 from stacks.common.keyed_locks import KeyedLocks
+from stacks.common.notes import StackNotes
 from stacks.common.priority import Priority
 from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
@@ -26,6 +27,7 @@ from stacks.common.wire import Task
 from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
 from stacks.engine.recorded_state import recorded_stacks
 from stacks.engine.resident import ResidentEngine
+from stacks.engine.shared_stacks import NotedStacks, listed_stacks
 
 __all__ = ["PulumiEngine"]
 
@@ -58,7 +60,9 @@ class PulumiEngine:
     def __init__(self, config: EngineConfig, *, on_resident_problem: Callable[[str], None] | None = None) -> None:
         self._config = config.model_copy(update={"data": config.data.absolute()})
         self._pool = Pool(self._config)
-        inherited = worker_environment(self._config)
+        self._inherited = inherited = worker_environment(self._config)
+        self._noted: NotedStacks | None = None
+        self._listed: set[str] | None = None
         self._resident: ResidentEngine | None = None
         if config.engine == "resident":
             self._resident = ResidentEngine(self._config, inherited, on_problem=on_resident_problem)
@@ -67,6 +71,10 @@ class PulumiEngine:
         self._starting = asyncio.Lock()
         self._hold: int | None = None
         self._resident_start: asyncio.Task[None] | None = None
+
+    def share(self, notes: StackNotes) -> None:
+        """Keep notes where other machines find them from now on; for another backend than a folder."""
+        self._noted = NotedStacks(self._config, notes)
 
     async def start(self, *, await_resident: bool = True, with_resident: bool = True) -> None:
         """Take the data folder, make the key, end the processes that a killed engine left. A second call does
@@ -115,16 +123,20 @@ class PulumiEngine:
             self._tenants.pop(stack, None)
         return result
 
-    async def stacks(self) -> Sequence[str]:
-        """Names of the lease stacks in the data folder; another backend is not asked."""
-        return await asyncio.to_thread(self._made)
+    async def perform(self, task: Task, priority: Priority = Priority.UPDATE) -> StackResult:
+        """Run a task that another process has made; as the methods above."""
+        return await self._run(task, priority)
 
-    def _made(self) -> list[str]:
-        config = self._config
-        if config.backend:
-            folders = (file.parent.name for file in sorted(config.stacks.glob("*/Pulumi.*.yaml")))
-            return [name for name in folders if config.settings_file(name).exists()]
-        return recorded_stacks(config)
+    async def stacks(self) -> Sequence[str]:
+        """Names of the lease stacks. Another backend is asked once, and again after an operation that failed. Raises
+        `EngineError`.
+        """
+        if not self._config.backend:
+            return await asyncio.to_thread(recorded_stacks, self._config)
+        await self.start(await_resident=False)
+        if self._listed is None:
+            self._listed = set(await listed_stacks(self._config, self._inherited))
+        return sorted(self._listed)
 
     @property
     def load(self) -> Load:
@@ -143,7 +155,7 @@ class PulumiEngine:
     def _prepare(self) -> int:
         descriptor = hold(self._config.data)
         try:
-            prepare_key(self._config.key_file)
+            prepare_key(self._config.key_file, make=self._config.key is None)
             prepare_home(self._config.home, self._config.quiet_home)
             place_kubeconfig(self._config.kubeconfig, self._config.kubeconfig_copy)
             self._config.stacks.mkdir(mode=0o700, exist_ok=True)
@@ -163,13 +175,30 @@ class PulumiEngine:
             try:
                 await self.start(await_resident=False)
                 refuse_after_term(self._config.data)
-                return await self._in_worker(asked)
+                return self._listing(await self._in_noted(asked))
             except EngineError as error:
+                self._listed = None
                 seconds = round(time.monotonic() - asked.at, 3)
                 return StackResult(
                     task.operation, task.stack, ok=False, seconds=seconds, error=str(error),
                     cause=cause_of(str(error)),
                 )  # fmt: skip
+
+    def _listing(self, result: StackResult) -> StackResult:
+        """Keep the list of the stacks; where a failure leaves it unknown, it is read again."""
+        if self._listed is not None and result.operation is not Operation.PREVIEW:
+            gone = result.operation is Operation.DESTROY
+            (self._listed.discard if gone else self._listed.add)(result.stack)
+            self._listed = self._listed if result.ok else None
+        return result
+
+    async def _in_noted(self, asked: _Asked) -> StackResult:
+        """The result from a worker; where several machines work, notes are written before and after."""
+        if self._noted is None:
+            return await self._in_worker(asked)
+        result = await self._in_worker(replace(asked, task=await self._noted.begin(asked.task)))
+        await self._noted.end(asked.task.stack)
+        return result
 
     async def _in_worker(self, asked: _Asked) -> StackResult:
         """The result from a worker. Only use shows that an idle worker has died, and every idle one may have."""

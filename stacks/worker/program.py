@@ -29,7 +29,7 @@ def check(spec: LeaseSpec, choices: PolicyChoices = PolicyChoices()) -> None:  #
 
 def lease_program(config: EngineConfig, spec: LeaseSpec) -> None:
     """Register the stack's resources; run by Pulumi as an inline program."""
-    cluster = ClusterProvider("cluster", kubeconfig=str(config.kubeconfig_copy), context=config.context)
+    cluster = ClusterProvider("cluster", kubeconfig=config.named_kubeconfig, context=config.context)
     options = pulumi.ResourceOptions(provider=cluster, transformations=[_ignore_what_is_not_stored])
     LeaseComponent(spec.namespace, spec, options)
     pulumi.export("namespace", spec.namespace)

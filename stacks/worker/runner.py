@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from pulumi.automation import CommandError, Stack
 
 from components.errors import BuildError
+from stacks.common.begun_objects import begin, begun, finish, left_over
 from stacks.common.causes import cause_of
 from stacks.common.config import EngineConfig
 from stacks.common.errors import EngineError, OperationRefused
@@ -22,13 +24,13 @@ from stacks.common.results import FailureCause, Operation, ResourceChange, Stack
 from stacks.common.term import refuse_after_term
 from stacks.common.transit import TransitKey, TransitService
 from stacks.common.wire import Task
-from stacks.worker.begun_objects import begin, begun, finish, left_over
 from stacks.worker.change_values import explain, keep_shown
 from stacks.worker.cluster import delete_objects, refuse_terminating, sweep_namespace
 from stacks.worker.events import Recorder, with_short_names
-from stacks.worker.locks import is_stale
+from stacks.worker.locks import is_abandoned, is_stale
 from stacks.worker.own_servers import fence_sdk_servers
 from stacks.worker.program import check, lease_program
+from stacks.worker.remote_stack import learn
 from stacks.worker.resident import Resident
 from stacks.worker.sdk import quiet_sdk
 from stacks.worker.state import compact, doubt, doubted, prune_history, recover, trust
@@ -36,6 +38,9 @@ from stacks.worker.workspace import Command, Program, Secrets, open_stack
 
 __all__ = ["Runner"]
 
+_CORRECTIONS = 2
+_OUTDATED = re.compile("no stack named.*found|stack.*already exists")
+"""Pulumi's refusals when the backend has no such stack, or has it already."""
 QUIET: Mapping[str, Any] = {"color": "never", "suppress_outputs": True, "suppress_progress": True}
 
 
@@ -146,18 +151,43 @@ class _TaskRun:
     def perform(self) -> dict[str, str]:
         """Perform the operation and return the stack's outputs.
 
-        In a backend other than a folder, only the operation itself meets a lock. The lock of a dead run is then removed
-        and the operation performed once more.
+        In a backend other than a folder, only the operation itself meets a lock, and what the folder has wrong. That is
+        put right, and the operation performed once more.
         """
-        try:
-            return self._operate()
-        except CommandError as problem:
-            if not self.config.backend or not is_stale(f"{self.recorder.error()}\n{problem}"):
-                raise
+        self._learn_first()
+        for _ in range(_CORRECTIONS):
+            try:
+                return self._operate()
+            except CommandError as problem:
+                if not self._correct(f"{self.recorder.error()}\n{problem}"):
+                    raise
+                self.recorder.problems.clear()
+        return self._operate()
+
+    def _learn_first(self) -> None:
+        """Ask the backend for a stack that the folder does not know; an `up` of a sound one finds out by itself."""
+        config, stack = self.config, self.task.stack
+        if not config.backend or config.exists(stack):
+            return
+        if self.task.operation is not Operation.UP or doubted(config, stack):
+            self._learn()
+
+    def _correct(self, refusal: str) -> bool:
+        """Put right what `refusal` says was wrong; False for anything else."""
+        config, stack = self.config, self.task.stack
+        if not config.backend:
+            return False
+        if is_stale(refusal) or is_abandoned(config, stack, refusal):
             self._open().cancel()
-            doubt(self.config, self.task.stack)
-            self.recorder.problems.clear()
-            return self._operate()
+            doubt(config, stack)
+            return True
+        if not _OUTDATED.search(refusal):
+            return False
+        self._learn()
+        return True
+
+    def _learn(self) -> None:
+        learn(self.config, self.task.stack, command=self.command, secrets=self.secrets, sound=self.task.sound)
 
     def _operate(self) -> dict[str, str]:
         match self.task.operation:

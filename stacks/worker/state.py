@@ -18,7 +18,7 @@ from stacks.common.files import write_private
 from stacks.common.processes import LOCKING, alive, command_name, end, survivors
 from stacks.worker.init_errors import hide_quotes
 
-__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "trust"]
+__all__ = ["compact", "doubt", "doubted", "prune_history", "recover", "trust", "write_settings"]
 
 
 def recover(config: EngineConfig, stack: str) -> list[str]:
@@ -30,7 +30,7 @@ def recover(config: EngineConfig, stack: str) -> list[str]:
     """
     for metadata in (config.folder(stack) / ".pulumi").glob("**/*.attrs"):
         metadata.unlink()  # of a backend URL without metadata=skip: useless, and an empty one makes its file unreadable
-    done = [*_unlock(config, stack), *_repair(config.state_file(stack)), *_restore_settings(config, stack)]
+    done = [*_unlock(config, stack), *_repair(config, stack), *_restore_settings(config, stack)]
     hide_quotes(config.folder(stack) / ".pulumi")
     if config.begun_file(stack).exists():
         doubt(config, stack)
@@ -40,7 +40,7 @@ def recover(config: EngineConfig, stack: str) -> list[str]:
 
 def doubted(config: EngineConfig, stack: str) -> bool:
     """Whether the state may differ from the cluster, so that the next operation has to refresh it first."""
-    return _doubt(config.state_file(stack)).exists()
+    return config.doubt_file(stack).exists()
 
 
 def doubt(config: EngineConfig, stack: str) -> None:
@@ -49,17 +49,12 @@ def doubt(config: EngineConfig, stack: str) -> None:
     latest = ((_checkpoint(state) or {}).get("checkpoint") or {}).get("latest") or {}
     if config.backend or latest.get("resources"):
         state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _doubt(state).touch()
+        config.doubt_file(stack).touch()
 
 
 def trust(config: EngineConfig, stack: str) -> None:
     """Note that every object of the state was refreshed."""
-    _doubt(config.state_file(stack)).unlink(missing_ok=True)
-
-
-def _doubt(state: Path) -> Path:
-    """The note's file, beside the state and not in it, so that it outlives a kill before or within the refresh."""
-    return state.with_name(state.name + ".doubted")
+    config.doubt_file(stack).unlink(missing_ok=True)
 
 
 def _unlock(config: EngineConfig, stack: str) -> list[str]:
@@ -90,7 +85,8 @@ def _owner(lock: Path) -> int:
         return 0
 
 
-def _repair(state: Path) -> list[str]:
+def _repair(config: EngineConfig, stack: str) -> list[str]:
+    state = config.state_file(stack)
     if not state.exists():
         return []
     document, done = _coherent(_checkpoint(state)), []
@@ -106,7 +102,7 @@ def _repair(state: Path) -> list[str]:
     latest: dict[str, Any] = document["checkpoint"].get("latest") or {}
     pending = latest.pop("pending_operations", None) or []
     if pending:
-        _doubt(state).touch()
+        config.doubt_file(stack).touch()
         _adopt(latest, pending)
         done.append(f"{len(pending)} pending operation(s) will be checked in the cluster")
     if done:
@@ -135,13 +131,19 @@ def _restore_settings(config: EngineConfig, stack: str) -> list[str]:
     settings = config.settings_file(stack)
     if settings.exists() or (document := _checkpoint(config.state_file(stack))) is None:
         return []
-    stored = ((document["checkpoint"].get("latest") or {}).get("secrets_providers") or {}).get("state") or {}
+    if not write_settings(config, stack, document["checkpoint"].get("latest") or {}):
+        return []
+    return ["the stack's settings were missing and were restored from its state"]
+
+
+def write_settings(config: EngineConfig, stack: str, latest: dict[str, Any]) -> bool:
+    """Write the settings file from the newest part of a state, which knows who encrypted it; False if it does not."""
+    stored = (latest.get("secrets_providers") or {}).get("state") or {}
     names = {"salt": "encryptionsalt", "url": "secretsprovider", "encryptedkey": "encryptedkey"}
     restored = {names[key]: value for key, value in stored.items() if key in names and value}
-    if not restored:
-        return []
-    write_private(settings, yaml.safe_dump(restored))
-    return ["the stack's settings were missing and were restored from its state"]
+    if restored:
+        write_private(config.settings_file(stack), yaml.safe_dump(restored))
+    return bool(restored)
 
 
 def _adopt(latest: dict[str, Any], pending: list[dict[str, Any]]) -> None:

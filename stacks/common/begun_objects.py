@@ -16,7 +16,7 @@ from lease.spec import LeaseSpec
 from stacks.common.config import EngineConfig
 from stacks.common.files import write_private
 
-__all__ = ["Made", "begin", "begun", "finish", "left_over"]
+__all__ = ["Made", "begin", "begun", "finish", "left_over", "names_of", "note_of"]
 
 Made = tuple[str, str, str]
 """apiVersion, kind and name of an object in the lease's namespace."""
@@ -24,15 +24,27 @@ Made = tuple[str, str, str]
 
 def begin(config: EngineConfig, spec: LeaseSpec) -> None:
     """Note the objects of `spec`, and those of earlier runs that were killed."""
-    wanted = begun(config, spec.namespace) | _objects(spec)
-    write_private(config.begun_file(spec.namespace), json.dumps(sorted(wanted)), durable=False)
+    write_private(config.begun_file(spec.namespace), note_of(begun(config, spec.namespace), spec), durable=False)
+
+
+def note_of(earlier: Iterable[Made], spec: LeaseSpec) -> str:
+    """The text of the note: the objects of `spec`, and `earlier` ones."""
+    return json.dumps(sorted(set(earlier) | _objects(spec)))
 
 
 def begun(config: EngineConfig, stack: str) -> frozenset[Made]:
     """Objects of runs whose end was not seen; empty after an orderly end."""
     try:
-        return frozenset(_made(item) for item in json.loads(config.begun_file(stack).read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return names_of(config.begun_file(stack).read_text())
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def names_of(note: str) -> frozenset[Made]:
+    """The objects in the text of a note; none in a text that is no note."""
+    try:
+        return frozenset(_made(item) for item in json.loads(note))
+    except (ValueError, TypeError, RecursionError):
         return frozenset()
 
 
