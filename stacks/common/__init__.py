@@ -22,6 +22,7 @@ from stacks.common.results import Durations, FailureCause, Operation, PropertyCh
 from stacks.common.scratch_folders import scratch
 from stacks.common.term import forget_term, refuse_after_term, term_is_over, write_term
 from stacks.common.tracebacks import exception_text, plain_traceback, use_plain_tracebacks
+from stacks.common.wire import Task
 
 __all__ = [
     "DataInUse",
@@ -37,6 +38,7 @@ __all__ = [
     "StackNote",
     "StackNotes",
     "StackResult",
+    "Task",
     "WorkerLost",
     "cause_of",
     "close_path",

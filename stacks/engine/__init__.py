@@ -9,7 +9,8 @@ from __future__ import annotations
 from stacks.common import DataInUse, EngineConfig, EngineError, WorkerLost
 from stacks.engine.engine import PulumiEngine
 from stacks.engine.imported_state import importing
-from stacks.engine.pool import Load
+from stacks.engine.load import Load
+from stacks.engine.places import Places
 from stacks.engine.recorded_state import recorded_objects, recorded_stacks
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "EngineConfig",
     "EngineError",
     "Load",
+    "Places",
     "PulumiEngine",
     "WorkerLost",
     "importing",

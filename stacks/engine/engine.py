@@ -24,7 +24,8 @@ from stacks.common.processes import end, survivors
 from stacks.common.results import Operation, StackResult
 from stacks.common.term import refuse_after_term
 from stacks.common.wire import Task
-from stacks.engine.pool import Load, Pool, WorkerProcess, worker_environment
+from stacks.engine.load import Load
+from stacks.engine.pool import Pool, WorkerProcess, worker_environment
 from stacks.engine.recorded_state import recorded_stacks
 from stacks.engine.resident import ResidentEngine
 from stacks.engine.shared_stacks import NotedStacks, listed_stacks
@@ -175,7 +176,7 @@ class PulumiEngine:
             try:
                 await self.start(await_resident=False)
                 refuse_after_term(self._config.data)
-                return self._listing(await self._in_noted(asked))
+                return self.saw(await self._in_noted(asked))
             except EngineError as error:
                 self._listed = None
                 seconds = round(time.monotonic() - asked.at, 3)
@@ -184,8 +185,10 @@ class PulumiEngine:
                     cause=cause_of(str(error)),
                 )  # fmt: skip
 
-    def _listing(self, result: StackResult) -> StackResult:
-        """Keep the list of the stacks; where a failure leaves it unknown, it is read again."""
+    def saw(self, result: StackResult) -> StackResult:
+        """Keep the list of the stacks by the result of an operation here or elsewhere, and return the result. Where a
+        failure leaves it unknown, it is read again.
+        """
         if self._listed is not None and result.operation is not Operation.PREVIEW:
             gone = result.operation is Operation.DESTROY
             (self._listed.discard if gone else self._listed.add)(result.stack)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stacks.common.config import EngineConfig
 from stacks.common.errors import NeverBegun, WorkerLost
@@ -27,13 +24,13 @@ from stacks.common.wire import (
     decode,
     encode,
 )
-from stacks.engine.turns import Turns
+from stacks.engine.load import Load
+from stacks.engine.places import CLOSED, Places
 
-__all__ = ["Load", "Pool", "WorkerProcess", "worker_environment"]
+__all__ = ["Pool", "WorkerProcess", "worker_environment"]
 
 START_S = 60.0
 LEAVE_S = 5.0
-_CLOSED = "the engine is closed; the next engine repairs unfinished operations"
 _DROPPED = ("PULUMI_", "LESSOR_", "AP_", "AKASH_", "KUBECONFIG")
 """Prefixes of variables that a worker does not inherit: its settings come by frame, and some of these variables are
 secrets.
@@ -144,16 +141,6 @@ class WorkerProcess:
             self._stderr.extend(line for line in chunk.decode(errors="replace").splitlines() if line.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The load of the engine. `oldest_s`: seconds that the longest waiting operation has waited, 0 when none waits."""
-
-    waiting: Mapping[Priority, int]
-    oldest_s: float
-    busy: int
-    workers: int
-
-
 class Pool:
     """At most `config.workers` processes; waiting callers get one in the order of `stacks.engine.turns`."""
 
@@ -161,26 +148,24 @@ class Pool:
         self._config = config
         self._free: list[WorkerProcess] = []
         self._taken: set[WorkerProcess] = set()
-        self._turns: Turns[asyncio.Future[None]] = Turns()
-        self._busy = 0
-        self._closed = False
+        self._places = Places(config.workers)
 
     async def take(self, *, priority: Priority = Priority.UPDATE, tenant: str = "") -> WorkerProcess:
         """A living worker for the caller alone, who returns it with `give`. Raises `WorkerLost`: it does not start, or
         the pool is closed meanwhile.
         """
-        await self._wait(priority, tenant)
+        await self._places.take(priority=priority, tenant=tenant)
         return await self._living()
 
     async def _living(self) -> WorkerProcess:
         """A worker for a place that the caller has; the place is given up if there is no worker for it."""
         try:
             worker = await self._idle() or await WorkerProcess.start(self._config)
-            if self._closed:
+            if self._places.closed:
                 await worker.stop()
-                raise WorkerLost(_CLOSED)
+                raise WorkerLost(CLOSED)
         except BaseException:
-            self._leave()
+            self._places.leave()
             raise
         self._taken.add(worker)
         return worker
@@ -189,17 +174,18 @@ class Pool:
         """Take the worker back. One that is not usable, dead or old is ended, and the next `take` starts another."""
         self._taken.discard(worker)
         try:
-            if not self._closed and usable and worker.alive and worker.operations < self._config.worker_operations:
+            kept = usable and worker.alive and worker.operations < self._config.worker_operations
+            if kept and not self._places.closed:
                 self._free.append(worker)
             else:
                 await worker.stop()
         finally:
-            self._leave()
+            self._places.leave()
 
     @property
     def load(self) -> Load:
         """The running and waiting operations at this moment."""
-        return Load(self._turns.depths(), self._turns.oldest(time.monotonic()), self._busy, self._config.workers)
+        return self._places.load
 
     def pids(self) -> list[int]:
         """Process ids of all workers, busy ones included."""
@@ -207,41 +193,13 @@ class Pool:
 
     def open(self) -> None:
         """Allow `take` again after `close`."""
-        self._closed = False
+        self._places.closed = False
 
     async def close(self) -> None:
         """End all workers; running operations are interrupted, waiting ones never begin."""
-        self._closed = True
-        while (waiting := self._turns.next()) is not None:
-            if not waiting.done():
-                waiting.set_exception(WorkerLost(_CLOSED))
+        self._places.close()
         workers, self._free = [*self._free, *self._taken], []
         await asyncio.gather(*(worker.stop() for worker in workers))
-
-    async def _wait(self, priority: Priority, tenant: str) -> None:
-        """Wait until the caller has a place."""
-        if self._closed:
-            raise WorkerLost(_CLOSED)
-        if self._busy < self._config.workers:
-            self._busy += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._turns.add(turn, priority=priority, tenant=tenant, since=time.monotonic())
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._leave()  # the place came at the moment when the caller left
-            self._turns.drop(turn)
-            raise
-
-    def _leave(self) -> None:
-        """Pass a place on, or give it up. No caller waits while a place is free."""
-        while (turn := self._turns.next()) is not None:
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._busy -= 1
 
     async def _idle(self) -> WorkerProcess | None:
         while self._free:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from provider.metrics import exposition
 from provider.observe.queue import log_resident_engine, show_load
 from stacks.common.priority import Priority
-from stacks.engine.pool import Load
+from stacks.engine import Load
 
 
 def test_the_metrics_of_the_queue_are_read_at_collection() -> None:
