@@ -96,6 +96,11 @@ class Leadership:
         return "" if head < self._last_height else f"this term names no height above {head} yet"
 
     @property
+    def term(self) -> int:
+        """The number of the term, 0 before there is one. Workers on other machines compare it with the Lease's."""
+        return self._held
+
+    @property
     def last_height(self) -> int:
         """The last height that a transaction may be valid for."""
         return self._last_height

@@ -175,6 +175,10 @@ COMMANDS: Table = {
         "provider.cli.gateway:gateway",
         "Run the gateway for a provider on this machine whose LESSOR_GATEWAY_PROCESS is `separate`.",
     ),
+    "worker": CommandEntry(
+        "provider.cli.worker:worker",
+        "Run stack operations for a provider whose LESSOR_STACK_QUEUE is set, on this machine or another.",
+    ),
     "config": _CONFIG,
     "drain": CommandEntry("provider.cli.drain:drain", "Stop bidding, with the whole provider or for some nodes."),
     "undrain": CommandEntry("provider.cli.drain:undrain", "Bid again, with the whole provider or on some nodes."),

@@ -25,18 +25,20 @@ from provider.chain.comet import CometChain
 from provider.chain.keys import load_key
 from provider.daemon.leader import Leading
 from provider.daemon.private_home import prepare_home
+from provider.daemon.queue import queued_engine
 from provider.errors import SettingsError
 from provider.kube.client import KubeCluster
 from provider.kube.pod_account import in_a_pod, place_pod_kubeconfig
 from provider.observe.publication import PUBLIC_TOPICS
 from provider.observe.queue import log_resident_engine, show_load
-from provider.protocols import Clock
+from provider.protocols import Clock, StackEngine
 from provider.protocols.clock import SystemClock
 from provider.runs.history import History, RecordedEngine
 from provider.settings import Settings
 from provider.store import Database
 from provider.store.guard import StoreGuard, open_guarded
 from provider.store.ring import open_ring
+from provider.store.sealing import KeyRing
 from provider.store.stack_notes import StoredNotes
 from provider.store.transactions import StoredJournal
 from stacks.common import fence_problem, installed_plugin
@@ -84,12 +86,13 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
     key, clock = load_key(settings), SystemClock()
     async with AsyncExitStack() as stack:
         known = (settings.home / "engine").exists()
-        engine = await _started_engine(settings, stack)
+        config = engine_config(settings)
+        engine = await _started_engine(config, stack)
         database, guard = await open_guarded(settings.database_url, clock, known=known)
         stack.push_async_callback(database.close)
-        if settings.stack_backend and database.shared:
-            engine.share(StoredNotes(database))
-        recorded = await _recorded(engine, database, clock, settings)
+        ring = await open_ring(database, settings.store_key)
+        worked = await _worked(settings, engine, config, database=database, ring=ring, leader=leader, stack=stack)
+        recorded = await _recorded(worked, ring, database, clock, settings)
         if guard.began_anew:
             await recorded.begin_anew()
         leadership = leader.leadership if leader is not None else None
@@ -113,11 +116,15 @@ async def open_backends(settings: Settings, *, leader: Leading | None = None) ->
             public,
             cluster,
             recorded,
-            partial(engine.start, await_resident=False),
+            _nothing if worked is not engine else partial(engine.start, await_resident=False),
             guard,
             policies,
             key.certificate_passwords,
         )
+
+
+async def _nothing() -> None:
+    """Start no plugin here: the workers have their own."""
 
 
 async def _height(chain: CometChain) -> int:
@@ -177,15 +184,36 @@ def policy_choices(settings: Settings) -> PolicyChoices:
         raise SettingsError(f"LESSOR_POLICY_FILE: {error}") from None
 
 
-async def _started_engine(settings: Settings, stack: AsyncExitStack) -> PulumiEngine:
-    config = engine_config(settings)
+async def _worked(
+    settings: Settings,
+    engine: PulumiEngine,
+    config: EngineConfig,
+    *,
+    database: Database,
+    ring: KeyRing,
+    leader: Leading | None,
+    stack: AsyncExitStack,
+) -> StackEngine:
+    """What runs the stack operations: the engine of this process, or the workers. Raises `SettingsError`."""
+    if settings.stack_queue.get_secret_value():
+        queued = await queued_engine(
+            settings, engine, config, database=database, ring=ring, leader=leader, stack=stack
+        )  # fmt: skip
+        show_load(lambda: queued.load)
+        return queued
+    if settings.stack_backend and database.shared:
+        engine.share(StoredNotes(database))
+    show_load(lambda: engine.load)
+    return engine
+
+
+async def _started_engine(config: EngineConfig, stack: AsyncExitStack) -> PulumiEngine:
     installed_plugin(config.home)
     engine = PulumiEngine(config, on_resident_problem=log_resident_engine)
     stack.push_async_callback(engine.close)
     fence = asyncio.create_task(_warn_of_open_listeners(), name="fence")
     stack.callback(fence.cancel)
     await engine.start(with_resident=False)
-    show_load(lambda: engine.load)
     return engine
 
 
@@ -197,9 +225,10 @@ async def _warn_of_open_listeners() -> None:
         _log.warning("engine.listeners_open", problem=problem, remedy="let no other users on this machine")
 
 
-async def _recorded(engine: PulumiEngine, database: Database, clock: Clock, settings: Settings) -> RecordedEngine:
+async def _recorded(
+    engine: StackEngine, ring: KeyRing, database: Database, clock: Clock, settings: Settings
+) -> RecordedEngine:
     """The engine, with every run written to the history."""
-    ring = await open_ring(database, settings.store_key)
     history = History(database, ring, clock, keep_runs=settings.history_runs)
     recorded = RecordedEngine(engine, history)
     await recorded.start()
@@ -223,7 +252,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         vault_key=settings.vault_key,
         backend=settings.stack_backend,
         key=settings.stack_key_file.absolute() if settings.stack_key_file else None,
-        exclusive=bool(settings.leader_lease),
+        exclusive=bool(settings.leader_lease or settings.stack_queue.get_secret_value()),
         skip_checkpoints=settings.skip_checkpoints,
         choices=policy_choices(settings),
     )

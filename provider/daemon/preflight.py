@@ -12,6 +12,7 @@ from pathlib import Path
 
 from provider.chain.keys import load_key
 from provider.daemon.backends import policy_book
+from provider.daemon.queue import queue_problem
 from provider.daemon.requirements import machine_lacks
 from provider.errors import SettingsError
 from provider.market.owner_lists import owner_rules
@@ -48,7 +49,7 @@ def mistakes(settings: Settings) -> list[str]:
         lambda one: ClientTls(one.node_tls) if one.node_tls else None,
     )
     found = [problem for check in checks for problem in _problems(check, settings)]
-    return list(dict.fromkeys([*found, *_home(settings), *_cluster(settings), *_missing(settings)]))
+    return list(dict.fromkeys([*found, *_home(settings), *_cluster(settings), *_missing(settings), *_queue(settings)]))
 
 
 def _problems(check: Callable[[Settings], object], settings: Settings) -> Iterable[str]:
@@ -78,6 +79,11 @@ def _cluster(settings: Settings) -> Iterator[str]:
         connect(read_kubeconfig(settings.kubeconfig))
     except EngineError as error:
         yield f"KUBECONFIG={settings.kubeconfig} cannot be used: {error}"
+
+
+def _queue(settings: Settings) -> Iterator[str]:
+    if settings.stack_queue.get_secret_value() and (problem := queue_problem(settings)):
+        yield problem
 
 
 def _missing(settings: Settings) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field, SecretStr
 
 from provider.settings.kinds import lessor
 
@@ -25,8 +25,24 @@ class EngineSettings(BaseModel, defer_build=True):
         ge=1,
         le=64,
         validation_alias=lessor("STACK_WORKERS"),
-        description="Number of stack operations that run at the same time, one worker process each. "
-        "Workers start when they are needed.",
+        description="Number of stack operations that run at the same time, one worker process each, in the provider or "
+        "in each `lessor worker`. Worker processes start when they are needed.",
+    )
+    stack_queue: SecretStr = Field(
+        SecretStr(""),
+        validation_alias=lessor("STACK_QUEUE"),
+        description="Redis through which the provider gives stack operations to `lessor worker` processes, on any "
+        "machine: `redis://user:password@host:6379/0`, or `rediss://…` with TLS. Needs `lessor[worker]`, and of one "
+        "PostgreSQL LESSOR_STORE_URL; LESSOR_STORE_KEY_FILE, LESSOR_STACK_BACKEND and LESSOR_STACK_KEY_FILE, the same "
+        "for all. Empty: the provider runs them itself.",
+    )
+    queue_places: int = Field(
+        16,
+        ge=1,
+        le=1024,
+        validation_alias=lessor("QUEUE_PLACES"),
+        description="Number of stack operations that the workers have at the same time, with LESSOR_STACK_QUEUE; about "
+        "the LESSOR_STACK_WORKERS of all of them together. The others wait in the provider, which keeps their order.",
     )
     engine: Literal["resident", "stock"] = Field(
         "resident",

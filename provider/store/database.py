@@ -104,8 +104,10 @@ class Database:
         return StoreError(f"the database cannot be {done}: {_first_line(error)}")
 
 
-async def open_database(url: str) -> Database:
-    """Connect and migrate. Raises `StoreError` with the database (without a password) and the remedy."""
+async def open_database(url: str, *, migrate: bool = True) -> Database:
+    """Connect and migrate; without `migrate` the schema has to be the newest. Raises `StoreError` with the database
+    (without a password) and the remedy.
+    """
     try:
         shown = make_url(url)
         if shown.get_backend_name() == "sqlite" and shown.database:
@@ -117,7 +119,7 @@ async def open_database(url: str) -> Database:
         event.listen(engine.sync_engine, "connect", _sqlite_pragmas)
     try:
         async with engine.begin() as connection:
-            await connection.run_sync(_migrate)
+            await connection.run_sync(_migrate if migrate else _is_newest)
     except (SQLAlchemyError, OSError, StoreError) as error:
         await engine.dispose()
         where = shown.render_as_string(hide_password=True)

@@ -32,6 +32,7 @@ __all__ = [
     "metadata",
     "runs",
     "stack_notes",
+    "stack_operations",
     "transactions",
     "versions",
 ]
@@ -232,6 +233,23 @@ stack_notes = Table(
 )
 """What other machines have to know of the last operation on a stack (`stacks.common.notes`). `begun`: JSON of kinds and
 names, no values.
+"""
+
+stack_operations = Table(
+    "stack_operations",
+    metadata,
+    Column("stack", String(_NAME), primary_key=True),
+    Column("number", String(32), nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("priority", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("worker", String(256), nullable=False),
+    Column("asked_at", Float, nullable=False),
+    Column("key_id", String(_KEY_ID), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The operations that `lessor worker` processes run (`provider.workers.operations`). `body`: the task, then its result,
+sealed.
 """
 
 lease_money = Table(

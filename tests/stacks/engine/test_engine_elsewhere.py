@@ -71,7 +71,7 @@ async def machines(config: EngineConfig, tmp_path: Path):
 
 
 def with_cache(first: LeaseSpec) -> LeaseSpec:
-    return replace(first, services=(*first.services, service("cache", ports=(port(6379),))))
+    return first.model_copy(update={"services": (*first.services, service("cache", ports=(port(6379),)))})
 
 
 @pytest.mark.devnet
