@@ -36,6 +36,7 @@ ENDS = {
     "config show": {FINE: "", SETTINGS: "", USAGE: "--no-such-setting"},
     "config check": {SETTINGS: "", USAGE: "--bid-timout 5m"},
     "gateway": {SETTINGS: "", USAGE: "--parent -1"},
+    "worker": {SETTINGS: "", USAGE: "--no-such"},
     "adopt": {SETTINGS: "", USAGE: "--no-such"},
     "drain": {FINE: "n1 --for 2h", SETTINGS: "", USAGE: "--for soon"},
     "undrain": {FINE: "", SETTINGS: "", USAGE: "--no-such"},
