@@ -2,7 +2,7 @@
 
     nice python -m benchmarks.workers [--leases 40] [--workers 2] [--killed 200] [--slots 2]
 
-The workers are real, on one control plane, one PostgreSQL (rows and Pulumi's states) and one Redis, all on this machine.
+The workers are real, on one control plane, one PostgreSQL (rows, Pulumi's states) and one Redis, on this machine.
 The leader's side is this program: it asks for all leases at once and tries again what fails through the provider's
 fault. `leases_per_s_1` and `leases_per_s_N` are without kills. Then three workers make `--killed` leases, and one of
 them is killed (SIGKILL) and started again every 10 seconds: `lost` leases are not made at the end, `twice` is how many
