@@ -31,10 +31,9 @@ class EngineSettings(BaseModel, defer_build=True):
     stack_queue: SecretStr = Field(
         SecretStr(""),
         validation_alias=lessor("STACK_QUEUE"),
-        description="Redis through which the provider gives stack operations to `lessor worker` processes, on any "
-        "machine: `redis://user:password@host:6379/0`, or `rediss://…` with TLS. Needs `lessor[worker]`, and of one "
-        "PostgreSQL LESSOR_STORE_URL; LESSOR_STORE_KEY_FILE, LESSOR_STACK_BACKEND and LESSOR_STACK_KEY_FILE, the same "
-        "for all. Empty: the provider runs them itself.",
+        description="Redis that carries stack operations to `lessor worker` processes: `redis://user:password@host/0`, "
+        "or `rediss://…`. Needs `lessor[worker]`, PostgreSQL in LESSOR_STORE_URL, LESSOR_STORE_KEY_FILE, "
+        "LESSOR_STACK_BACKEND and LESSOR_STACK_KEY_FILE, the same for all. Empty: the provider runs them itself.",
     )
     queue_places: int = Field(
         16,
