@@ -1,4 +1,4 @@
-"""A process that runs stack operations for the leader: `lessor worker` (decision 41)."""
+"""A process that runs stack operations for the leader: `lessor worker` (decision 42)."""
 
 from __future__ import annotations
 

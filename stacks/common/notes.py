@@ -1,4 +1,4 @@
-"""What a machine has to know of the last operation on a stack when another machine ran it (decision 41)."""
+"""What a machine has to know of the last operation on a stack when another machine ran it (decision 42)."""
 
 from __future__ import annotations
 
