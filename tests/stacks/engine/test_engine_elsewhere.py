@@ -48,7 +48,7 @@ class Machines:
         (folder / "state").mkdir()
         key = folder / "key"
         key.write_text(secrets.token_urlsafe(32))
-        shared = {"backend": f"file://{folder / 'state'}", "key": key, "exclusive": True, "foreign_lock_seconds": 0.1}
+        shared = {"backend": f"file://{folder / 'state'}", "key": key, "exclusive": True, "foreign_lock_seconds": 1e-9}
         self.base, self.folder, self.notes = config.model_copy(update=shared), folder, Notes()
         self.engines: list[PulumiEngine] = []
 
