@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lightkube
 import pytest
+from lightkube import codecs
 from lightkube.core.exceptions import ApiError
 from lightkube.resources.core_v1 import Namespace, Service
 
@@ -117,7 +118,7 @@ async def test_what_a_dead_machine_had_begun_is_found_and_its_lock_is_broken(
     bigger, stack = with_cache(spec), spec.namespace
     first, second = machines.engine("a"), machines.engine("b")
     assert (await first.up(spec)).ok
-    left = next(item for item in _services(bigger) if item.metadata and item.metadata.name.startswith("cache"))
+    left = _service(bigger, "cache")
     client.create(left, namespace=stack)
     machines.notes.rows[stack] = replace(machines.notes.rows[stack], sound=False, begun=note_of((), bigger))
     lock = tmp_path / "state" / ".pulumi" / "locks" / "organization" / "lease" / stack / "a.json"
@@ -131,14 +132,17 @@ async def test_what_a_dead_machine_had_begun_is_found_and_its_lock_is_broken(
     assert served.ok, served.error
     assert not lock.exists()
     with pytest.raises(ApiError, match="not found"):
-        client.get(Service, str(left.metadata and left.metadata.name), namespace=stack)
+        client.get(Service, "cache", namespace=stack)
     assert machines.notes.rows[stack].sound and not machines.notes.rows[stack].begun
     assert client.get(Namespace, stack)
     assert (await second.destroy(stack)).ok
 
 
-def _services(spec: LeaseSpec) -> list[Service]:
-    return [Service.from_dict(item) for item in lease_objects(spec) if item["kind"] == "Service"]
+def _service(spec: LeaseSpec, name: str) -> Service:
+    found = (item for item in lease_objects(spec) if item["kind"] == "Service" and item["metadata"]["name"] == name)
+    made = codecs.from_dict(next(found))
+    assert isinstance(made, Service)
+    return made
 
 
 async def test_a_missing_key_that_is_another_machines_too_is_not_made(config: EngineConfig, tmp_path: Path):
