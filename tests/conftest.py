@@ -17,8 +17,7 @@ import pytest
 
 from devnet.controlplane import ControlPlane
 from devnet.errors import DevnetError
-from devnet.tools import CONTROL_PLANE, Toolbox, ensure_tools
-from devnet.tools.recipes import TOOLS
+from devnet.tools import CONTROL_PLANE, ENGINE, NODE, Toolbox, ensure_tools
 from tests.world.patience import PATIENCE_S
 from tests.world.processes import ending_processes
 from tests.world.virtual import VirtualLoop
@@ -97,7 +96,8 @@ def toolbox() -> Toolbox:
     return _tools()
 
 
-_ALL = tuple(tool.name for tool in TOOLS)
+_ALL = (*CONTROL_PLANE, *ENGINE, *NODE)
+"""What `make tools` builds."""
 
 
 def _tools(names: tuple[str, ...] = _ALL) -> Toolbox:

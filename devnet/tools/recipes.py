@@ -35,6 +35,7 @@ KWOK = "0.8.0"
 CONTAINERD = "2.3.7"
 RUNC = "1.4.4"
 TRAEFIK = "3.7.13"
+PEBBLE = "2.10.3"
 
 
 @dataclass(frozen=True)
@@ -322,6 +323,12 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         300,
     ),
+    Recipe(  # a CA of tests: the small ACME server of Let's Encrypt
+        "pebble",
+        "pebble",
+        (GoBuild("github.com/letsencrypt/pebble/v2/cmd/pebble", "pebble", variables=(f"main.version=v{PEBBLE}",)),),
+        10,
+    ),
 )
 
 TOOLS: tuple[Tool, ...] = (
@@ -350,6 +357,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("standin", "standin", version_args=(), on_path=False),
     Tool("nginx-ingress-controller", "ingress-nginx", version_args=(), on_path=False),
     Tool("traefik", "traefik", version_args=("version",), on_path=False),
+    Tool("pebble", "pebble", version_args=("-version",), on_path=False),
 )
 
 

@@ -195,6 +195,8 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
     start(parts.funds.run(), name="funds")
     watch = watch_certificate(backends.chain, gateway.served, gateway.config, clock=clock, seen=parts.certificate)
     start(watch, name="cert")
+    if parts.issuer is not None:
+        start(parts.issuer.run(), name="CA's certificate")
     questions = serve_questions(Screening(parts.market), market_socket(backends.settings.home))
     start(questions, name="questions")
     if isinstance(gateway, Gateway):

@@ -13,6 +13,7 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
@@ -40,18 +41,29 @@ class GatewayChild:
         self._environment = child_environment(os.environ) if environment is None else environment
         self.pid = 0
         """0 while there is no child."""
+        self._ends = 0
+        """Ends in a row, each before the child had run for a minute."""
+        self._exit_code = 0
+        self._began = 0.0
+
+    def status(self) -> dict[str, Any]:
+        """`ends`: how often the child has ended in a row, 0 once the newest one runs for a minute; `exit_code`: of the
+        last end, negative for a signal.
+        """
+        steady = bool(self.pid) and self._clock.monotonic() - self._began > _STEADY_S
+        return {"ends": 0 if steady else self._ends, "exit_code": self._exit_code, "running": bool(self.pid)}
 
     async def run(self) -> None:
         """Keep a child running. Raises `SettingsError` when the first one ends for the sake of a setting."""
-        failures, first = 0, True
+        first = True
         while True:
-            began = self._clock.monotonic()
-            code = await self._one()
+            self._began = self._clock.monotonic()
+            self._exit_code = code = await self._one()
             if first and code in (SETTINGS, USAGE):
                 raise SettingsError("`lessor gateway` has ended for the sake of a setting; its log names the setting")
             first = False
-            failures = 1 if self._clock.monotonic() - began > _STEADY_S else failures + 1
-            pause = _PAUSE.after(failures)
+            self._ends = 1 if self._clock.monotonic() - self._began > _STEADY_S else self._ends + 1
+            pause = _PAUSE.after(self._ends)
             _log.error("gateway.process_ended", exit_code=code, next_try_s=pause)
             await self._clock.sleep(pause)
 

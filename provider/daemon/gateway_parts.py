@@ -4,7 +4,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lease.ids import LeaseId
@@ -66,13 +66,16 @@ class GatewaySources:
         return self.scrape.exposition(accept)
 
     def is_tenant(self, address: str) -> bool:
-        held = (lease.owner == address for lease in self.leases.statuses)
-        return any(held) or any(order.owner == address for order in self.ledger.orders())
+        return address in self._owners()
 
     def tenants(self) -> frozenset[str]:
         """Every account of which `is_tenant` is true."""
-        held = (lease.owner for lease in self.leases.statuses)
-        return frozenset(held) | {order.owner for order in self.ledger.orders()}
+        return frozenset(self._owners())
+
+    def _owners(self) -> Iterator[str]:
+        """Of each lease, and of each order that a bid may have."""
+        yield from (lease.owner for lease in self.leases.statuses)
+        yield from (order.owner for order in self.ledger.orders())
 
     def troubles(self) -> dict[str, str]:
         """What the tenant of each lease reads: why its newest manifest does not run, and of maintenance."""

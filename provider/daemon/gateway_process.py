@@ -66,15 +66,16 @@ class GatewayProcess:
         self._chain_id = chain_id
         self._tenants = tenants
         self._troubles = troubles
-        self._reports = _Reports()
-        self._link = LinkServer({**calls, "report": self._note}, self._facts, ended=self._reports.forget_streams)
+        self._counts = _GatewayCounts()
+        self._link = LinkServer({**calls, "report": self._take_report}, self._facts, ended=self._counts.streams_ended)
         self.listening = asyncio.Event()
         """Set when a gateway has reported its address."""
+        self._absent = False
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the REST listener: as the gateway process reports them, before that as configured."""
-        return self._reports.address or (self.config.host, self.config.port)
+        return self._counts.address or (self.config.host, self.config.port)
 
     @property
     def served(self) -> ProvidedCertificate:
@@ -106,16 +107,23 @@ class GatewayProcess:
         finally:
             await asyncio.shield(self._link.stop())
 
+    def status(self) -> dict[str, Any]:
+        """`absent`: no gateway is connected, for a minute at least where the operator starts it. With a child, its
+        `GatewayChild.status` too.
+        """
+        if self.child is not None:
+            return {**self.child.status(), "absent": False}
+        return {"ends": 0, "exit_code": 0, "running": self._link.connected, "absent": self._absent}
+
     async def _warn_of_absence(self) -> None:
         """Log when no gateway has been connected for a minute, once each time; for ever."""
-        warned = False
         while True:
             await self._clock.sleep(_ABSENT_S)
             absent = not self._link.connected
-            if absent and not warned:
+            if absent and not self._absent:
                 remedy = "start `lessor gateway` with this AP_HOME, or set LESSOR_GATEWAY_PROCESS=inside"
                 _log.warning("gateway.absent", problem="tenants are answered by nobody", remedy=remedy)
-            warned = absent
+            self._absent = absent
 
     def _facts(self) -> Facts:
         account = self.served.account
@@ -129,31 +137,37 @@ class GatewayProcess:
             troubles=self._troubles(),
         )
 
-    async def _note(self, report: Mapping[str, Any]) -> None:
-        self._reports.note(report)
+    async def _take_report(self, report: Mapping[str, Any]) -> None:
+        self._counts.add(report)
         if not self.listening.is_set():
             _log.info("gateway.process_listening", address="{}:{}".format(*self.address))
             self.listening.set()
 
 
-class _Reports:
-    """The counts that a gateway process reports, added to this process's own metrics."""
+class _GatewayCounts:
+    """What a gateway process has counted, added to this process's own metrics, and its address."""
 
     def __init__(self) -> None:
         self.address: tuple[str, int] | None = None
         self._pid = 0
         self._refused: Mapping[str, float] = {}
+        """What that process has refused since its start, by reason."""
 
-    def note(self, report: Mapping[str, Any]) -> None:
+    def add(self, report: Mapping[str, Any]) -> None:
         host, port = report["address"]
-        self.address, refused = (str(host), int(port)), dict(report["refused"])
-        if report["pid"] == self._pid:  # what another one refused before its first report is not known
-            for reason, total in refused.items():
-                GATEWAY_REFUSED.labels(reason).inc(max(0.0, total - self._refused.get(reason, 0.0)))
-        self._pid, self._refused = report["pid"], refused
+        self.address = (str(host), int(port))
+        self._add_refused(int(report["pid"]), dict(report["refused"]))
         for kind, number in report["streams"].items():
             GATEWAY_STREAMS.labels(kind).set(number)
 
-    def forget_streams(self) -> None:
+    def _add_refused(self, pid: int, refused: Mapping[str, float]) -> None:
+        """Count what is new. What a process refused before its first report is not known to be new."""
+        if pid == self._pid:
+            for reason, total in refused.items():
+                GATEWAY_REFUSED.labels(reason).inc(max(0.0, total - self._refused.get(reason, 0.0)))
+        self._pid, self._refused = pid, refused
+
+    def streams_ended(self) -> None:
+        """The process is gone, and its streams with it."""
         for sample in (each for metric in GATEWAY_STREAMS.collect() for each in metric.samples):
             GATEWAY_STREAMS.labels(**sample.labels).set(0)

@@ -20,11 +20,13 @@ from provider.daemon.backends import Backends
 from provider.daemon.certificates import certificate_ends
 from provider.daemon.gateway_parts import GatewaySources, kept_events, provider_gateway
 from provider.daemon.gateway_process import GatewayProcess
+from provider.daemon.gateway_status import certificate_issuer, gateway_status
 from provider.daemon.maintenance import followed_maintenance, maintenance_text
 from provider.daemon.reload import funds_rules, wallet_rules
 from provider.dashboard.views import Sources
 from provider.errors import ClusterError
 from provider.funds.watch import Funds, FundsWatch
+from provider.gateway.issuer.renewal import CertificateIssuer
 from provider.gateway.provider_status import ProviderStatus
 from provider.gateway.rented_deployments import RentedDeployments
 from provider.gateway.server import Gateway
@@ -84,6 +86,7 @@ class ProviderParts:
     dashboard: Sources
     certificate: CertificateOnChain
     claim_history: ClaimHistory
+    issuer: CertificateIssuer | None
     first_facts: Callable[[ClusterFacts], None]
     new_facts: Callable[[ClusterFacts], None]
 
@@ -126,18 +129,20 @@ def provider_parts(
         precedence=precedence,
         maintenance=maintenance_text(maintenance, inventory),
     )
-    certificate = CertificateOnChain()
+    certificate, issuer = CertificateOnChain(), certificate_issuer(backends)
+    gateway = provider_gateway(sources)
     status = replace(
         _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness),
         certificates=lambda: certificate_ends(backends, revoked=certificate.revoked),
+        gateway=lambda: gateway_status(gateway, issuer),
         maintenance=lambda: maintenance().model_dump(mode="json"),
         store=backends.guard.status,
     )
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
-    running = (inventory, market, leases, funds, provider_gateway(sources))
-    shown = (rented, status, scrape, dashboard, certificate)
-    return ProviderParts(*running, *shown, claims, first_facts, new_facts)
+    running = (inventory, market, leases, funds, gateway)
+    shown = (rented, status, scrape, dashboard)
+    return ProviderParts(*running, *shown, certificate, claims, issuer, first_facts, new_facts)
 
 
 def _first_reason(*reasons: Callable[[], str]) -> Callable[[], str]:

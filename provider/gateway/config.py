@@ -7,6 +7,7 @@ from pathlib import Path
 
 from provider.claims.hostnames import HostnameRules, hostname_rules
 from provider.gateway.admission import ConnectionLimits
+from provider.gateway.issuer.config import issued_certificate
 from provider.gateway.tenant_limits import TenantRates
 from provider.settings import Settings
 
@@ -85,7 +86,7 @@ class GatewayConfig:
 def gateway_config(settings: Settings, provider: str, *, passwords: tuple[bytes, ...] = ()) -> GatewayConfig:
     """The gateway's part of the settings, for the provider with this address."""
     host, _, port = settings.gateway_listen.rpartition(":")
-    certificate, key = settings.gateway_tls_cert, settings.gateway_tls_key
+    certificate, key = settings.gateway_tls_cert or issued_certificate(settings), settings.gateway_tls_key
     return GatewayConfig(
         provider=provider,
         data_dir=settings.home,

@@ -17,6 +17,7 @@ CERTIFICATE_SOON_S = 14 * 86400.0
 _DAY_S = 86400.0
 _OLD_BLOCK_S = 120.0
 _LONG_S = 600.0
+_MANY_ENDS = 3
 _SHORT_OF_DISK, _OUT_OF_DISK = (0.10, 2**30), (0.02, 200 * 2**20)
 """Share of the disk that is free, and bytes: less of either."""
 
@@ -52,6 +53,7 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
         *_money(found),
         *_market(found),
         *_leases(found),
+        *_gateway(found.get("gateway") or {}),
         *_certificates(found["certificates"]),
         *_disk(found["disk"]),
         *_store(found.get("store") or {}),
@@ -147,6 +149,23 @@ def _leases(found: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(level, "leases", text)
 
 
+def _gateway(gateway: Mapping[str, Any]) -> Iterator[Finding]:
+    """A child that ended once and runs again is a warning; one that ends again and again serves nobody."""
+    process, issuer = gateway.get("process") or {}, gateway.get("issuer") or {}
+    if process.get("absent"):
+        text = "no gateway is connected and tenants are answered by nobody: start `lessor gateway` with this AP_HOME"
+        yield Finding(Level.TROUBLE, "gateway", text)
+    if ends := process.get("ends", 0):
+        level = Level.WARNING if ends < _MANY_ENDS and process["running"] else Level.TROUBLE
+        text = f"the gateway's process has ended {ends} times in a row, the last time with {process['exit_code']}"
+        yield Finding(level, "gateway", text)
+    if issuer.get("problem"):
+        level = Level.TROUBLE if issuer["urgent"] else Level.WARNING
+        what = f"the CA's certificate for {', '.join(issuer['names'])} is not issued: {issuer['problem']}"
+        again = f"the next try is in {issuer['next_try_s']:.0f} s"
+        yield Finding(level, "certificates", f"{what}: {issuer['remedy']}; {again}")
+
+
 def _certificates(certificates: list[Mapping[str, Any]]) -> Iterator[Finding]:
     for each in certificates:
         days = each["seconds"] / _DAY_S
@@ -154,7 +173,7 @@ def _certificates(certificates: list[Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding(Level.TROUBLE, "certificates", f"{each['what']}: {each['problem']}: {each['remedy']}")
         if each["seconds"] <= 0:
             yield Finding(Level.TROUBLE, "certificates", f"{each['what']} ended {-days:.1f} days ago: {each['remedy']}")
-        elif each["seconds"] < CERTIFICATE_SOON_S:
+        elif each["seconds"] < each.get("soon", CERTIFICATE_SOON_S):
             yield Finding(Level.WARNING, "certificates", f"{each['what']} ends in {days:.1f} days: {each['remedy']}")
 
 

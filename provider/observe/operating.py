@@ -177,6 +177,22 @@ FINDINGS = (
         "Clients of tenants refuse it.",
         "Restart the provider, which makes another one.",
     ),
+    Row(
+        "no gateway is connected and tenants are answered by nobody: *",
+        "LESSOR_GATEWAY_PROCESS is `separate`, and for a minute no gateway process has been there.",
+        "Start `lessor gateway`; see its log.",
+    ),
+    Row(
+        "the gateway's process has ended * times in a row*",
+        "Each ended within a minute and was started again; tenants are not served meanwhile. A negative number is a "
+        "signal (-9: killed, perhaps for its memory).",
+        "The log of the provider has the child's last lines; LESSOR_GATEWAY_PROCESS=inside is the way out.",
+    ),
+    Row(
+        "the CA's certificate for * is not issued: *",
+        "The CA did not issue, or was not reached. Clients get the certificate before it, or the account certificate.",
+        "As the text says.",
+    ),
     Row("* ended * days ago: *", "A certificate has ended; its users refuse it.", "As the text says."),
     Row("* ends in * days: *", "A certificate ends within 14 days.", "As the text says."),
     Row("* GiB of * GiB are free at *", "The file system of the home is nearly full.", "Free space, or move AP_HOME."),

@@ -26,7 +26,7 @@ from provider.local_socket import serve_socket
 from provider.market.book import Market
 from provider.market.record.summary import summary_since
 from provider.metrics import sample
-from provider.observe.findings import with_findings
+from provider.observe.findings import CERTIFICATE_SOON_S, with_findings
 
 __all__ = ["CertificateEnd", "Paid", "StatusSources", "day_fees", "operator_status", "serve_status"]
 
@@ -44,20 +44,22 @@ _RANKS = {"bids": Rank.BID, "withdrawals": Rank.WITHDRAW, "closing": Rank.CLOSE}
 @dataclass(frozen=True, slots=True)
 class CertificateEnd:
     """`what`: whose certificate. `seconds` until it ends, negative afterwards. `remedy`: what to do about it.
-    `problem`: why it is refused before its end, empty for none.
+    `problem`: why it is refused before its end, empty for none. `soon`: with so many seconds left it should be renewed.
     """
 
     what: str
     seconds: float
     remedy: str
     problem: str = ""
+    soon: float = CERTIFICATE_SOON_S
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
     """What the status is read from. `cluster`: the API server's address, the seconds since it answered last, and why
     the inventory is too old to bid. `budget`: of fees, micro-units of `fee_denom` in 24 hours, 0: no limit. `granter`:
-    the account that pays them, empty: the provider. `wallet` returns None before the first reading.
+    the account that pays them, empty: the provider. `wallet` returns None before the first reading. `gateway`: its
+    process and the order of the CA's certificate, as far as there are any.
     """
 
     chain_id: str
@@ -76,6 +78,7 @@ class StatusSources:
     suspects: Callable[[], int] = int
     unknown_stacks: Callable[[], int] = int
     certificates: Callable[[], Sequence[CertificateEnd]] = tuple
+    gateway: Callable[[], Mapping[str, Any]] = dict
     home: Path | None = None
     maintenance: Callable[[], Mapping[str, Any]] = dict
     store: Callable[[], Mapping[str, Any]] = dict
@@ -129,6 +132,7 @@ async def operator_status(sources: StatusSources) -> dict[str, Any]:
         "suspects": sources.suspects(),
         "unknown_stacks": sources.unknown_stacks(),
         "certificates": [asdict(each) for each in sources.certificates()],
+        "gateway": dict(sources.gateway()),
         "disk": _disk(sources.home) if sources.home is not None else {},
         "maintenance": dict(sources.maintenance()),
         "store": dict(sources.store()),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 __all__ = ["CHART_KEYS", "CHART_SPELLINGS", "NO_MEANING", "PROVIDER_RECORD", "SWITCHES"]
 
-_ISSUER = "Lessor orders no certificate: name the files of one with AP_GATEWAY_TLS_CERT and AP_GATEWAY_TLS_KEY"
+_ISSUER = "Lessor's issuer answers HTTP-01 only, at AP_CERT_ISSUER_HTTP_CHALLENGE_PORT"
+_ISSUER_CHART = "AP_CERT_ISSUER_ENABLED and the settings beside it order the certificate"
 _ONE_TRANSACTION = "it is for commands that send one transaction"
 _GAS = "the gas of each transaction is simulated; LESSOR_FEE_LIMIT and LESSOR_FEE_BUDGET limit its price"
 _VALIDITY = "LESSOR_TX_TIMEOUT_BLOCKS limits how long a transaction is valid"
@@ -39,21 +40,8 @@ NO_MEANING: Mapping[str, str] = {
     "cached-result-max-age": "what was read from the chain is kept until an event of the chain changes it",
     "persistent-config-backend": _STORE,
     "persistent-config-path": _STORE,
-    **{
-        f"cert-issuer-{name}": _ISSUER
-        for name in (
-            "enabled",
-            "email",
-            "kid",
-            "hmac",
-            "ca-dir-url",
-            "storage-dir",
-            "http-challenge-port",
-            "tls-challenge-port",
-            "dns-providers",
-            "dns-resolvers",
-        )
-    },
+    "cert-issuer-storage-dir": "the certificate and the account's key are in AP_HOME, folder `issuer`",
+    **{f"cert-issuer-{name}": _ISSUER for name in ("tls-challenge-port", "dns-providers", "dns-resolvers")},
     "migrations-enabled": "records of older versions are read as they are",
     "migrations-state-path": "records of older versions are read as they are",
     "gateway-provider": "LESSOR_EDGE names the ingress controller",
@@ -142,7 +130,6 @@ SWITCHES = frozenset(
         "cluster-k8s",
         "deployment-ingress-expose-lb-hosts",
         "ip-operator",
-        "cert-issuer-enabled",
         "migrations-enabled",
         "ledger",
         "dry-run",
@@ -191,7 +178,7 @@ CHART_KEYS: Mapping[str, str] = {
         ),
         _PODS,
     ),
-    **dict.fromkeys(("gcp", "env", "certissuer", "letsencrypt"), _ISSUER),
+    **dict.fromkeys(("gcp", "env", "certissuer", "letsencrypt"), _ISSUER_CHART),
     **dict.fromkeys(("key", "keysecret"), _KEY),
     **dict.fromkeys(
         (

@@ -32,6 +32,7 @@ from provider.units import (
 
 __all__ = [
     "RELOADED",
+    "AcmeDirectory",
     "AddressRanges",
     "Addresses",
     "BlockedNames",
@@ -44,10 +45,12 @@ __all__ = [
     "Form",
     "GatewayForm",
     "Hostname",
+    "HostnameList",
     "InventoryEndpoint",
     "Items",
     "Labels",
     "Listen",
+    "ListenOrPort",
     "MaybeListen",
     "MaybeName",
     "MaybeNamespaced",
@@ -202,6 +205,18 @@ def _listen(value: object) -> object:
     return value
 
 
+def _listen_or_port(value: object) -> object:
+    """`host:port`; a port alone is one of every address."""
+    text = str(value)
+    return _listen(f"0.0.0.0:{text}" if text.isascii() and text.isdecimal() else text)
+
+
+def _acme_directory(value: str) -> str:
+    if value and not (value.startswith("https://") and _is_address(value)):
+        raise ValueError("must be https://host/path, without user and password")
+    return value
+
+
 def _nodes(value: object) -> object:
     """One or several between commas. CometBFT's own `tcp://` means plain HTTP here; a path prefix is kept."""
     parts = [part.strip() for part in str(value).split(",") if part.strip()]
@@ -227,6 +242,7 @@ ObjectName = Annotated[str, AfterValidator(parse_object_name), Form("Kubernetes 
 CoinText = Annotated[Coin, BeforeValidator(_coin), Form("coin: `500000uakt`")]
 Scale = Annotated[Decimal, BeforeValidator(_scale), Form("decimal: `0.004`, `4e-3`")]
 Listen = Annotated[str, BeforeValidator(_listen), Form("address: `host:port`")]
+ListenOrPort = Annotated[str, BeforeValidator(_listen_or_port), Form("address or port: `host:port`, `5002`")]
 MaybeListen = Annotated[
     str, BeforeValidator(lambda value: _listen(value) if value not in ("", "off") else ""), Form("address: `host:port`")
 ]
@@ -253,6 +269,8 @@ Labels = Annotated[Items, BeforeValidator(_each(parse_label)), Form("labels: `ke
 ObjectNames = Annotated[Items, BeforeValidator(_each(parse_object_name)), Form("Kubernetes names: `a,b`")]
 Addresses = Annotated[Items, BeforeValidator(_each(parse_address)), Form("addresses: `a,b`")]
 ClosedRanges = Annotated[Items, BeforeValidator(_each(parse_closed_range)), Form("IPv4 networks: `203.0.113.0/24`")]
+HostnameList = Annotated[Items, BeforeValidator(_each(parse_hostname)), Form("hostnames: `a.com,b.com`")]
+AcmeDirectory = Annotated[str, AfterValidator(_acme_directory), Form("URL: `https://host/path`")]
 BlockedNames = Annotated[Items, BeforeValidator(_each(parse_blocked)), Form("hostnames: `a.com,.b.com`")]
 Endpoints = Annotated[Items, BeforeValidator(_each(parse_endpoint)), Form("endpoints: `192.0.2.1:6443`")]
 InventoryEndpoint = Annotated[

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -18,6 +19,7 @@ from provider.settings.funds import FundsSettings
 from provider.settings.gateway import GatewaySettings
 from provider.settings.home import HomeSettings
 from provider.settings.inventory import InventorySettings
+from provider.settings.issuer import IssuerSettings
 from provider.settings.kinds import RELOADED
 from provider.settings.leases import LeaseSettings
 from provider.settings.market import MarketSettings
@@ -31,6 +33,7 @@ _BECH32 = re.compile(r"akash1[02-9ac-hj-np-z]{38}")
 
 
 class Settings(
+    IssuerSettings,
     GatewaySettings,
     LeaseSettings,
     ClusterSettings,
@@ -83,6 +86,30 @@ class Settings(
             yield f"AP_BID_DEPOSIT: {self.bid_deposit} must be a whole amount"
         if 0 < self.withdrawal_period < self.funds_interval:
             yield "AP_WITHDRAWAL_PERIOD must be 0 or at least AP_LEASE_FUNDS_MONITOR_INTERVAL"
+        if self.cert_issuer:
+            yield from self._issuer_contradictions()
+
+    def _issuer_contradictions(self) -> Iterator[str]:
+        if not self.cert_issuer_directory:
+            yield "AP_CERT_ISSUER_ENABLED needs AP_CERT_ISSUER_CA_DIR_URL"
+        if not self.public_hostname:
+            yield "AP_CERT_ISSUER_ENABLED needs AP_CLUSTER_PUBLIC_HOSTNAME"
+        elif any(map(_is_address, (self.public_hostname, *self.cert_issuer_names))):
+            yield "AP_CERT_ISSUER_ENABLED orders certificates of names, not of addresses"
+        elif self.cert_issuer_names and self.public_hostname.lower() not in self.cert_issuer_names:
+            yield f"LESSOR_CERT_ISSUER_NAMES must name AP_CLUSTER_PUBLIC_HOSTNAME={self.public_hostname}"
+        if self.gateway_tls_cert is not None:
+            yield "AP_GATEWAY_TLS_CERT names a certificate and AP_CERT_ISSUER_ENABLED orders one: set one of the two"
+        if bool(self.cert_issuer_kid) != bool(self.cert_issuer_hmac.get_secret_value()):
+            yield "AP_CERT_ISSUER_KID and AP_CERT_ISSUER_HMAC belong together"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_reloaded(name: str) -> bool:
