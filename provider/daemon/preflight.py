@@ -30,6 +30,7 @@ _FILES = {
     "LESSOR_STACK_KEY_FILE": "stack_key_file",
     "AP_GATEWAY_TLS_CERT": "gateway_tls_cert",
     "AP_GATEWAY_TLS_KEY": "gateway_tls_key",
+    "LESSOR_CERT_ISSUER_CA_FILE": "cert_issuer_ca_file",
     "AP_BID_PRICE_SCRIPT_PATH": "price_script",
     "LESSOR_AKT_PRICE_FILE": "akt_price_file",
 }

@@ -27,8 +27,9 @@ _Variable = Annotated[str, StringConstraints(pattern=r"^(AP|AKASH|LESSOR)_[A-Z0-
 _Cpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}m?$")]
 _Bytes = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 _OptionalAccount = Annotated[str, StringConstraints(pattern=r"^$|^akash1[02-9ac-hj-np-z]{38}$")]
-_SECRETS = ("LESSOR_BUS_URL", "LESSOR_MNEMONIC", "LESSOR_STORE_URL")
+_SECRETS = ("AP_CERT_ISSUER_HMAC", "LESSOR_BUS_URL", "LESSOR_MNEMONIC", "LESSOR_STORE_URL")
 _FIXED = (
+    "AP_CERT_ISSUER_HTTP_CHALLENGE_PORT",
     "AP_HOME",
     "AP_K8S_MANIFEST_NS",
     "AP_KUBECONFIG",
@@ -39,6 +40,8 @@ _FIXED = (
     "LESSOR_MNEMONIC_FILE",
 )
 """What the stack itself sets, since it mounts and names these things."""
+
+_TLS = frozenset(("GATEWAY_TLS_CERT", "GATEWAY_TLS_KEY", "CERT_ISSUER_ENABLED"))
 
 
 def fault(path: str, text: str) -> PydanticCustomError:
@@ -105,7 +108,8 @@ class InventoryConfig(_Document):
 
 class ProcessSettings(BaseModel):
     """`image` empty: the processes run elsewhere, and the stack makes only what they need. `account`: the provider's on
-    the chain; the IP operator runs when it is set.
+    the chain; the IP operator runs when it is set. `tls_secret`: a Secret of type kubernetes.io/tls with the CA's
+    certificate for the public hostname, such as cert-manager writes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
@@ -114,6 +118,7 @@ class ProcessSettings(BaseModel):
     pull_secret: OptionalName = ""
     account: _OptionalAccount = ""
     key_secret: Name = "lessor-key"  # noqa: S105 (an object's name)
+    tls_secret: OptionalName = ""
     environment: dict[_Variable, str] = Field(default_factory=dict)
     service_type: ServiceType = ServiceType.CLUSTER_IP
     remote_state: bool = False
@@ -136,6 +141,10 @@ class ProcessSettings(BaseModel):
                 raise fault(f"environment.{name}", f"is a secret: put it into the Secret {self.key_secret}")
             if name in _FIXED:
                 raise fault(f"environment.{name}", "is set by the stack itself")
+        if self.tls_secret and any(
+            name.removeprefix("AKASH_").removeprefix("AP_") in _TLS for name in self.environment
+        ):
+            raise fault("tls-secret", "names the certificate; leave AP_GATEWAY_TLS_… and AP_CERT_ISSUER_ENABLED out")
         if self.account and self.environment.get("AP_FROM", self.account) != self.account:
             raise fault("environment.AP_FROM", "is another account than lessor:processes.account")
         if self.remote_state and not self.environment.get("LESSOR_STACK_BACKEND"):

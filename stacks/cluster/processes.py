@@ -9,11 +9,12 @@ from typing import Any
 
 from lease.spec import IngressMode
 from stacks.cluster.admission import CERTIFICATE_SECRET
+from stacks.cluster.challenges import CHALLENGE_PORT, CHALLENGES, orders_certificate
 from stacks.cluster.inventory_rights import INVENTORY_CONTAINER, MARKET_RESOURCE_NAMES, MARKET_RULES, Rule
 from stacks.cluster.rbac import PROVIDER_RULES
 from stacks.cluster.settings import ClusterStackSettings
 
-__all__ = ["CONFIGURATION", "KEY", "PROVIDER", "VOLUME", "Grant", "Process", "environment", "provider"]
+__all__ = ["CONFIGURATION", "KEY", "PROVIDER", "TLS", "VOLUME", "Grant", "Process", "environment", "provider"]
 
 PROVIDER = "akash-provider"
 """The name and the label `app` by which clients of the Go provider find its pod."""
@@ -22,6 +23,7 @@ _HOME = f"{VOLUME}/home"
 """A folder of the provider's own: the root of a volume belongs to the storage, and others may often read it."""
 CONFIGURATION = PurePosixPath("/etc/lessor/config.yaml")
 KEY = "/run/secrets/lessor"
+TLS = "/run/secrets/lessor-tls"
 _PORTS = {"api": 8443, "grpc": 8444, "metrics": 9090, "health": 8090}
 
 
@@ -72,15 +74,16 @@ def environment(settings: ClusterStackSettings) -> dict[str, str]:
 
 def provider(settings: ClusterStackSettings) -> Process:
     """The provider itself. Neither probe asks the chain or the API server."""
+    challenges = {CHALLENGES: CHALLENGE_PORT} if orders_certificate(settings) else {}
     return Process(
         name=PROVIDER,
         container="provider",
         account=settings.service_account,
         command=("lessor", "run"),
-        ports=_PORTS,
+        ports={**_PORTS, **challenges},
         liveness=("/healthz", "health"),
         readiness=("/readyz", "health"),
-        public=("api", "grpc"),
+        public=("api", "grpc", *challenges),
         labels={"app": PROVIDER},
         grants=_provider_grants(settings),
         environment=_provider_environment(settings),
@@ -101,6 +104,8 @@ def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
     processes = settings.processes
     operator = f"http://{INVENTORY_CONTAINER}.{settings.services_namespace}.svc:8080" if processes.inventory else "off"
     account = {"AP_FROM": processes.account} if processes.account else {}
+    port = {"AP_CERT_ISSUER_HTTP_CHALLENGE_PORT": str(CHALLENGE_PORT)} if orders_certificate(settings) else {}
+    tls = {"AP_GATEWAY_TLS_CERT": f"{TLS}/tls.crt", "AP_GATEWAY_TLS_KEY": f"{TLS}/tls.key"}
     return {
         "AP_HOME": _HOME,
         "AP_METRICS_LISTENER": f"0.0.0.0:{_PORTS['metrics']}",
@@ -109,6 +114,8 @@ def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
         "LESSOR_MNEMONIC_FILE": f"{KEY}/mnemonic",
         "LESSOR_INVENTORY_ENDPOINT": operator,
         **account,
+        **port,
+        **(tls if processes.tls_secret else {}),
         **environment(settings),
         **processes.environment,
     }

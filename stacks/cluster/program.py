@@ -26,6 +26,7 @@ from components.resources.manifest import ManifestResource
 from lease.spec import IngressMode
 from stacks.cluster import metallb
 from stacks.cluster.admission import NAME, policy_binding, policy_spec
+from stacks.cluster.challenges import challenge_route, orders_certificate
 from stacks.cluster.classes import label_storage_classes, make_priority_class, make_runtime_classes
 from stacks.cluster.crds import CRDS, GROUP, VERSION, definition
 from stacks.cluster.fences import close, open_discovery, open_ports
@@ -186,6 +187,9 @@ def _processes(settings: ClusterStackSettings, namespace: Namespace, account: Se
         run_process(place, process)
         if settings.network_policies:
             open_ports(process, namespace=settings.services_namespace, labels=LABELS, opts=place.options)
+    if orders_certificate(settings):
+        route = challenge_route(settings, provider(settings).name)
+        ManifestResource(_labelled(route), place.options)
     if settings.network_policies and settings.processes.inventory:
         open_discovery(settings.services_namespace, labels=LABELS, opts=place.options)
 

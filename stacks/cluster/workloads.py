@@ -54,7 +54,7 @@ from pulumi_kubernetes.policy.v1 import PodDisruptionBudget, PodDisruptionBudget
 from pulumi_kubernetes.rbac.v1 import SubjectArgs
 
 from stacks.cluster.inventory_rights import DISCOVERY_ACCOUNT, INVENTORY_CONTAINER
-from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, VOLUME, Process
+from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, TLS, VOLUME, Process
 from stacks.cluster.rights import bind
 from stacks.cluster.settings import TAKEN_OVER, ClusterStackSettings
 
@@ -235,7 +235,7 @@ def _container(place: Place, process: Process) -> ContainerArgs:
             run_as_non_root=True,
             capabilities=CapabilitiesArgs(drop=["ALL"]),
         ),
-        volume_mounts=_mounts(process),
+        volume_mounts=_mounts(place, process),
     )
 
 
@@ -262,12 +262,15 @@ def _volumes(place: Place, process: Process) -> list[VolumeArgs]:
     if process.name == PROVIDER:
         secret = SecretVolumeSourceArgs(secret_name=place.settings.processes.key_secret, default_mode=0o400)
         found.append(VolumeArgs(name="key", secret=secret))
+        if name := place.settings.processes.tls_secret:
+            tls = SecretVolumeSourceArgs(secret_name=name, default_mode=0o400, optional=True)  # it may come later
+            found.append(VolumeArgs(name="tls", secret=tls))
         if place.settings.processes.remote_state:
             found.append(VolumeArgs(name="home", empty_dir=EmptyDirVolumeSourceArgs(size_limit=_SMALL)))
     return found
 
 
-def _mounts(process: Process) -> list[VolumeMountArgs]:
+def _mounts(place: Place, process: Process) -> list[VolumeMountArgs]:
     mounts = [VolumeMountArgs(name="tmp", mount_path=_TMP)]
     if process.configuration:
         mounts.append(VolumeMountArgs(name="configuration", mount_path=str(CONFIGURATION.parent), read_only=True))
@@ -276,6 +279,8 @@ def _mounts(process: Process) -> list[VolumeMountArgs]:
             VolumeMountArgs(name="home", mount_path=VOLUME),
             VolumeMountArgs(name="key", mount_path=KEY, read_only=True),
         ]
+        if place.settings.processes.tls_secret:
+            mounts.append(VolumeMountArgs(name="tls", mount_path=TLS, read_only=True))
     return mounts
 
 

@@ -20,7 +20,7 @@ import aiohttp
 import pytest
 
 from lease.ids import namespace_name
-from provider.daemon.gateway_child import child_environment
+from provider.daemon.gateway_child import GatewayChild, child_environment
 from provider.kube.labels import managed_labels
 from provider.protocols.cluster import DEPLOYMENT, EVENT, MANIFEST, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP
 from tests.provider.chain.test_nodes import unused_address
@@ -30,6 +30,7 @@ from tests.provider.gateway.world import place
 from tests.world.api_server import ApiServerInMemory, RecordedCluster
 from tests.world.patience import eventually
 from tests.world.processes import line_of, start_process
+from tests.world.virtual import VirtualClock
 
 SPACE = namespace_name(lease())
 _SECRET = "abandon " * 11 + "about"
@@ -227,6 +228,40 @@ async def test_a_child_that_cannot_listen_ends_the_provider_with_the_reason(site
     assert "AP_GATEWAY_LISTEN_ADDRESS" in site.text_of_logs()
     taken.close()
     await taken.wait_closed()
+
+
+@pytest.mark.virtual_time
+async def test_a_child_that_ends_again_and_again_is_counted_until_one_has_run_for_a_minute() -> None:
+    child = _ScriptedChild(VirtualClock(), (1.0, -9), (2.0, 1), (300.0, 1), (1e9, 0))
+    running = asyncio.create_task(child.run())
+    await asyncio.sleep(0.5)
+    assert child.status() == {"ends": 0, "exit_code": 0, "running": True}
+    await asyncio.sleep(0.6)
+    assert child.status() == {"ends": 1, "exit_code": -9, "running": False}
+    await asyncio.sleep(10.0)
+    assert child.status() == {"ends": 2, "exit_code": 1, "running": True}
+    await asyncio.sleep(60.0)
+    assert child.status()["ends"] == 0, "the third runs for a minute"
+    await asyncio.sleep(300.0)
+    assert child.status() == {"ends": 1, "exit_code": 1, "running": True}
+    running.cancel()
+
+
+class _ScriptedChild(GatewayChild):
+    """Its processes run for seconds and end with codes."""
+
+    def __init__(self, clock: VirtualClock, *processes: tuple[float, int]) -> None:
+        super().__init__(clock, environment={})
+        self._processes = list(processes)
+
+    async def _one(self) -> int:
+        seconds, code = self._processes.pop(0)
+        self.pid = 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.pid = 0
+        return code
 
 
 def test_a_child_gets_no_variable_of_the_key_or_of_the_store() -> None:

@@ -21,7 +21,7 @@ TESTS = Path(__file__).resolve().parents[2]
 RECORDED = "test_every_recorded_request_is_answered_as_recorded"
 HELD_BY = {
     1: "test_the_published_signature_vectors_verify_as_published",
-    2: "test_the_published_signature_vectors_verify_as_published",
+    2: "test_signing_as_rfc_6979_says_makes_the_published_tokens_byte_by_byte",
     3: "test_the_published_signature_vectors_verify_as_published",
     4: "test_a_signature_with_the_other_s_is_refused",
     5: "test_the_wallet_document_is_the_canonical_one",
@@ -81,7 +81,7 @@ OF_OTHERS = {
     35: "the error object of the Go client",
     55: "the Go provider's store of accounts; provider/gateway/auth/lookups.py keeps what is known, without a store",
     56: "the Go provider's store of certificates, as 55",
-    59: "the archive of the Go provider's issuer; a CA's certificate comes from files here",
+    59: "the archive of the Go provider's issuer; the issuer here keeps one certificate and replaces its file",
     60: "the constructor of the Go client",
     61: "the certificates of the TypeScript client",
 }

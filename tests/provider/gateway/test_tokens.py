@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
-from ecdsa import SECP256k1
+from ecdsa import SECP256k1, SigningKey
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
+from provider.chain.keys import key_from_mnemonic
 from provider.chain.signatures import verify_signature
 from provider.errors import ChainError
 from provider.gateway.auth.claims import check_claims, parse_claims
@@ -48,12 +51,35 @@ async def refusal(tokens: Tokens, token: str) -> tuple[int, str]:
 @pytest.mark.parametrize("case", document("jwt/cases_es256k.json"), ids=str)
 def test_the_published_signature_vectors_verify_as_published(case: dict) -> None:
     text, _, signature = case["tokenString"].rpartition(".")
-    import base64
-
-    decoded = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
+    decoded = unb64(signature)
     algorithm = case["expected"]["alg"]
     wrapped = adr36_document(text.encode(), SIGNER) if algorithm == "ES256KADR36" else text.encode()
     assert verify_signature(wrapped, KEY, decoded) is not case["mustFail"]
+
+
+def test_signing_as_rfc_6979_says_makes_the_published_tokens_byte_by_byte() -> None:
+    """Three of the vectors and the token of the template, whose signer is the published account."""
+    signer = key_from_mnemonic(read("jwt/mnemonic").decode())
+    assert (signer.address, signer.public_bytes) == (SIGNER, KEY)
+    account = Account(SigningKey.from_string(signer.private_bytes, SECP256k1, hashlib.sha256))
+    vectors = [case["tokenString"] for case in document("jwt/cases_es256k.json") if not case["mustFail"]]
+    template = re.findall(r'"tokenString": "([^"]+)"', read("jwt/cases_jwt.json.tmpl").decode())
+    static = next(token for token in template if _claims(token).get("iat") == 1746666103)
+    assert (len(vectors), _claims(static)["exp"], _claims(static)["leases"]) == (3, 2046667103, {"access": "full"})
+    for token in (*vectors, static):
+        header, payload, _ = token.split(".")
+        algorithm = json.loads(unb64(header))["alg"]
+        text = f"{header}.{payload}".encode()
+        message = adr36_document(text, SIGNER) if algorithm == "ES256KADR36" else text
+        assert f"{text.decode()}.{b64(account.sign(message))}" == token
+
+
+def _claims(token: str) -> dict:
+    return json.loads(unb64(token.split(".")[1]))
+
+
+def unb64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def claim_cases() -> list[tuple[int, dict]]:

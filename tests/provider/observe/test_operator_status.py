@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -207,6 +208,50 @@ async def test_a_certificate_that_the_chain_calls_revoked_is_trouble(daemon: Dae
     assert ("TROUBLE", "certificates: the account certificate: the chain calls it revoked: restart") in list(
         status_rows(told)
     )
+
+
+@pytest.mark.parametrize(
+    ("process", "level", "text"),
+    [
+        ({"ends": 0, "exit_code": 1, "running": True}, None, ""),
+        ({"ends": 1, "exit_code": -9, "running": True}, "WARNING", "has ended 1 times in a row, the last time with -9"),
+        ({"ends": 1, "exit_code": 1, "running": False}, "TROUBLE", "has ended 1 times in a row, the last time with 1"),
+        ({"ends": 7, "exit_code": 1, "running": True}, "TROUBLE", "has ended 7 times in a row, the last time with 1"),
+        ({"ends": 0, "exit_code": 0, "running": False, "absent": True}, "TROUBLE", "no gateway is connected"),
+    ],
+)
+async def test_a_gateway_process_that_ends_again_and_again_is_named(
+    daemon: Daemon, process: dict[str, Any], level: str | None, text: str
+) -> None:
+    told = await operator_status(replace(daemon.observed, gateway=lambda: {"process": process}))
+    rows = [(name, shown) for name, shown in status_rows(told) if "gateway: " in shown]
+    assert [name for name, _ in rows] == ([level] if level else [])
+    assert all(text in shown for _, shown in rows)
+
+
+@pytest.mark.parametrize(("urgent", "level"), [(False, "WARNING"), (True, "TROUBLE")])
+async def test_an_order_of_a_certificate_that_fails_is_named_with_the_remedy(
+    daemon: Daemon, urgent: bool, level: str
+) -> None:
+    issuer = {
+        "names": ["provider.example.com"],
+        "problem": "the CA is away",
+        "remedy": "wait",
+        "failures": 2,
+        "next_try_s": 120.0,
+        "urgent": urgent,
+    }
+    told = await operator_status(replace(daemon.observed, gateway=lambda: {"issuer": issuer}))
+    text = "the CA's certificate for provider.example.com is not issued: the CA is away: wait; the next try is in 120 s"
+    assert (level, f"certificates: {text}") in list(status_rows(told))
+    told = await operator_status(replace(daemon.observed, gateway=lambda: {"issuer": {**issuer, "problem": ""}}))
+    assert not [shown for _, shown in status_rows(told) if "not issued" in shown]
+
+
+async def test_a_certificate_of_days_is_no_warning_while_it_is_renewed_in_time(daemon: Daemon) -> None:
+    end = CertificateEnd("the CA's certificate", 3 * 86400.0, "wait", soon=86400.0)
+    told = await operator_status(replace(daemon.observed, certificates=lambda: [end]))
+    assert not [shown for name, shown in status_rows(told) if "certificates: " in shown]
 
 
 async def test_orders_of_the_last_hour_are_shown_by_the_check_that_they_failed(daemon: Daemon) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -278,3 +279,44 @@ def test_what_an_edge_does_follows_from_its_kind_and_the_mode(
     monkeypatch.setenv("AP_INGRESS_MODE", mode)
     settings = load_settings()
     assert (settings.routes_overlap, settings.options_ignored) == (overlap, ignored)
+
+
+_ORDERING = {
+    "AP_CERT_ISSUER_ENABLED": "true",
+    "AP_CERT_ISSUER_CA_DIR_URL": "https://ca.example.com/directory",
+    "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
+}
+
+
+def test_the_issuer_of_a_go_provider_is_set_up_with_the_same_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"AP_CERT_ISSUER_HTTP_CHALLENGE_PORT": "80", "AKASH_CERT_ISSUER_EMAIL": "operator@example.com"}
+    for name, value in {**_ORDERING, **given}.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    assert settings.cert_issuer and settings.cert_issuer_listen == "0.0.0.0:80"
+    assert settings.cert_issuer_email == "operator@example.com"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("AP_CERT_ISSUER_CA_DIR_URL", "", "needs AP_CERT_ISSUER_CA_DIR_URL"),
+        ("AP_CERT_ISSUER_CA_DIR_URL", "http://ca.example.com/", "must be https://host/path"),
+        ("AP_CERT_ISSUER_CA_DIR_URL", "https://user:word@ca.example.com/", "without user and password"),
+        ("AP_CLUSTER_PUBLIC_HOSTNAME", "", "needs AP_CLUSTER_PUBLIC_HOSTNAME"),
+        ("AP_CLUSTER_PUBLIC_HOSTNAME", "203.0.113.7", "not of addresses"),
+        ("LESSOR_CERT_ISSUER_NAMES", "other.example.com", "must name AP_CLUSTER_PUBLIC_HOSTNAME"),
+        ("LESSOR_CERT_ISSUER_NAMES", "*.example.com", "LESSOR_CERT_ISSUER_NAMES"),
+        ("AP_GATEWAY_TLS_CERT", "/tls.crt", "set one of the two"),
+        ("AP_CERT_ISSUER_KID", "kid", "belong together"),
+        ("AP_CERT_ISSUER_EMAIL", "a b", "AP_CERT_ISSUER_EMAIL"),
+        ("AP_CERT_ISSUER_HTTP_CHALLENGE_PORT", "70000", "host:port"),
+    ],
+)
+def test_an_issuer_that_could_order_nothing_is_refused_with_the_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, text: str
+) -> None:
+    for variable, content in {**_ORDERING, name: value}.items():
+        monkeypatch.setenv(variable, content)
+    with pytest.raises(SettingsError, match=re.escape(text)):
+        load_settings()

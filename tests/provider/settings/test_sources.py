@@ -226,14 +226,14 @@ def test_a_value_that_is_wrong_causes_no_second_mistake() -> None:
 
 
 def test_what_has_no_meaning_here_is_named_with_the_reason_and_stops_nothing() -> None:
-    given = {"AKASH_CLUSTER_K8S": "true", "AP_CERT_ISSUER_ENABLED": "true", "AKASH_YES": "true", "AKASH_DEBUG": ""}
+    given = {"AKASH_CLUSTER_K8S": "true", "AP_CERT_ISSUER_DNS_PROVIDERS": "cf", "AKASH_YES": "true", "AKASH_DEBUG": ""}
     found = resolve([("ip-operator", "true")], given)
     assert not found.problems
     assert [notice.split(":")[0] for notice in found.notices] == [
         "--ip-operator",
         "AKASH_CLUSTER_K8S",
         "AKASH_YES",
-        "AP_CERT_ISSUER_ENABLED",
+        "AP_CERT_ISSUER_DNS_PROVIDERS",
     ]
 
 

@@ -51,6 +51,15 @@ EVERYTHING: dict[str, Any] = {
 REMOTE: dict[str, Any] = {
     "processes": {"image": IMAGE, "remote-state": True, "environment": {"LESSOR_STACK_BACKEND": "s3://state"}}
 }
+ORDERING: dict[str, Any] = {
+    "image": IMAGE,
+    "environment": {
+        "AP_CERT_ISSUER_ENABLED": "true",
+        "AP_CERT_ISSUER_CA_DIR_URL": "https://ca.example.com/directory",
+        "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
+        "LESSOR_CERT_ISSUER_NAMES": "provider.example.com,other.example.com",
+    },
+}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "everything": EVERYTHING,
@@ -68,6 +77,9 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "gateway": {"ingress-mode": "gateway-api", "gateway": {"create": True, "domain": "ingress.example.com"}},
     "given gateway": {"ingress-mode": "gateway-api", "gateway": {"name": "edge"}},
     "no fence": {"admission-policy": False},
+    "given certificate": {"processes": {"image": IMAGE, "tls-secret": "provider-tls"}},
+    "ordered certificate": {"processes": ORDERING},
+    "ordered certificate, gateway": {"ingress-mode": "gateway-api", "processes": ORDERING},
 }
 
 
@@ -174,6 +186,40 @@ def test_the_own_namespace_is_closed_but_for_the_ports_that_are_served(everythin
     assert [port["port"] for port in public["ports"]] == ["api", "grpc"] and not public.get("from")
     assert {port["port"] for port in inner["ports"]} == {"metrics", "health"}
     assert inner["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "akash-services"}
+
+
+def test_a_certificate_that_cert_manager_writes_is_mounted_whenever_it_comes(
+    stacks: dict[str, list[dict[str, Any]]],
+) -> None:
+    found = stacks["given certificate"]
+    pod = named(found, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "tls"]
+    assert volume["secret"]["secretName"] == "provider-tls" and volume["secret"]["optional"]
+    (mount,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "tls"]
+    data = named(found, "ConfigMap", "akash-provider")["data"]
+    assert (data["AP_GATEWAY_TLS_CERT"], data["AP_GATEWAY_TLS_KEY"]) == (f"{mount}/tls.crt", f"{mount}/tls.key")
+
+
+def test_challenges_of_a_ca_reach_a_provider_that_orders_its_certificate(
+    stacks: dict[str, list[dict[str, Any]]], everything: list[dict[str, Any]]
+) -> None:
+    found = stacks["ordered certificate"]
+    route = named(found, "Ingress", "akash-provider-challenges")["spec"]
+    assert [rule["host"] for rule in route["rules"]] == ["provider.example.com", "other.example.com"]
+    (path,) = route["rules"][0]["http"]["paths"]
+    assert path["path"] == "/.well-known/acme-challenge/"
+    backend = path["backend"]["service"]
+    ports = named(found, "Service", backend["name"])["spec"]["ports"]
+    (port,) = [int(port["port"]) for port in ports if port["name"] == backend["port"]["name"]]
+    (container,) = named(found, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]["containers"]
+    assert port in [each["containerPort"] for each in container["ports"]]
+    assert named(found, "ConfigMap", "akash-provider")["data"]["AP_CERT_ISSUER_HTTP_CHALLENGE_PORT"] == str(port)
+    _, public = named(found, "NetworkPolicy", "akash-provider")["spec"]["ingress"]
+    assert "challenges" in [each["port"] for each in public["ports"]]
+    other = named(stacks["ordered certificate, gateway"], "HTTPRoute", "akash-provider-challenges")["spec"]
+    assert other["hostnames"] == ["provider.example.com", "other.example.com"]
+    assert other["rules"][0]["backendRefs"] == [{"name": "akash-provider", "port": port}]
+    assert not [item for item in everything if item["kind"] == "Ingress"]
 
 
 def test_pulumi_does_not_wait_for_processes_that_wait_for_the_chain(everything: list[dict[str, Any]]) -> None:

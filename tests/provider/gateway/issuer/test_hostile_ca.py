@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -120,9 +121,9 @@ async def test_a_limit_of_the_ca_is_known_with_its_end(tmp_path: Path, given: st
 
 async def test_a_body_that_comes_in_drops_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_ANSWER_S", -1)
-    answer = network.requests.Response()
+    answer = requests.Response()
     answer.raw = _Drops()
-    with pytest.raises(network.requests.ConnectionError, match="took longer"):
+    with pytest.raises(requests.ConnectionError, match="took longer"):
         network._body(answer)
 
 
