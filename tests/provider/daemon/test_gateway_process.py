@@ -242,7 +242,7 @@ async def test_a_child_that_ends_again_and_again_is_counted_until_one_has_run_fo
     assert child.status() == {"ends": 2, "exit_code": 1, "running": True}
     await asyncio.sleep(60.0)
     assert child.status()["ends"] == 0, "the third runs for a minute"
-    await asyncio.sleep(300.0)
+    await asyncio.sleep(240.0)
     assert child.status() == {"ends": 1, "exit_code": 1, "running": True}
     running.cancel()
 
