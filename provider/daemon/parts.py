@@ -129,8 +129,7 @@ def provider_parts(
         precedence=precedence,
         maintenance=maintenance_text(maintenance, inventory),
     )
-    certificate, issuer = CertificateOnChain(), certificate_issuer(backends)
-    gateway = provider_gateway(sources)
+    certificate, issuer, gateway = CertificateOnChain(), certificate_issuer(backends), provider_gateway(sources)
     status = replace(
         _status_sources(backends, chain_id, market, funds=funds, leases=leases, freshness=inventory.freshness),
         certificates=lambda: certificate_ends(backends, revoked=certificate.revoked),
@@ -140,9 +139,8 @@ def provider_parts(
     )
     first_facts, new_facts = _facts_takers(specs, noted, leases)
     dashboard = _dashboard_sources(backends, market, status, stale=lambda: inventory.freshness.problem)
-    running = (inventory, market, leases, funds, gateway)
-    shown = (rented, status, scrape, dashboard)
-    return ProviderParts(*running, *shown, certificate, claims, issuer, first_facts, new_facts)
+    parts = (inventory, market, leases, funds, gateway, rented, status, scrape, dashboard)
+    return ProviderParts(*parts, certificate, claims, issuer, first_facts, new_facts)
 
 
 def _first_reason(*reasons: Callable[[], str]) -> Callable[[], str]:
