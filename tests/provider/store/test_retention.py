@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -21,6 +21,7 @@ from provider.lifecycle.state import LeaseStatus, Phase
 from provider.market.decision import DecisionInputs, Declined
 from provider.market.record.decisions import load_inputs
 from provider.market.record.log import DecisionLog
+from provider.market.record.pruning import prune_decisions
 from provider.records.accepted import AcceptedManifest
 from provider.runs.log import begin_run
 from provider.store import Database, open_database
@@ -170,6 +171,34 @@ async def test_thousands_of_old_decisions_go_a_few_at_a_time_while_new_ones_are_
     assert await _count(database, decisions) == len(made) > 3
     for each in made:
         assert (await load_inputs(database, each.number)).order.id == each.order, "no input went with an old decision"
+
+
+class _Turn:
+    """The turn of who writes decisions; the second time, a decision was written just before."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self.meanwhile, self.taken = meanwhile, 0
+
+    async def __aenter__(self) -> None:
+        self.taken += 1
+        if self.taken == 2:
+            await self.meanwhile()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+
+async def test_an_input_that_a_new_decision_uses_again_stays_although_it_was_found_unused(database: Database) -> None:
+    log, made = DecisionLog(database), []
+    await log.record(_inputs(1), Declined(("no",)), now=1.0)
+
+    async def again() -> None:
+        made.append(await log.record(_inputs(1), Declined(("no",)), now=NOW))
+
+    turn = _Turn(again)
+    gone = await prune_decisions(database, turn=turn, forget=log._forget, now=NOW, keep=1000, age_s=DAY_S)  # type: ignore[arg-type]
+    assert (gone, turn.taken, len(made)) == (1, 2, 1)
+    assert await load_inputs(database, made[0].number) == _inputs(1)
 
 
 def _inputs(dseq: int) -> DecisionInputs:
