@@ -55,6 +55,8 @@ def up(
     """Start the control plane; missing tools are built first.
 
     Without --detach it runs until Ctrl-C, and ends with this command.
+
+    Example: `lessor devnet up --nodes 3`
     """
     if edge is not EdgeKind.OWN and node is not NodeKind.REAL:
         raise typer.BadParameter(f"--edge {edge} needs --node real: simulated nodes run nothing")
@@ -106,6 +108,8 @@ def down(data: _Data = _DEFAULT) -> None:
     """Stop the control plane with its real node and wait for the end.
 
     It is no error when none runs in this folder.
+
+    Example: `lessor devnet down`
     """
     folder = data.absolute()
     try:
@@ -119,6 +123,8 @@ def status(data: _Data = _DEFAULT) -> None:
     """Print the state of the control plane as JSON.
 
     Exit code 1: it is not ready.
+
+    Example: `lessor devnet status`
     """
     found = read_state(data.absolute())
     if found is None:

@@ -69,6 +69,8 @@ def demo(
     With --kubeconfig the demo uses your cluster. It lists the objects that it will make there, and makes them once you
     agree. It removes all of them at the end, also after Ctrl-C or a failure, and names any that it could not remove. A
     cluster with an Akash provider is refused. The cluster needs neither MetalLB nor an ingress controller.
+
+    Example: `lessor demo --sdl examples/web.yaml`
     """
     console, folder, real = Console(), data.absolute(), node is NodeKind.REAL
     _check_options(kubeconfig, denom, real=real)

@@ -43,6 +43,8 @@ def enclosed(
 
     An enclosure is a set of namespaces that cannot reach the machine's network. The tests of the real node run in one.
     Missing tools are built first.
+
+    Example: `lessor devnet enclosed -- make test-node`
     """
     edges = [tool for kind in edge or () for tool in edge_tools(kind)]
     _build([*CONTROL_PLANE, *ENGINE, *NODE, *edges])  # nothing can be downloaded inside
@@ -61,6 +63,8 @@ def exec_(
 
     `lessor devnet up --node real` starts such a node. KUBECONFIG is set, and kubectl is on PATH. `ip netns exec outside
     COMMAND` runs on the other side of the node's wire.
+
+    Example: `lessor devnet exec -- kubectl get pods -A`
     """
     try:
         enclosure = Enclosure.join(data.absolute() / "enclosure")

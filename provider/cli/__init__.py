@@ -18,8 +18,10 @@ from provider.cli.commands import COMMANDS
 from provider.cli.lazy_group import LazyGroup, lazy_commands, unwrapped
 from provider.cli.version import VersionOption
 
-__all__ = ["build_app", "main"]
+__all__ = ["COMPLETE", "build_app", "main"]
 
+COMPLETE = "_LESSOR_COMPLETE"
+"""The variable by which a shell asks for completions instead of running the command."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why a write fails that has no file name: the disk or the terminal behind standard output."""
 _HELP = """An Akash Network provider in which every lease is a Pulumi stack.
@@ -88,6 +90,10 @@ def main() -> None:
     instead of a traceback, and a traceback shows no values.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to find that there are none takes 15 ms
+    if COMPLETE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415  for a TAB only
+
+        completion_init()
     gc.disable()  # until the command is imported: collections find no garbage then and take a sixth of the time
     try:
         build_app()()

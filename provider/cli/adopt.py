@@ -73,6 +73,8 @@ def adopt(
     crash.
 
     Exit code 0: every lease is adopted, or with --dry-run can be; 1: a lease needs attention; 2: trouble.
+
+    Example: `lessor adopt --dry-run`
     """
     try:
         settings = load_settings()

@@ -38,6 +38,8 @@ def list_(
     """List decisions about orders, the newest first.
 
     A row holds the order and the bid with its outcome, or the first reason for declining.
+
+    Example: `lessor bid list --declined`
     """
     if declined and bids:
         raise failure(ArgumentError("--declined and --bids exclude each other"))
@@ -66,6 +68,8 @@ def explain(
 
     Shown are every check, the price line by line, and each node that does not fit. Name either an ORDER, whose recorded
     decision is explained, or an SDL by --sdl.
+
+    Example: `lessor bid explain --sdl examples/web.yaml`
     """
     if bool(order) == (sdl is not None) or (sdl is None and (price or owner)):
         raise failure(ArgumentError("name an order, or --sdl FILE with --price and --owner"))

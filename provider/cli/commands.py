@@ -215,6 +215,9 @@ COMMANDS: Table = {
         "provider.cli.backup:backup", "Write the home of the provider, running or not, to one file."
     ),
     "restore": CommandEntry("provider.cli.backup:restore", "Make the home of the provider from a backup."),
+    "completion": CommandEntry(
+        "provider.cli.completion:completion", "Print what makes a shell complete commands, options and leases."
+    ),
     "diff": CommandEntry("provider.cli.diff:diff", "Show what another manifest would change for a running lease."),
     "operator": _OPERATOR,
     "tools": _TOOLS,

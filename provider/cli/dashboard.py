@@ -16,6 +16,8 @@ def dashboard(*, output: OutputOption = Output.TABLE) -> None:
 
     Whoever has the link can read everything on it. The dashboard listens on this machine only. From another
     one, forward its port, for example with `ssh -L`.
+
+    Example: `xdg-open $(lessor dashboard)`
     """
     try:
         link = _link(load_settings().home)

@@ -18,7 +18,9 @@ from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
 from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
+from provider.cli.completion import lease_names
 from provider.cli.input_file import read_input
+from provider.cli.lease_store import one_lease
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
 from provider.cli.output import code_of, failure, warn
 from provider.cli.trial import preview_beside
@@ -53,7 +55,14 @@ class _Difference:
 def diff(
     file: Annotated[str, typer.Argument(help="An SDL, or a manifest as JSON; - reads standard input.", metavar="FILE")],
     *,
-    lease: Annotated[str, typer.Option(help="The lease: OWNER/DSEQ/GSEQ/OSEQ/PROVIDER.")],
+    lease: Annotated[
+        str,
+        typer.Option(
+            help="The lease: its whole id, or a name that `lessor lease show` takes, such as its dseq.",
+            metavar="LEASE",
+            autocompletion=lease_names,
+        ),
+    ],
     objects: Annotated[
         bool, typer.Option("--objects", help="Compare only the objects; needs neither Pulumi nor the stack.")
     ] = False,
@@ -66,9 +75,11 @@ def diff(
     of the stack's state. Environment values and credentials are hidden.
 
     Exit code 1: the provider would refuse the manifest, or, with --exit-code, something would change; 2: trouble.
+
+    Example: `lessor diff new.yaml --lease 17452311`
     """
     try:
-        found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), parse_lease(lease), objects))
+        found = asyncio.run(_difference(read_manifest_text(_read(file), file=file), lease, objects))
     except (LeaseError, BuildError) as error:
         raise failure(_one_line(error), code=FINDING) from None
     except (ProviderError, EngineError, TimeoutError) as error:
@@ -97,8 +108,8 @@ def _first_of(invalid: SdlInvalid) -> str:
     return f"{first} (and {len(others)} more: see `lessor sdl check`)" if others else str(first)
 
 
-async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) -> _Difference:
-    settings = load_settings()
+async def _difference(manifest: Manifest, name: str, objects_only: bool) -> _Difference:
+    lease, settings = await _lease(name), load_settings()
     if settings.provider_address not in ("", lease.provider):
         raise NoDiff(f"the lease is {lease.provider}'s, this provider is {settings.provider_address} (AP_FROM)")
     versions = await _versions(manifest, lease, settings)
@@ -107,6 +118,11 @@ async def _difference(manifest: Manifest, lease: LeaseId, objects_only: bool) ->
     if objects_only:
         return _Difference(compared(before, after), versions.note, refused)
     return _Difference(await _previewed(versions, settings), versions.note, refused)
+
+
+async def _lease(name: str) -> LeaseId:
+    """A whole id needs no store: the provider may never have run on this machine."""
+    return parse_lease(name) if name.count("/") > 2 else (await one_lease(name, limit=1)).status.lease
 
 
 async def _versions(manifest: Manifest, lease: LeaseId, settings: Settings) -> Versions:

@@ -51,6 +51,8 @@ def earnings(
     --by lease a second table shows each living lease's rate, and what of all its earnings is withdrawn and owed.
 
     Documents have micro-units: earnings by day and lease, fees by day.
+
+    Example: `lessor earnings --days 7`
     """
     print_earnings(datetime.now(UTC), days=days, by=by, output=output)
 

@@ -33,6 +33,8 @@ def gateway(
     The settings are those of `lessor run` without the key. The gateway reaches the provider through a socket in
     AP_HOME, so both run as one user. Open streams go on while the provider restarts; a manifest waits for the provider.
     SIGTERM or Ctrl-C ends the gateway; requests in progress have ten seconds.
+
+    Example: `LESSOR_GATEWAY_PROCESS=separate lessor gateway`
     """
     forbid_dumps()
     if parent:

@@ -24,6 +24,8 @@ def keys(*, output: OutputOption = Output.TABLE) -> None:
     """Show the provider's address, where its key comes from, and its balance.
 
     The balance needs a node of the chain (AP_NODE). The key itself is never shown.
+
+    Example: `lessor keys --output json`
     """
     try:
         document = asyncio.run(key_facts(load_settings()))

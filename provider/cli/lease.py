@@ -41,7 +41,10 @@ def list_(
     ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the leases, each with its state and the reason for it."""
+    """List the leases, each with its state and the reason for it.
+
+    Example: `lessor lease list --suspect`
+    """
     if suspect:
         _print_attention(output)
         return
@@ -57,7 +60,10 @@ def _print_attention(output: Output) -> None:
 
 
 def show(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
-    """Show one lease: its state, what runs, and the outcomes of its runs."""
+    """Show one lease: its state, what runs, and the outcomes of its runs.
+
+    Example: `lessor lease show 17452311/1/1`
+    """
     found = _ask(one_lease(name, limit=_MANY))
     document = {**show_json(found.status, found.runs), **records_json(found.records)}
     print_result(document, show_lines(found.status, found.runs), output)
@@ -76,6 +82,8 @@ def history(
     A run is one operation on the lease's stack. Shown are its operation and reason, its changes, its duration and its
     outcome. After the runs: the manifests that were accepted, the hostnames and addresses that the lease had and when,
     and its states; as JSON these are in `lessor lease show`.
+
+    Example: `lessor lease history 17452311 --limit 5`
     """
     found = _ask(one_lease(name, limit=limit))
     if found.key_problem:

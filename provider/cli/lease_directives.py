@@ -14,38 +14,48 @@ import typer
 from lease.ids import LeaseId
 from lease.printable import printable
 from provider.cli.lease_store import one_lease
-from provider.cli.output import failure, print_lines
+from provider.cli.output import LeaseName, failure, print_lines
 from provider.errors import ProviderError
 from provider.lifecycle.control import OperatorRequest, control_path, send_request
 from provider.settings import load_settings
 
 __all__ = ["attention", "close", "confirm", "recreate", "release_brake", "request", "retry"]
 
-_Name = Annotated[str, typer.Argument(help="The lease, as `lessor lease list` shows it.", metavar="LEASE")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-def recreate(name: _Name, *, yes: _Yes = False) -> None:
-    """Replace the pods of a lease whose objects an older version of Lessor made."""
+def recreate(name: LeaseName, *, yes: _Yes = False) -> None:
+    """Replace the pods of a lease whose objects an older version of Lessor made.
+
+    Example: `lessor lease recreate 17452311`
+    """
     _direct(OperatorRequest.RECREATE, name, question="" if yes else "its pods are replaced")
 
 
-def retry(name: _Name) -> None:
-    """Retry a version that was refused."""
+def retry(name: LeaseName) -> None:
+    """Retry a version that was refused.
+
+    Example: `lessor lease retry 17452311`
+    """
     _direct(OperatorRequest.RETRY, name)
 
 
-def close(name: _Name, *, yes: _Yes = False) -> None:
+def close(name: LeaseName, *, yes: _Yes = False) -> None:
     """Remove a lease that looks closed from the cluster.
 
     For a lease that the chain's nodes no longer know, without proof that it is closed, and for one that the teardown
     brake holds. `lessor lease list --suspect` lists such leases.
+
+    Example: `lessor lease close 17452311`
     """
     _direct(OperatorRequest.CLOSE, name, question="" if yes else "everything of it is deleted, its volumes too")
 
 
 def release_brake(*, yes: _Yes = False) -> None:
-    """Delete the leases that the teardown brake holds."""
+    """Delete the leases that the teardown brake holds.
+
+    Example: `lessor lease release-brake`
+    """
     held = attention()["braked"]
     print_lines([f"held: {each}" for each in held] or ["the brake holds no lease"])
     if held and (yes or confirm(f"{len(held)} leases are deleted, their volumes too")):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lease.ids import LeaseId
+from provider.cli.completion import lease_names
 from provider.cli.lease_directives import confirm, request
 from provider.cli.lease_store import one_lease
 from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines
@@ -19,11 +20,16 @@ __all__ = ["restore", "volumes"]
 
 _COLUMNS = ("LEASE", "CLAIM", "VOLUME", "CLASS", "SIZE", "STATE")
 _Name = Annotated[
-    str, typer.Argument(help="The lease that has ended, as `lessor lease list` shows it.", metavar="LEASE")
+    str, typer.Argument(help="The lease that has ended: a name that `lessor lease show` takes.", metavar="LEASE")
 ]
 _Into = Annotated[
     str,
-    typer.Option("--into", help="The lease that gets the volumes; default: the tenant's only lease.", metavar="LEASE"),
+    typer.Option(
+        "--into",
+        help="The lease that gets the volumes; default: the tenant's only lease.",
+        metavar="LEASE",
+        autocompletion=lease_names,
+    ),
 ]
 _Only = Annotated[
     list[str] | None,
@@ -41,6 +47,8 @@ def volumes(*, output: OutputOption = Output.TABLE) -> None:
     """List the volumes that are kept although their lease has ended.
 
     The last column says until when a volume is kept.
+
+    Example: `lessor lease volumes`
     """
     found: list[dict[str, Any]] = request(OperatorRequest.VOLUMES)["volumes"]
     print_result(found, _table(found), output)
@@ -58,6 +66,8 @@ def restore(
     """Give the volumes of a lease that has ended to another lease.
 
     The other lease gets them before its tenant sends the manifest, or later with --swap.
+
+    Example: `lessor lease restore 17452311 --into 17460007`
     """
     lease, target = _leases(name, into)
     question = "its data goes to another tenant" if force_owner else "services restart" if swap else ""

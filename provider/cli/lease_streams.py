@@ -25,7 +25,7 @@ from lease.exit_codes import FINE
 from lease.ids import namespace_name
 from lease.printable import printable_line
 from provider.cli.lease_store import one_lease
-from provider.cli.output import failure
+from provider.cli.output import LeaseName, failure
 from provider.errors import ProviderError
 from provider.gateway.streams.pod_logs import LogSource, NoPodsError, follow_logs, pods_of, read_logs, service_of
 from provider.gateway.streams.shell import (
@@ -44,15 +44,13 @@ from provider.settings import load_settings
 
 __all__ = ["logs", "shell"]
 
-_HELP = "The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
-_Name = Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")]
 _STDIN_BYTES = 16 * 1024
 _FOREVER_S = 10.0**9
 _T = TypeVar("_T")
 
 
 def logs(
-    name: _Name,
+    name: LeaseName,
     *,
     service: Annotated[
         list[str] | None, typer.Option("--service", help="Show this service only. May be repeated.")
@@ -64,12 +62,15 @@ def logs(
         int | None, typer.Option("--tail", min=0, help="Begin with so many last lines of each pod.")
     ] = None,
 ) -> None:
-    """Print the logs of a lease's pods, each line after the name of its pod."""
+    """Print the logs of a lease's pods, each line after the name of its pod.
+
+    Example: `lessor lease logs 17452311 --follow`
+    """
     _ended(_logs(name, frozenset(service or ()) or None, follow=follow, tail=tail))
 
 
 def shell(
-    name: _Name,
+    name: LeaseName,
     command: Annotated[list[str] | None, typer.Argument(help="The command and its arguments; default: sh.")] = None,
     *,
     service: Annotated[str, typer.Option("--service", help="The service; default: the only one of the lease.")] = "",
@@ -78,6 +79,8 @@ def shell(
     """Run a command in a pod of a lease; on a terminal with a terminal.
 
     The exit code is that of the command.
+
+    Example: `lessor lease shell 17452311 -- ls /`
     """
     code = _ended(_shell(name, tuple(command or ("sh",)), service, index))
     if code != FINE:

@@ -129,6 +129,8 @@ def hostname(
 
     A check compares the DNS entry with LESSOR_EDGE_ADDRESSES and asks the provider's own edge (LESSOR_EDGE_ENDPOINT,
     LESSOR_EDGE_TLS_ENDPOINT). It never connects to what a hostname resolves to.
+
+    Example: `lessor operator hostname --rest-port 8085`
     """
     check_s = _seconds("hostname-check-interval", check)
 
@@ -148,7 +150,10 @@ def ip(
     *,
     provider: Annotated[str, flag("provider", "Account of the provider, akash1…; needed.")] = "",
 ) -> None:
-    """Run the IP operator: serve the state and the usage of leased addresses."""
+    """Run the IP operator: serve the state and the usage of leased addresses.
+
+    Example: `lessor operator ip --rest-port 8086`
+    """
     if not _ACCOUNT.fullmatch(provider):
         raise failure(SettingsError(f"--provider={provider}: must be the provider's account, akash1…"))
 

@@ -63,6 +63,8 @@ def inventory(
     """Run the inventory operator: discover what the nodes have, label them, and publish what is free.
 
     Its REST paths, gRPC services, discovery pods, labels and configuration are those of the Go provider's operator.
+
+    Example: `lessor operator inventory --rest-port 8080`
     """
     discovery = DiscoveryOptions(namespace, image or _IMAGE, privileged=privileged)
     try:

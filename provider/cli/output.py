@@ -17,6 +17,7 @@ import typer
 from lease.exit_codes import SETTINGS, TROUBLE, UNAVAILABLE, USAGE
 from lease.output_forms import Output, document_text
 from lease.printable import printable, printable_line
+from provider.cli.completion import lease_names
 from provider.errors import ArgumentError, ProviderUnreachable, SettingsError, WrongChain
 
 __all__ = [
@@ -36,6 +37,7 @@ LeaseName = Annotated[
     typer.Argument(
         help="The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough.",
         metavar="LEASE",
+        autocompletion=lease_names,
     ),
 ]
 OutputOption = Annotated[

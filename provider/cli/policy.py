@@ -46,6 +46,8 @@ def list_(*, output: OutputOption = Output.TABLE) -> None:
     """List every rule with its level, and every exemption.
 
     Levels, lists and exemptions are those of LESSOR_POLICY_FILE. A rule that the file makes weaker is marked.
+
+    Example: `lessor policy list --output yaml`
     """
     try:
         book = policy_book(load_settings())
@@ -93,6 +95,8 @@ def test(
 
     Each own rule has to keep its examples `keeps` and break its examples `breaks`. Exit code 1: an example is judged
     otherwise, or an object breaks a mandatory rule; 78: the file is wrong.
+
+    Example: `lessor policy test policies.yaml`
     """
     try:
         book = _book(file)
@@ -165,6 +169,8 @@ def audit(
     Whatever runs there is judged, whoever made it. Run the command where the provider runs, with its settings. The
     objects of the cluster stack are read where the kubeconfig allows it, as an administrator's does. Exit code 1: a
     mandatory rule is broken; 2: the cluster or a state cannot be read.
+
+    Example: `lessor policy audit --output json`
     """
     try:
         settings = load_settings()

@@ -33,7 +33,10 @@ def list_(
     *,
     root: _Root = Path("/"),
 ) -> None:
-    """Print one kind of hardware of this machine as JSON."""
+    """Print one kind of hardware of this machine as JSON.
+
+    Example: `lessor tools psutil list memory`
+    """
     if kind not in KINDS:
         raise failure(ArgumentError(f"{kind!r} is not a kind of hardware; choose one of {', '.join(KINDS)}"))
     typer.echo(json.dumps(report(kind, Tree(root)), indent=2))
@@ -45,7 +48,10 @@ def serve(
     address: _Address = "0.0.0.0",  # noqa: S104  a pod's own address
     root: _Root = Path("/"),
 ) -> None:
-    """Serve the hardware of this machine over HTTP, as a discovery pod of the inventory operator does."""
+    """Serve the hardware of this machine over HTTP, as a discovery pod of the inventory operator does.
+
+    Example: `lessor tools psutil serve --api-port 8081`
+    """
     try:
         asyncio.run(serve_hardware(Tree(root), host=address, port=port))
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ import typer
 from lease.ids import namespace_name
 from lease.printable import printable
 from provider.cli.lease_store import one_lease
-from provider.cli.output import failure, warn
+from provider.cli.output import LeaseName, failure, warn
 from provider.cli.pulumi_verbs import Effect, Verb, verb_of
 from provider.daemon.backends import engine_config
 from provider.errors import ArgumentError, ProviderError, StoreError
@@ -32,11 +32,10 @@ _PROGRAM = (
     "a lease has no program on disk, since the provider makes its objects from the tenant's manifest. `lessor diff` "
     "previews another manifest; the provider applies a manifest when the tenant sends it"
 )
-_HELP = "The lease's id, dseq, dseq/gseq/oseq or namespace; a unique beginning of id or namespace is enough."
 
 
 def pulumi(
-    lease: Annotated[str, typer.Argument(help=_HELP, metavar="LEASE")],
+    lease: LeaseName,
     arguments: Annotated[
         list[str] | None, typer.Argument(help="The arguments of Pulumi, after --.", metavar="-- ARGS")
     ] = None,
@@ -70,6 +69,8 @@ def pulumi(
 
     Run the command where the provider runs, as its user and with its settings (AP_HOME, KUBECONFIG, …). Exit code:
     Pulumi's, or one of those of every command when Pulumi was not run.
+
+    Example: `lessor pulumi 17452311 -- stack export`
     """
     try:
         raise typer.Exit(_run(lease, verb_of(arguments or [], yes=yes), yes=yes))

@@ -119,6 +119,8 @@ def render(
 
     Where a provider would take the choices of a reservation, stand-ins are printed: the first card that fits, addresses
     reserved for documentation, rollout label 0.
+
+    Example: `lessor render examples/web.yaml | kubectl diff -f -`
     """
     cluster = ClusterFacts(
         ingress_mode=mode,

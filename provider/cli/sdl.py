@@ -39,6 +39,8 @@ def check(files: _Files) -> None:
 
     An SDL that is valid may have warnings: keys without an effect, and what a provider will refuse. Exit code 0: every
     SDL is valid; 1: an SDL cannot be deployed, or has warnings; 2: a file cannot be read.
+
+    Example: `lessor sdl check examples/web.yaml`
     """
     if files.count(Path("-")) > 1:
         typer.echo("-: given twice; standard input can be read only once", err=True)
@@ -79,17 +81,26 @@ def _refusals(file: Path, document: Sdl) -> Iterator[Finding]:
 
 
 def hash_(file: _File) -> None:
-    """Print the hash that goes on chain, in hex."""
+    """Print the hash that goes on chain, in hex.
+
+    Example: `lessor sdl hash examples/web.yaml`
+    """
     typer.echo(_read(file).version.hex())
 
 
 def manifest(file: _File) -> None:
-    """Print the manifest as JSON, as a client sends it."""
+    """Print the manifest as JSON, as a client sends it.
+
+    Example: `lessor sdl manifest examples/web.yaml`
+    """
     typer.echo(manifest_json(_read(file).manifest, indent=2))
 
 
 def groups(file: _File) -> None:
-    """Print the group specs as JSON, as they go on chain."""
+    """Print the group specs as JSON, as they go on chain.
+
+    Example: `lessor sdl groups examples/web.yaml`
+    """
     typer.echo(groups_json(_read(file).groups, indent=2))
 
 

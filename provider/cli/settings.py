@@ -28,6 +28,8 @@ def settings(
     """List every setting with its value, its source and its meaning.
 
     Secrets are not shown. `lessor config show` names the file that a value comes from. Exit code 78: mistakes.
+
+    Example: `lessor settings market`
     """
     if as_markdown:
         typer.echo(markdown(), nl=False)

@@ -24,6 +24,8 @@ def status(*, output: OutputOption = Output.TABLE) -> None:
     """Show whether all is well, then chain, cluster, market, leases, money, certificates and disk.
 
     The exit code is 0 when all is well, 1 with a warning, 2 with trouble.
+
+    Example: `lessor status --output json`
     """
     try:
         found = ask_provider(status_socket(load_settings().home), {}, seconds=_ANSWER_S)

@@ -39,6 +39,8 @@ def trace(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
 
     Times are UTC. What was forgotten is not shown: decisions after LESSOR_DECISIONS_AGE, runs beyond
     LESSOR_HISTORY_RUNS.
+
+    Example: `lessor trace 17452311`
     """
     try:
         status, found = asyncio.run(_read(name))

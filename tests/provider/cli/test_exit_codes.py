@@ -73,11 +73,12 @@ ENDS = {
     "earnings": {TROUBLE: "", SETTINGS: "", USAGE: "--days 0"},
     "backup": {FINE: "{backups}/x.zip", TROUBLE: "{sdl}", SETTINGS: "{home}/x.zip", USAGE: "{home}/x.zip"},
     "restore": {TROUBLE: "{sdl}", SETTINGS: "{sdl}", USAGE: ""},
+    "completion": {FINE: "bash", USAGE: "tcsh"},
     "diff": {
         FINDING: f"{{broken}} --lease {LEASE}",
         TROUBLE: f"{{home}}/none --lease {LEASE}",
         SETTINGS: f"{{sdl}} --lease {LEASE}",
-        USAGE: "{sdl} --lease x",
+        USAGE: "{sdl} --lease x/1/1/1",
     },
     "operator hostname": {USAGE: "--rest-port x"},
     "operator ip": {USAGE: "--rest-port x"},
