@@ -123,7 +123,7 @@ def test_leases_are_completed_by_the_shortest_name_that_is_one(home: Path, monke
     assert lease_names("7") == [("77", "running")]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no database" * 1000])
+@pytest.mark.parametrize("content", [None, b"", b"no database" * 1000], ids=["none", "empty", "other"])
 def test_no_database_completes_nothing_and_says_nothing(
     tmp_path: Path, content: bytes | None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,7 +165,7 @@ def test_the_script_of_each_shell_asks_this_program(shell: str) -> None:
     assert COMPLETE in done.output and "lessor" in done.output
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["lease", "show", "4711"], ["sdl", "check", "none.yaml"], ["leese"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["lease", "show", "4711"], ["leese"]])
 def test_no_color_means_no_colour_on_a_terminal(arguments: list[str], home: Path) -> None:
     import pty
 
