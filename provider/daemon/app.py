@@ -154,6 +154,7 @@ async def _work(backends: Backends, parts: ProviderParts, start: _Start) -> None
     start(keep_house(database, _keep_for(backends.settings), clock), name="old rows")
     start(serve_control(parts.leases, control_path(home)), name="control")
     start(serve_status(parts.status, status_socket(home)), name="status")
+    start(serve_views(parts.dashboard, home), name="views")
     if backends.settings.bus_url.get_secret_value():
         start(_publish_status(backends, parts), name="public topics")
     start(pump_blocks(backends.chain, backends.bus, database=database, clock=clock), name="chain")
@@ -203,7 +204,6 @@ async def _begin_later(backends: Backends, parts: ProviderParts, start: _Start) 
         if (kept := gateway.stream_parts.kept) is not None:
             start(follow_events(backends.cluster, kept), name="events")
         start(_serve_grpc(backends, gateway, public_screen(backends, parts.market)), name="grpc gateway")
-    start(serve_views(parts.dashboard, backends.settings.home), name="views")
     if listen := backends.settings.dashboard_listen:
         start(_serve_dashboard(parts, listen, backends.settings.home), name="dashboard")
     await backends.start_plugin()

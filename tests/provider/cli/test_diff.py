@@ -320,7 +320,8 @@ def lessor(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str
     [
         ("nothing.yaml", str(LEASE), "cannot read nothing.yaml: No such file", TROUBLE),
         ("/proc", str(LEASE), "cannot read /proc", TROUBLE),
-        (str(DEMO), "abc", "is not OWNER/DSEQ", USAGE),
+        (str(DEMO), "abc/1/1/1", "is not OWNER/DSEQ", USAGE),
+        (str(DEMO), "abc", "there is no database", TROUBLE),
         (str(DEMO), str(LEASE), "kubeconfig", WRONG_SETTINGS),
     ],
 )
