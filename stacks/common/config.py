@@ -53,6 +53,11 @@ class EngineConfig(BaseModel):
         "stock: one command line an operation; "
         "sdk: the SDK's own stack class, four command lines an operation, to compare with",
     )
+    program: Literal["list", "sdk"] = Field(
+        default="sdk",
+        description="how the resident engine gets a lease's resources: list: as a list that a worker has made; "
+        "sdk: from Pulumi's SDK, which runs in the worker meanwhile",
+    )
     resident: Path | None = Field(default=None, description="executable of the resident engine, absolute")
     resident_seconds: float = Field(default=3600, gt=0, description="age at which a resident engine is replaced")
     resident_bytes: int = Field(

@@ -30,7 +30,7 @@ __all__ = ["ResidentEngine", "resident_problem"]
 START_S = 30.0
 LEAVE_S = 20.0
 CHECK_S = 5.0
-READY = b"ready 2\n"
+READY = b"ready 3\n"
 """The first line of a program that speaks this daemon's protocol."""
 AGAIN_S = 60.0
 """Seconds without another try after it did not start."""

@@ -19,11 +19,13 @@ from typing import Any
 from pulumi.automation import CommandResult, EngineEvent, LocalWorkspace
 from pulumi.automation.errors import create_command_error
 
+from stacks.worker.listing import Listing
 from stacks.worker.stack import ThinStack
 
 __all__ = ["Resident", "ResidentStack", "connect"]
 
 OPERATIONS = frozenset({"up", "preview", "refresh", "destroy"})
+PROGRAMMED = frozenset({"up", "preview"})
 _FAILED = 255
 """The exit code of a command line that reports an error."""
 _OnEvent = Callable[[EngineEvent], None]
@@ -52,7 +54,7 @@ class Resident:
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
 
-    def run(self, path: Path, request: dict[str, str], on_event: _OnEvent) -> str:
+    def run(self, path: Path, request: dict[str, Any], on_event: _OnEvent) -> str:
         """Run an operation to its end and return its error, empty on success. `on_event` gets its events."""
         what = f"{request['operation']} of {request['stack']}"
         try:
@@ -92,8 +94,9 @@ def _end_of_operation(lines: Any, on_event: _OnEvent) -> str:
 
 
 class ResidentStack(ThinStack):
-    """As `ThinStack`, except that `resident` runs the operations, at the socket `path`. `key` returns what decrypts the
-    stack's secrets, in base64.
+    """As `ThinStack`, except that `resident` runs the operations, at the socket `path`. `secrets` returns what the
+    request says of the stack's secrets. `listed` returns what the program would register, for a workspace that has no
+    program.
     """
 
     def __init__(
@@ -105,10 +108,12 @@ class ResidentStack(ThinStack):
         exists: bool,
         resident: Resident,
         path: Path,
-        key: Callable[[], str],
+        secrets: Callable[[], dict[str, Any]],
+        listed: Callable[[], Listing] | None = None,
     ) -> None:
         self._project = project
-        self._resident, self._path, self._key = resident, path, key
+        self._resident, self._path = resident, path
+        self._secrets, self._listed = secrets, listed
         self._on_event: _OnEvent = _ignore
         super().__init__(name, workspace, project=project, exists=exists)
 
@@ -128,7 +133,8 @@ class ResidentStack(ThinStack):
             "folder": self.workspace.work_dir,
             "backend": self.workspace.env_vars["PULUMI_BACKEND_URL"],
             "program": programs[0] if programs else "",
-            "key": self._key(),
+            "list": self._listed() if self._listed and args[0] in PROGRAMMED else None,
+            **self._secrets(),
         }
         if error := self._resident.run(self._path, request, self._on_event):
             raise create_command_error(CommandResult("", f"error: {error}", _FAILED))

@@ -10,9 +10,10 @@ import base64
 import json
 import os
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pulumi.automation import LocalWorkspace, ProjectSettings, PulumiCommand, Stack
@@ -23,12 +24,13 @@ from stacks.common.errors import OperationRefused
 from stacks.common.files import write_private
 from stacks.common.processes import DATA_MARK, STACK_MARK
 from stacks.common.transit import TransitKey
+from stacks.worker.listing import list_program
 from stacks.worker.resident import Resident, ResidentStack
 from stacks.worker.stack import ThinStack, ThinWorkspace
 
-__all__ = ["Command", "Program", "Secrets", "data_key", "environment", "open_stack"]
+__all__ = ["Command", "Program", "Secrets", "environment", "open_stack", "request_secrets"]
 
-Program = Callable[[], Awaitable[None] | None]
+Program = Callable[[], None]
 """The program that Pulumi runs inline."""
 
 _VAULT = "hashivault://"
@@ -105,13 +107,16 @@ def open_stack(
     resident: tuple[Resident, Path] | None = None,
 ) -> Stack:
     """The stack, created if needed. `program` None: for operations that need none. `resident` runs the operations, at
-    the socket.
+    the socket, and gets a list instead of the program where the settings say so.
     """
     folder = config.folder(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not config.backend:
         _prepare(config, stack)
     sdk = config.engine == "sdk"
+    listed = None
+    if program and resident and config.program == "list":
+        listed, program = partial(list_program, program, project=PROJECT, stack=stack), None
     workspace = (LocalWorkspace if sdk else ThinWorkspace)(
         work_dir=str(folder),
         pulumi_home=_home(config),
@@ -126,8 +131,11 @@ def open_stack(
     exists = config.exists(stack)
     if resident is not None:
         engine, path = resident
-        key = partial(data_key, config, stack)
-        return ResidentStack(stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path, key=key)
+        secrets_of = partial(request_secrets, config, stack)
+        return ResidentStack(
+            stack, workspace, project=PROJECT, exists=exists, resident=engine, path=path, secrets=secrets_of,
+            listed=listed,
+        )  # fmt: skip
     return ThinStack(stack, workspace, project=PROJECT, exists=exists)
 
 
@@ -140,19 +148,23 @@ def _home(config: EngineConfig) -> str | None:
     return str(config.pulumi_home) if config.pulumi_home else None
 
 
-def data_key(config: EngineConfig, stack: str) -> str:
-    """The key of the stack's secrets in base64, decrypted with the operator's key; empty for a stack of a passphrase.
-    Raises `OperationRefused`.
+def request_secrets(config: EngineConfig, stack: str) -> dict[str, Any]:
+    """Type and state of the stack's secrets manager, and the key of its secrets in base64, decrypted with the
+    operator's key; a stack of a passphrase has none. Raises `OperationRefused`.
     """
     settings = yaml.safe_load(config.settings_file(stack).read_text()) or {}
     if not settings.get("encryptedkey"):
-        return ""
+        return {"secrets": "passphrase", "secrets_state": {"salt": settings.get("encryptionsalt", "")}}
     provider, sealed = str(settings.get("secretsprovider")), base64.b64decode(settings["encryptedkey"])
     try:
         plain = TransitKey.load(config.key_file).decrypt(provider.removeprefix(_VAULT), sealed.decode())
     except ValueError as error:
         raise OperationRefused(f"the data key of stack {stack} ({provider}): {error}") from None
-    return base64.b64encode(plain).decode()
+    return {
+        "secrets": "cloud",
+        "secrets_state": {"url": provider, "encryptedkey": settings["encryptedkey"]},
+        "key": base64.b64encode(plain).decode(),
+    }
 
 
 def _prepare(config: EngineConfig, stack: str) -> None:

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 
 	"github.com/pulumi/pulumi/pkg/v3/secrets"
 	"github.com/pulumi/pulumi/pkg/v3/secrets/passphrase"
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/config"
-	"github.com/pulumi/pulumi/sdk/v3/go/common/workspace"
 )
 
 const cloudType = "cloud"
@@ -17,11 +15,6 @@ const cloudType = "cloud"
 // dataKey is the key of a stack's secrets, which the client has decrypted. A stack of a passphrase has none: Pulumi's own
 // manager finds the passphrase in the environment.
 type dataKey []byte
-
-type cloudState struct {
-	URL          string `json:"url"`
-	EncryptedKey []byte `json:"encryptedkey"`
-}
 
 // manager is what Pulumi's manager of type `cloud` would be after it has asked a Vault for the data key.
 type manager struct {
@@ -44,20 +37,4 @@ func (k dataKey) OfType(_ context.Context, kind string, state json.RawMessage) (
 		return &manager{state, config.NewCiphertextToPlaintextCachedCrypter(crypter, crypter)}, nil
 	}
 	return nil, fmt.Errorf("secrets of type %q are not served by the resident engine", kind)
-}
-
-// ofSettings returns the manager that the stack's settings file names.
-func (k dataKey) ofSettings(settings *workspace.ProjectStack) (secrets.Manager, error) {
-	if settings.EncryptedKey == "" {
-		return passphrase.NewPromptingPassphraseSecretsManager(settings, false)
-	}
-	sealed, err := base64.StdEncoding.DecodeString(settings.EncryptedKey)
-	if err != nil {
-		return nil, fmt.Errorf("the encrypted key of the stack's settings: %w", err)
-	}
-	state, err := json.Marshal(cloudState{URL: settings.SecretsProvider, EncryptedKey: sealed})
-	if err != nil {
-		return nil, err
-	}
-	return k.OfType(context.Background(), cloudType, state)
 }

@@ -6,32 +6,29 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	prSetPdeathsig = 1
-	// protocol changes when an older daemon or an older program would misunderstand the other.
-	protocol = 2
-)
+// protocol changes when an older daemon or an older program would misunderstand the other.
+const protocol = 3
 
 func main() {
+	log.SetFlags(0)
 	if len(os.Args) != 4 {
-		fail(fmt.Errorf("usage: %s SOCKET PLUGIN SCRATCH-FOLDER", os.Args[0]))
+		log.Fatalf("usage: %s SOCKET PLUGIN SCRATCH-FOLDER", os.Args[0])
 	}
-	syscall.RawSyscall(syscall.SYS_PRCTL, prSetPdeathsig, uintptr(syscall.SIGINT), 0)
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGINT), 0, 0, 0)
 	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
-		fail(err)
+		log.Fatal(err)
 	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
 }
 
 func run(socket, pluginPath, scratch string) error {
@@ -44,33 +41,19 @@ func run(socket, pluginPath, scratch string) error {
 	if err != nil {
 		return err
 	}
-	if err := reportReady(); err != nil {
+	if _, err := fmt.Println("ready", protocol); err != nil {
 		return err
 	}
-	server := &server{plugins: plugins, running: map[string]*update{}}
-	go func() {
-		awaitEnd()
-		_ = listener.Close()
-		server.cancelAll()
-	}()
-	server.accept(listener)
-	return nil
-}
-
-// reportReady prints one line. Nobody reads what Pulumi's packages print after it.
-func reportReady() (err error) {
-	if _, err = fmt.Println("ready", protocol); err == nil {
-		os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	}
-	return err
-}
-
-func awaitEnd() {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	os.Stdout, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // nobody reads what Pulumi's packages print after it
+	signals, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	ctx, stop := context.WithCancel(signals)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		signals <- syscall.SIGINT
+		stop()
 	}()
-	<-signals
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
+	server := &server{plugins: plugins, context: ctx}
+	server.accept(listener)
+	return nil
 }

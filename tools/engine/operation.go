@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/pulumi/pulumi/pkg/v3/backend"
 	"github.com/pulumi/pulumi/pkg/v3/backend/display"
@@ -98,13 +97,8 @@ func findStack(ctx context.Context, asked request, project *workspace.Project) (
 }
 
 func prepare(asked request, project *workspace.Project) (backend.UpdateOperation, error) {
-	path := filepath.Join(asked.Folder, "Pulumi."+asked.Stack+".yaml")
-	settings, err := workspace.LoadProjectStack(discard, project, path)
-	if err != nil {
-		return backend.UpdateOperation{}, fmt.Errorf("the stack's settings: %w", err)
-	}
 	key := dataKey(asked.Key)
-	manager, err := key.ofSettings(settings)
+	manager, err := key.OfType(context.Background(), asked.Secrets, asked.SecretsState)
 	if err != nil {
 		return backend.UpdateOperation{}, err
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -31,11 +31,9 @@ const (
 )
 
 // lostSight are texts of errors that show that the plugin's knowledge of the API server may be out of date.
-var lostSight = []string{
-	"unreachable", "connection refused", "connection reset", "no route to host", "i/o timeout", "no such host", "x509:",
-	"Unauthorized", "no matches for kind", "the server could not find the requested resource",
-	"did not contain a schema for",
-}
+var lostSight = regexp.MustCompile("unreachable|connection refused|connection reset|no route to host|i/o timeout|" +
+	"no such host|x509:|Unauthorized|no matches for kind|the server could not find the requested resource|" +
+	"did not contain a schema for")
 
 // fleet has the plugin process that new operations use. A plugin can have one configuration only, so that another one
 // takes its place for another configuration. One that was replaced ends when no operation uses it any more.
@@ -45,7 +43,6 @@ type fleet struct {
 	mutex         sync.Mutex
 	current       *process
 	living        sync.WaitGroup
-	alive         atomic.Int32
 }
 
 // process is a running plugin. `key` is empty until it is configured.
@@ -131,17 +128,11 @@ func configurationKey(asked *plugin.ConfigureRequest) (string, error) {
 	}
 	inputs := resource.ToResourcePropertyMap(asked.Inputs).Mappable()
 	text, err := json.Marshal(inputs)
-	if err != nil {
-		return "", err
-	}
-	digest := sha256.New()
-	digest.Write(text)
 	if path, isText := inputs["kubeconfig"].(string); isText {
-		if content, err := os.ReadFile(path); err == nil {
-			digest.Write(content)
-		}
+		content, _ := os.ReadFile(path) // what is no file is text itself
+		text = append(text, content...)
 	}
-	return string(digest.Sum(nil)), nil
+	return string(text), err
 }
 
 // start runs a plugin that the kernel ends with this process, and attaches to it.
@@ -186,9 +177,7 @@ func (f *fleet) launch(started *process, folder string) (string, error) {
 		_ = write.Close()
 		failed <- err
 		if err == nil {
-			f.alive.Add(1)
 			_ = started.command.Wait()
-			f.alive.Add(-1)
 		}
 		close(started.ended)
 		_ = os.RemoveAll(folder)
@@ -248,10 +237,8 @@ func (p *process) listen(
 }
 
 func (p *process) doubt(text string) {
-	for _, sign := range lostSight {
-		if strings.Contains(text, sign) {
-			p.doubtful.Store(true)
-		}
+	if lostSight.MatchString(text) {
+		p.doubtful.Store(true)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-const longestRequest = 1 << 20
+const longestRequest = 1 << 26
 
 // request is the one line that a client sends. When it closes its writing side, or goes away, the operation is
 // cancelled.
@@ -29,10 +29,14 @@ type request struct {
 	// Folder is the stack's own, with its settings file.
 	Folder  string `json:"folder"`
 	Backend string `json:"backend"`
-	// Program is the address of the language runtime of `up` and `preview`.
+	// Program is the address of the language runtime of `up` and `preview`, or List is what it would register.
 	Program string `json:"program"`
-	// Key decrypts the stack's secrets; empty for a stack of a passphrase.
-	Key []byte `json:"key"`
+	List    *list  `json:"list"`
+	// Secrets and SecretsState are the type and state of the stack's secrets manager. Key decrypts them; empty for a
+	// stack of a passphrase.
+	Secrets      string          `json:"secrets"`
+	SecretsState json.RawMessage `json:"secrets_state"`
+	Key          []byte          `json:"key"`
 }
 
 // answer is the last line that a client gets. The lines before it are engine events, as `--event-log` writes them.
@@ -45,9 +49,8 @@ type answer struct {
 // server runs at most one operation a stack.
 type server struct {
 	plugins *fleet
-	mutex   sync.Mutex
-	running map[string]*update
-	ending  bool
+	context context.Context
+	running sync.Map // of *update, by the name of the stack
 }
 
 // update is a running operation.
@@ -105,83 +108,48 @@ func (s *server) serve(connection *net.UnixConn) {
 }
 
 // isOwn tells whether a process of this user is at the other end.
-func isOwn(connection *net.UnixConn) bool {
-	own := false
+func isOwn(connection *net.UnixConn) (own bool) {
 	raw, err := connection.SyscallConn()
 	if err == nil {
-		err = raw.Control(func(descriptor uintptr) {
+		_ = raw.Control(func(descriptor uintptr) {
 			peer, err := syscall.GetsockoptUcred(int(descriptor), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 			own = err == nil && int(peer.Uid) == os.Geteuid()
 		})
 	}
-	return err == nil && own
+	return own
 }
 
 func (s *server) answer(asked request, connection *net.UnixConn, given *answer) error {
 	switch asked.Operation {
 	case "status":
-		given.Status = s.status()
+		running := 0
+		s.running.Range(func(any, any) bool {
+			running++
+			return true
+		})
+		given.Status = map[string]int{"goroutines": runtime.NumGoroutine(), "running": running}
 		return nil
 	case "end":
-		s.end(asked.Stack)
+		if found, isRunning := s.running.Load(asked.Stack); isRunning {
+			found.(*update).cancel()
+			<-found.(*update).done
+		}
 		return nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if err := s.begin(asked.Stack, cancel); err != nil {
-		return err
+	if s.context.Err() != nil {
+		return errors.New("the resident engine ends; the next one repairs it")
 	}
-	defer s.finish(asked.Stack)
+	ctx, cancel := context.WithCancel(s.context)
+	defer cancel()
+	began := &update{cancel, make(chan struct{})}
+	if _, isLocked := s.running.LoadOrStore(asked.Stack, began); isLocked {
+		return errors.New("the stack is currently locked by an operation of this resident engine")
+	}
+	defer close(began.done)
+	defer s.running.Delete(asked.Stack)
 	go func() {
 		_, _ = io.Copy(io.Discard, connection)
 		cancel()
 	}()
 	return s.perform(ctx, asked, connection)
-}
-
-func (s *server) begin(stack string, cancel context.CancelFunc) error {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.ending {
-		return errors.New("the resident engine ends; the next one repairs it")
-	}
-	if s.running[stack] != nil {
-		return errors.New("the stack is currently locked by an operation of this resident engine")
-	}
-	s.running[stack] = &update{cancel, make(chan struct{})}
-	return nil
-}
-
-func (s *server) finish(stack string) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	close(s.running[stack].done)
-	delete(s.running, stack)
-}
-
-func (s *server) end(stack string) {
-	s.mutex.Lock()
-	running := s.running[stack]
-	s.mutex.Unlock()
-	if running != nil {
-		running.cancel()
-		<-running.done
-	}
-}
-
-func (s *server) cancelAll() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.ending = true
-	for _, running := range s.running {
-		running.cancel()
-	}
-}
-
-func (s *server) status() map[string]int {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return map[string]int{
-		"goroutines": runtime.NumGoroutine(), "plugins": int(s.plugins.alive.Load()), "running": len(s.running),
-	}
 }
