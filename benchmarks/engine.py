@@ -1,5 +1,5 @@
 """The cost of an operation: the SDK's `Stack.up`, a command line an operation (`LESSOR_ENGINE=stock`, here "thin"), the
-resident engine (the default), and a bare server-side apply.
+resident engine (the default) with a list and with the SDK's program, and a bare server-side apply.
 
     python -m benchmarks.engine [--rounds 7] [--leases 200] [--workers 4] [--kubeconfig FILE]
 
@@ -11,7 +11,9 @@ CPU is that of the worker with all its children, plus the resident engine and it
 last line is a JSON object; names without a suffix are those of the default, with `_thin` those of a command line an
 operation. Those of the resident engine are compared with the bare apply: `create_vs_apply`,
 `change_vs_apply`, `unchanged_vs_apply`, `cpu_s_a_create_resident`, `sent_ms_resident`, `burst20_s_vs_apply`,
-`leases_per_s_60`, `cpu_s_a_lease_ours` and `peak_mb_resident` (the last three of `--burst` leases, 60).
+`leases_per_s_60`, `cpu_s_a_lease_ours` and `peak_mb_resident` (the last three of `--burst` leases, 60). The resident
+engine runs by turns with a list and with the SDK's program; the names of the way that is not the default end in `_list`
+or `_program`.
 """
 
 from __future__ import annotations
@@ -46,8 +48,12 @@ SENT = "sent"
 ENGINES: dict[str, dict[str, Any]] = {
     "stock": {"engine": "sdk", "secrets": "passphrase", "skip_checkpoints": False},
     "thin": {"engine": "stock"},
-    "resident": {"engine": "resident"},
+    "list": {"engine": "resident", "program": "list"},
+    "program": {"engine": "resident", "program": "sdk"},
 }
+DEFAULT = "list" if EngineConfig.model_fields["program"].default == "list" else "program"
+RESIDENT = {DEFAULT: "", "program" if DEFAULT == "list" else "list": "_program" if DEFAULT == "list" else "_list"}
+"""The ways of the resident engine, the default first, with the suffixes of their names."""
 AT_ONCE = 12
 APPLIES = 3
 """Bare applies of whole leases at once, in the comparison of bursts."""
@@ -191,23 +197,25 @@ class Trial:
             return round(self.median(way, step, index) / self.median("stock", step, index), 3)
 
         figures: dict[str, float] = {}
-        for way, suffix in (("resident", ""), ("thin", "_thin")):
+        for way, suffix in (*RESIDENT.items(), ("thin", "_thin")):
             figures[f"create_vs_stock{suffix}"] = against_stock(way, "create")
             figures[f"cpu_vs_stock{suffix}"] = against_stock(way, "create", 1)
             figures[f"change_vs_stock{suffix}"] = against_stock(way, "change")
             figures[f"destroy_vs_stock{suffix}"] = against_stock(way, SENT)
             figures[f"destroyed_vs_stock{suffix}"] = against_stock(way, "destroy")
-        return figures | self.against_apply()
+        for way, suffix in RESIDENT.items():
+            figures |= self.against_apply(way, suffix)
+        return figures
 
-    def against_apply(self) -> dict[str, float]:
+    def against_apply(self, way: str, suffix: str) -> dict[str, float]:
         """The resident engine's figures, one operation at a time."""
         ratios = {
-            f"{step}_vs_apply": round(self.median("resident", step, 0) / self.median("apply", step, 0), 3)
+            f"{step}_vs_apply{suffix}": round(self.median(way, step, 0) / self.median("apply", step, 0), 3)
             for step in ("create", "change", "unchanged")
         }
         return ratios | {
-            "cpu_s_a_create_resident": round(self.median("resident", "create", 1), 3),
-            "sent_ms_resident": round(self.median("resident", SENT, 0) * 1000),
+            f"cpu_s_a_create_resident{suffix}": round(self.median(way, "create", 1), 3),
+            f"sent_ms_resident{suffix}": round(self.median(way, SENT, 0) * 1000),
         }
 
 
@@ -246,19 +254,22 @@ async def one_at_a_time(trial: Trial, rounds: int) -> None:
 
 async def bursts(trial: Trial, leases: int, *, workers: int) -> dict[str, float]:
     """Leases that are asked for at once, made by the resident engine."""
-    bare = await trial.applies(20)
-    twenty, _, _ = await trial.many(20, workers=workers, way="resident")
-    seconds, used, peak = await trial.many(leases, workers=workers, way="resident")
-    print(
-        f"resident, {workers} workers: 20 leases in {twenty:.2f} s (bare, three at once: {bare:.2f} s), "
-        f"{leases} in {seconds:.2f} s, {used:.3f} CPU s a lease, {peak:.0f} MB"
-    )
-    return {
-        "burst20_s_vs_apply": round(twenty / bare, 3),
-        "leases_per_s_60": round(leases / seconds, 2),
-        "cpu_s_a_lease_ours": round(used, 3),
-        "peak_mb_resident": round(peak),
-    }
+    figures: dict[str, float] = {}
+    for way, suffix in RESIDENT.items():
+        bare = await trial.applies(20)
+        twenty, _, _ = await trial.many(20, workers=workers, way=way)
+        seconds, used, peak = await trial.many(leases, workers=workers, way=way)
+        print(
+            f"{way}, {workers} workers: 20 leases in {twenty:.2f} s (bare, three at once: {bare:.2f} s), "
+            f"{leases} in {seconds:.2f} s, {used:.3f} CPU s a lease, {peak:.0f} MB"
+        )
+        figures |= {
+            f"burst20_s_vs_apply{suffix}": round(twenty / bare, 3),
+            f"leases_per_s_60{suffix}": round(leases / seconds, 2),
+            f"cpu_s_a_lease_ours{suffix}": round(used, 3),
+            f"peak_mb_resident{suffix}": round(peak),
+        }
+    return figures
 
 
 def main() -> None:

@@ -245,6 +245,7 @@ def engine_config(settings: Settings) -> EngineConfig:
         pulumi_home=pulumi_home,
         workers=settings.stack_workers,
         engine=settings.engine,
+        program=settings.engine_program,
         resident=_resident(),
         secrets=settings.stack_secrets,
         vault_url=settings.vault_url,

@@ -50,6 +50,13 @@ class EngineSettings(BaseModel, defer_build=True):
         "operation, at two to three times the cost; it is also taken, with a warning in the log, where `lessor-engine` "
         "cannot run.",
     )
+    engine_program: Literal["list", "sdk"] = Field(
+        "sdk",
+        validation_alias=lessor("ENGINE_PROGRAM"),
+        description="How `lessor-engine` gets the resources of a lease. `list`: a worker makes a list of them from the "
+        "same components, at about two thirds of the processor time. `sdk`: Pulumi's SDK registers them one by one "
+        "while a worker waits.",
+    )
     stack_secrets: Literal["transit", "vault", "passphrase"] = Field(
         "transit",
         validation_alias=lessor("STACK_SECRETS"),

@@ -19,6 +19,9 @@ WAYS = {
     "resident, prefabricated stack": {"engine": "resident"},
     "resident, made by stack init": {"engine": "resident", "secrets": "passphrase"},
     "resident, another backend": {"engine": "resident", "backend": "file://{elsewhere}"},
+    "resident, list": {"engine": "resident", "program": "list"},
+    "resident, list, made by stack init": {"engine": "resident", "program": "list", "secrets": "passphrase"},
+    "resident, list, another backend": {"engine": "resident", "program": "list", "backend": "file://{elsewhere}"},
     "the SDK's stack class": {"engine": "sdk", "skip_checkpoints": False},
 }
 
