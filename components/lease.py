@@ -21,11 +21,31 @@ from components.workload import workload_object
 from lease.markers import first_marker
 from lease.spec import LeasedIpSpec, LeaseSpec
 
-__all__ = ["lease_objects", "lease_parts", "namespace_object"]
+__all__ = ["keep_built", "lease_objects", "lease_parts", "namespace_object"]
+
+_kept: list[tuple[LeaseSpec, LeaseParts] | None] = []
+"""Empty, or what was built last."""
+
+
+def keep_built() -> None:
+    """From now on this process builds the objects of one spec once while it goes on with that spec. For a process that
+    changes no object: an update asks for them five times.
+    """
+    _kept[:] = [None]
 
 
 def lease_parts(spec: LeaseSpec) -> LeaseParts:
     """All objects of the lease. Raises `BuildError` for a value that must not reach a cluster."""
+    kept = _kept[0] if _kept else None
+    if kept is not None and kept[0] is spec:
+        return kept[1]
+    parts = _checked_parts(spec)
+    if _kept:
+        _kept[0] = (spec, parts)
+    return parts
+
+
+def _checked_parts(spec: LeaseSpec) -> LeaseParts:
     parts = found_parts(spec) if spec.found else _built_parts(spec)
     _all_different(_listed(parts))
     _check_unmarked(_listed(parts))

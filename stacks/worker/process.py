@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from typing import BinaryIO
 
+from components.lease import keep_built
 from stacks.common.config import EngineConfig
 from stacks.common.fences import forbid_dumps
 from stacks.common.processes import command_name, end, survivors
@@ -141,6 +142,7 @@ def main() -> None:
     """Separate the pipes from text that libraries print, then serve."""
     forbid_dumps()
     use_plain_tracebacks()
+    keep_built()
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -20,6 +20,7 @@ from pulumi.automation import (
     LocalWorkspace,
     OutputMap,
     OutputValue,
+    ProjectSettings,
     RefreshResult,
     Stack,
     UpdateSummary,
@@ -38,6 +39,10 @@ _WITHOUT_PROGRAM = frozenset({"refresh", "destroy"})
 
 class ThinWorkspace(LocalWorkspace):
     """A workspace whose operations all name their stack, so that none has to be selected first."""
+
+    def save_project_settings(self, settings: ProjectSettings) -> None:
+        """As the stock method, as JSON, which is YAML too and costs a tenth of the time."""
+        Path(self.work_dir, "Pulumi.yaml").write_text(json.dumps(settings.to_dict()))
 
     def select_stack(self, stack_name: str) -> None:
         """Do nothing: the caller knows that the stack exists."""

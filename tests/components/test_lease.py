@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.credentials import credentials_objects
 from components.errors import BuildError
-from components.lease import lease_objects
+from components.lease import keep_built, lease_objects, lease_parts
 from components.secrets import seal
 from lease.spec import LeaseSpec, RegistryCredentials
 from tests.components.specs import NAMESPACE, environment, everything, hostname, leased_ip, port, service, spec
@@ -155,3 +155,14 @@ def assert_unique(keys):
 def test_replicas_are_the_services_count(count):
     deployment = next(item for item in lease_objects(spec(service(count=count))) if item["kind"] == "Deployment")
     assert deployment["spec"]["replicas"] == count
+
+
+def test_a_process_that_keeps_what_it_built_builds_another_spec_anew(monkeypatch):
+    monkeypatch.setattr("components.lease._kept", [])
+    first, same = everything(), everything()
+    assert lease_parts(first) is not lease_parts(first)
+    keep_built()
+    kept = lease_parts(first)
+    assert lease_parts(first) is kept
+    assert lease_parts(same) is not kept and lease_parts(same) == kept
+    assert lease_parts(spec()) != kept
