@@ -29,20 +29,6 @@ _EVENTS: dict[Engine, dict[tuple[str, str], tuple[str, ...]]] = {
         ("destroy", "worker"): ("prelude",),
         ("destroy", "daemon"): ("after delete Namespace lease",),
     },
-    "list": {
-        ("create", "resident"): ("prelude", "before create StatefulSet store"),
-        ("create", "plugin"): ("after create Namespace lease",),
-        ("create", "worker"): ("prelude", "summary"),
-        ("create", "daemon"): ("before create Service web-ip-8080-tcp",),
-        ("update", "resident"): ("before update Deployment web",),
-        ("update", "plugin"): ("before update Deployment web",),
-        ("update", "worker"): ("after create Ingress new.host",),
-        ("update", "daemon"): ("after update Deployment web",),
-        ("destroy", "resident"): ("after delete Namespace lease",),
-        ("destroy", "plugin"): ("before delete Deployment web",),
-        ("destroy", "worker"): ("prelude",),
-        ("destroy", "daemon"): ("after delete Namespace lease",),
-    },
     "stock": {
         ("create", "command line"): ("after create Deployment web",),
         ("create", "plugin"): ("after create Namespace lease", "before create StatefulSet store"),
@@ -64,11 +50,6 @@ _OFTEN: dict[Engine, dict[str, tuple[tuple[str, str], ...]]] = {
         "create": (("resident", "before create StatefulSet store"),),
         "update": (("plugin", "before update Deployment web"), ("daemon", "after update Deployment web")),
         "destroy": (("worker", "prelude"),),
-    },
-    "list": {
-        "create": (("worker", "prelude"),),
-        "update": (("resident", "before update Deployment web"),),
-        "destroy": (("daemon", "after delete Namespace lease"),),
     },
     "stock": {
         "create": (("daemon", "before create Service web-ip-8080-tcp"),),

@@ -24,11 +24,9 @@ from tests.world.patience import PATIENCE_S
 
 __all__ = ["VICTIMS", "Engine", "Reply", "Slot", "Trap"]
 
-Engine = Literal["resident", "list", "stock"]
-"""`list`: the resident engine with a list, where `resident` has the program of the default."""
+Engine = Literal["resident", "stock"]
 VICTIMS: Mapping[Engine, tuple[str, ...]] = {
     "resident": ("resident", "plugin", "worker", "daemon"),
-    "list": ("resident", "plugin", "worker", "daemon"),
     "stock": ("command line", "plugin", "worker", "daemon"),
 }
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,7 +69,7 @@ class Slot:
         self.temporary.mkdir(parents=True)
         pulumi = toolbox.program("pulumi")
         self._tap: Tap | ResidentTap = Tap(folder, pulumi)
-        if engine != "stock":
+        if engine == "resident":
             self._tap = ResidentTap(folder, pulumi, toolbox.program("lessor-engine"))
         self._tap.on_event = self._on_event
         self.config = EngineConfig(
@@ -80,8 +78,7 @@ class Slot:
             pulumi=self._tap.pulumi,
             pulumi_home=toolbox.pulumi_home,
             workers=workers,
-            engine="stock" if engine == "stock" else "resident",
-            **({"program": "list"} if engine == "list" else {}),
+            engine=engine,
             resident=self._tap.resident if isinstance(self._tap, ResidentTap) else None,
         )
         self._daemon: Process | None = None
