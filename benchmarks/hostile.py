@@ -35,6 +35,7 @@ import structlog
 from akash.deployment.v1beta4 import types_pb2 as deployment_pb
 from akash.provider.v1 import service_pb2, service_pb2_grpc
 
+from provider.daemon.heap import keep_heap_small
 from provider.gateway.admission import ConnectionLimits
 from provider.gateway.grpc.bid_screening import BidScreening, screened_hostnames
 from provider.gateway.grpc.methods import provider_methods
@@ -103,6 +104,7 @@ def _waited_s() -> float:
 
 
 async def _serve(folder: Path) -> None:
+    keep_heap_small()  # as the daemon does
     structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=Path(os.devnull).open("w")))  # noqa: ASYNC230, SIM115
     watch, clock = _Watch(), SystemClock()
     world = new_world(folder)

@@ -25,6 +25,7 @@ from provider.daemon.file_limit import raise_file_limit, within_file_limit
 from provider.daemon.gateway_parts import public_screen
 from provider.daemon.gateway_process import GatewayProcess
 from provider.daemon.health import health_listener
+from provider.daemon.heap import keep_heap_small
 from provider.daemon.leader import leading
 from provider.daemon.lease_specs import cluster_facts, set_facts
 from provider.daemon.parts import FIRST_BIDS_S, ProviderParts, provider_parts
@@ -65,6 +66,7 @@ async def run_provider(settings: Settings, *, reload: Reload | None = None) -> N
 
     Raises `SettingsError` for a fault that the operator must correct; every other fault is waited for.
     """
+    keep_heap_small()
     gc.freeze()  # of what is loaded at the start, every collection would look through all of it again
     ready, needed = asyncio.Event(), Requirements()
     await refuse_machine(settings)

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from provider.chain.comet import CometChain
 from provider.daemon.file_limit import raise_file_limit, within_file_limit
+from provider.daemon.heap import keep_heap_small
 from provider.gateway.config import gateway_config
 from provider.gateway.grpc.server import serve_grpc
 from provider.gateway.lease_objects import ReadLease, lease_reader
@@ -46,6 +47,7 @@ _log = structlog.get_logger("gateway")
 
 async def run_gateway(settings: Settings) -> None:
     """Serve until cancelled; requests in progress then have ten seconds. Raises `SettingsError`."""
+    keep_heap_small()
     settings, clock = within_file_limit(settings, raise_file_limit()), SystemClock()
     link = ProviderLink(gateway_socket(settings.home), clock)
     async with asyncio.TaskGroup() as outer:

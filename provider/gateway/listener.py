@@ -37,6 +37,10 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _log = structlog.get_logger("gateway")
 
 
+def _nothing() -> None:
+    """Return at once."""
+
+
 class _Tls(SSLProtocol):
     """TLS of one connection. What arrives waits for a turn, and `lost` is called once at the end."""
 
@@ -106,8 +110,14 @@ class _Tls(SSLProtocol):
             self._peer.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        """Free the connection's memory now. What is left refers to itself, and garbage is collected after thousands of
+        connections.
+        """
         super().connection_lost(exc)
         self._lost()
+        self._lost = _nothing
+        if (session := self._sslobj) is not None:  # type: ignore[attr-defined]
+            session.release()
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -207,7 +217,7 @@ class TlsListener:
     async def check_certificates(self) -> None:
         """Cut off the connections whose client certificate is no longer valid."""
         for each in list(self._open):
-            if each.session.account and not await still_valid(each.session, self._clients):
+            if each in self._open and each.session.account and not await still_valid(each.session, self._clients):
                 self._admission.refusals.count("client certificates that were revoked meanwhile", peer="")
                 each.abort()
 

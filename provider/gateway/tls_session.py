@@ -83,12 +83,14 @@ class TlsSession:
 
     account = ""
     """The account of the client's certificate once it is verified."""
+    ended = False
 
     def __init__(self, connection: SSL.Connection, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         self._connection = connection
         self._incoming = incoming
         self._outgoing = outgoing
         self._before_done = 0
+        self._dry = True
         connection.set_accept_state()
 
     def do_handshake(self) -> None:
@@ -106,13 +108,20 @@ class TlsSession:
             self._flush()
 
     def read(self, size: int, buffer: memoryview | None = None) -> bytes | int:
-        """At most `size` bytes; empty (0) at the client's end of the stream."""
-        self._feed()
+        """At most `size` bytes; empty (0) at the client's end of the stream.
+
+        OpenSSL gets the next part when it has used the last one: its own buffer never shrinks while the connection is
+        open, and beside asyncio's it would hold the same bytes again.
+        """
         size = min(size, _CHUNK_BYTES)
         try:
-            return self._connection.recv(size) if buffer is None else self._connection.recv_into(buffer, size)
-        except SSL.WantReadError:
-            raise ssl.SSLWantReadError from None
+            while True:
+                if self._dry and not self._feed(_CHUNK_BYTES):
+                    raise ssl.SSLWantReadError
+                try:
+                    return self._connection.recv(size) if buffer is None else self._connection.recv_into(buffer, size)
+                except SSL.WantReadError:
+                    self._dry = True
         except SSL.ZeroReturnError:
             return b"" if buffer is None else 0
         except SSL.Error as error:
@@ -155,13 +164,22 @@ class TlsSession:
         return self._connection.get_peer_certificate() is not None
 
     def client_certificates(self) -> Sequence[x509.Certificate]:
-        """The certificates that the client sent, its own first. Raises ValueError for one that cannot be read."""
+        """The certificates that the client sent, its own first. Raises ValueError for one that cannot be read, and when
+        the connection has ended.
+        """
+        if self.ended:
+            raise ValueError("the connection has ended")
         try:
             own = self._connection.get_peer_certificate(as_cryptography=True)
             above = self._connection.get_peer_cert_chain(as_cryptography=True) or []
         except x509.InvalidVersion as error:
             raise ValueError(str(error)) from error
         return [] if own is None else [own, *above]
+
+    def release(self) -> None:
+        """Free what OpenSSL holds of the connection, which has ended. Nothing can be read or written any more."""
+        self.ended = True
+        del self._connection
 
     def getpeercert(self) -> None:
         return None
@@ -178,9 +196,12 @@ class TlsSession:
     def selected_alpn_protocol(self) -> str | None:
         return self._connection.get_alpn_proto_negotiated().decode() or None
 
-    def _feed(self) -> None:
-        if data := self._incoming.read():
+    def _feed(self, most: int = -1) -> bool:
+        """Give OpenSSL at most so many of the bytes that wait, all by default. Returns whether there were any."""
+        if data := self._incoming.read(most):
             self._connection.bio_write(data)
+            self._dry = False
+        return bool(data)
 
     def _flush(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import time
@@ -13,6 +14,7 @@ import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
+from OpenSSL import SSL
 from structlog.testing import capture_logs
 
 from lease.errors import ManifestRefused
@@ -26,6 +28,7 @@ from provider.gateway.rest.paths import clean_path, parse_uint
 from tests.provider.gateway.accounts import NOW
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease, rent
 from tests.provider.gateway.world import World, cluster_fails, new_world, parse_answer
+from tests.world.patience import eventually
 
 
 @pytest.fixture
@@ -274,3 +277,26 @@ def test_a_name_in_the_refusal_of_a_manifest_is_quoted_as_go_quotes_it() -> None
     group = Group('a "quoted"\n\x01 é name', ())
     with pytest.raises(ManifestRefused, match=re.escape('group "a \\"quoted\\"\\n\\x01 é name" contains no services')):
         validate_manifest((group,))
+
+
+async def test_a_connection_that_has_ended_holds_nothing_of_openssl(world: World) -> None:
+    """Else it would until the next collection of garbage, thousands of connections later."""
+
+    def alive() -> int:
+        return sum(type(each) is SSL.Connection for each in gc.get_objects())
+
+    async def none_alive() -> bool:
+        return alive() == 0
+
+    gc.collect()
+    gc.disable()
+    try:
+        host, port = world.gateway.address
+        reader, writer = await asyncio.open_connection(host, port, ssl=world.pinned)
+        assert alive() == 1
+        writer.write(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
+        await eventually(none_alive)
+    finally:
+        gc.enable()
