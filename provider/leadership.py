@@ -29,6 +29,7 @@ from provider.repeats import Repeats
 __all__ = ["Leadership", "TermOver", "led"]
 
 _HEIGHT = "lessor.akash.network/last-height"
+_DIGITS = 18
 _RENEWALS = 5.0
 """A term is renewed so often in its duration, so that one renewal may fail."""
 _SAFE = 0.8
@@ -159,7 +160,7 @@ class Leadership:
             return await self._write(meta["resourceVersion"], self._held, height, began)
         if not self._may_take(spec, meta["resourceVersion"]):
             return False
-        self._foreign_height = int((meta.get("annotations") or {}).get(_HEIGHT) or 0)
+        self._foreign_height = _promised_height(meta)
         return await self._write(meta["resourceVersion"], int(spec.get("leaseTransitions") or 0) + 1, height, began)
 
     async def _create(self) -> dict[str, Any]:
@@ -203,6 +204,17 @@ class Leadership:
         """The time of this renewal, for people and tools; no process decides by it."""
         moment = datetime.fromtimestamp(self._clock.now(), UTC)
         return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _promised_height(meta: dict[str, Any]) -> int:
+    """The last height that a transaction of the leader before may be valid for. Raises `ClusterError` for what is no
+    height, since nothing says then when the next leader may send.
+    """
+    text = str((meta.get("annotations") or {}).get(_HEIGHT) or 0)
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        problem = f"the annotation {_HEIGHT} of the Lease is {text[:40]!r}, no height: delete the Lease"
+        raise ClusterError("", problem)
+    return int(text)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from provider.chain.tx.journal import MemoryJournal, SentTx
 from provider.errors import ClusterError, NotSent
@@ -103,6 +104,24 @@ async def test_a_leader_that_wakes_after_its_term_does_not_take_it_back_although
     with pytest.raises(TermOver, match="its term is over"):
         await asyncio.wait_for(first.hold(), SECONDS)
     assert first.term_problem
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "1.5", "٣", "9" * 5000])
+async def test_a_height_that_is_none_is_waited_for_and_named_once_and_nothing_is_sent(text: str) -> None:
+    world = World()
+    await world.one("a").acquire()
+    await asyncio.sleep(2 * SECONDS)
+    marks = {"metadata": {"annotations": {"lessor.akash.network/last-height": text}}}
+    await world.cluster.patch(KUBE_LEASE, "lessor", marks, namespace="lease")
+    second = world.one("b")
+    with capture_logs() as logs:
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(10 * SECONDS)
+    assert not waiting.done() and second.term_problem
+    assert ["delete the Lease" in entry["problem"] for entry in logs] == [True]
+    await world.cluster.delete(KUBE_LEASE, "lessor", namespace="lease")
+    await waiting
+    assert not second.term_problem
 
 
 @pytest.mark.parametrize("seed", range(20))
