@@ -76,8 +76,7 @@ def up(
     try:
         with progress_output(errors) as progress:
             toolbox = ensure_tools(CONTROL_PLANE, progress=progress)
-        plane = ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach)
-        with plane:
+        with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach) as plane:
             _show(plane)
             if not detach:
                 _watch(plane)
