@@ -10,17 +10,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from lease.spec import LeaseSpec
 from provider.errors import StoreError
 from provider.repeats import Repeats
-from provider.workers.bell import Bell
 from provider.workers.operations import Operations
 from stacks.common import EngineConfig, FailureCause, KeyedLocks, Operation, Priority, StackResult, Task, WorkerLost
 from stacks.engine import Load, Places
+
+if TYPE_CHECKING:
+    from provider.workers.bell import Bell  # most providers have no Celery
 
 __all__ = ["QueuedEngine", "StackList"]
 
