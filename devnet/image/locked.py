@@ -16,8 +16,8 @@ from pathlib import Path
 __all__ = ["Locked", "needed", "runtime_lock"]
 
 _NAME = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^ ;]+)(?P<condition> ;)?")
-_EXTRA = "postgresql"
-"""An optional database of the provider, which an image should not lack."""
+_EXTRAS = ("postgresql", "redis", "worker")
+"""Optional database, bus and queue of the provider: nothing can be installed in a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ def runtime_lock(checkout: Path) -> str:
 def needed(checkout: Path) -> Mapping[str, Locked]:
     """The packages that Lessor needs to run, and those that they need, by name and sorted."""
     project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"][_EXTRA]]
+    optional = [text for extra in _EXTRAS for text in project["optional-dependencies"][extra]]
+    asked = [*project["dependencies"], *optional]
     found = {_plain(re.split(r"[\[<>=!~; ]", text, maxsplit=1)[0]) for text in asked}
     locked = _read(checkout)
     while more := {name for name, each in locked.items() if each.wanted_by & found} - found:

@@ -11,7 +11,17 @@ from pydantic_core import PydanticCustomError
 
 from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, OPTIONAL_LABEL_PATTERN, SUBDOMAIN_PATTERN
 
-__all__ = ["Image", "InventoryConfig", "Label", "Name", "OptionalName", "ProcessSettings", "ServiceType", "fault"]
+__all__ = [
+    "SECRET_VARIABLES",
+    "Image",
+    "InventoryConfig",
+    "Label",
+    "Name",
+    "OptionalName",
+    "ProcessSettings",
+    "ServiceType",
+    "fault",
+]
 
 Name = Annotated[str, StringConstraints(pattern=SUBDOMAIN_PATTERN, max_length=253)]
 """A DNS subdomain: the form of most objects' names."""
@@ -27,7 +37,9 @@ _Variable = Annotated[str, StringConstraints(pattern=r"^(AP|AKASH|LESSOR)_[A-Z0-
 _Cpu = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}m?$")]
 _Bytes = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 _OptionalAccount = Annotated[str, StringConstraints(pattern=r"^$|^akash1[02-9ac-hj-np-z]{38}$")]
-_SECRETS = ("AP_CERT_ISSUER_HMAC", "LESSOR_BUS_URL", "LESSOR_MNEMONIC", "LESSOR_STORE_URL")
+SECRET_VARIABLES = ("AP_CERT_ISSUER_HMAC", "LESSOR_BUS_URL", "LESSOR_STACK_QUEUE", "LESSOR_STORE_URL")
+"""Settings that hold passwords. The provider has each from the key of its name in the key Secret, if there is one."""
+_MNEMONIC = "LESSOR_MNEMONIC"
 _FIXED = (
     "AP_CERT_ISSUER_HTTP_CHALLENGE_PORT",
     "AP_HOME",
@@ -137,8 +149,10 @@ class ProcessSettings(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> ProcessSettings:
         for name in self.environment:
-            if name in _SECRETS:
-                raise fault(f"environment.{name}", f"is a secret: put it into the Secret {self.key_secret}")
+            if name == _MNEMONIC:
+                raise fault(f"environment.{name}", f"is a secret: the key mnemonic of the Secret {self.key_secret}")
+            if name in SECRET_VARIABLES:
+                raise fault(f"environment.{name}", f"is a secret: the key {name} of the Secret {self.key_secret}")
             if name in _FIXED:
                 raise fault(f"environment.{name}", "is set by the stack itself")
         if self.tls_secret and any(

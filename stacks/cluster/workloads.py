@@ -38,6 +38,7 @@ from pulumi_kubernetes.core.v1 import (
     ProbeArgs,
     ResourceRequirementsArgs,
     SeccompProfileArgs,
+    SecretKeySelectorArgs,
     SecretVolumeSourceArgs,
     SecurityContextArgs,
     Service,
@@ -54,6 +55,7 @@ from pulumi_kubernetes.policy.v1 import PodDisruptionBudget, PodDisruptionBudget
 from pulumi_kubernetes.rbac.v1 import SubjectArgs
 
 from stacks.cluster.inventory_rights import DISCOVERY_ACCOUNT, INVENTORY_CONTAINER
+from stacks.cluster.process_settings import SECRET_VARIABLES
 from stacks.cluster.processes import CONFIGURATION, KEY, PROVIDER, TLS, VOLUME, Process
 from stacks.cluster.rights import bind
 from stacks.cluster.settings import TAKEN_OVER, ClusterStackSettings
@@ -221,7 +223,7 @@ def _container(place: Place, process: Process) -> ContainerArgs:
         name=process.container,
         image=place.settings.processes.image,
         command=list(process.command),
-        env=[_own_name()],
+        env=[_own_name(), *_secret_settings(place, process)],
         env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.environment else None,
         ports=[ContainerPortArgs(name=name, container_port=port) for name, port in process.ports.items()],
         resources=ResourceRequirementsArgs(limits=amounts, requests={"cpu": "100m", "memory": "256Mi"}),
@@ -242,6 +244,14 @@ def _container(place: Place, process: Process) -> ContainerArgs:
 def _own_name() -> EnvVarArgs:
     own = ObjectFieldSelectorArgs(field_path="metadata.name")
     return EnvVarArgs(name="POD_NAME", value_from=EnvVarSourceArgs(field_ref=own))
+
+
+def _secret_settings(place: Place, process: Process) -> list[EnvVarArgs]:
+    if process.name != PROVIDER:
+        return []
+    secret = place.settings.processes.key_secret
+    keys = {name: SecretKeySelectorArgs(name=secret, key=name, optional=True) for name in SECRET_VARIABLES}
+    return [EnvVarArgs(name=name, value_from=EnvVarSourceArgs(secret_key_ref=key)) for name, key in keys.items()]
 
 
 def _probe(process: Process, question: tuple[str, str], *, failures: int) -> ProbeArgs:

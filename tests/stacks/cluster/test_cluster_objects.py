@@ -25,6 +25,7 @@ from provider.records.applied import applied_name
 from stacks.cluster.admission import CERTIFICATE_SECRET
 from stacks.cluster.claims_rights import HOSTNAME_RULES, IP_CLUSTER_RULES, IP_METALLB_RULES, IP_RULES
 from stacks.cluster.inventory_rights import CLUSTER_RULES, NAMESPACE_RULES, ROOK_RULES, Rule
+from stacks.cluster.process_settings import SECRET_VARIABLES
 from stacks.cluster.rbac import PROVIDER_RULES
 from tests.stacks.cluster.rights_replay import Right, granted_to
 from tests.world.cluster import FakeCluster
@@ -198,6 +199,14 @@ def test_a_certificate_that_cert_manager_writes_is_mounted_whenever_it_comes(
     (mount,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "tls"]
     data = named(found, "ConfigMap", "akash-provider")["data"]
     assert (data["AP_GATEWAY_TLS_CERT"], data["AP_GATEWAY_TLS_KEY"]) == (f"{mount}/tls.crt", f"{mount}/tls.key")
+
+
+def test_settings_with_passwords_come_from_the_key_secret_where_it_has_them(everything: list[dict[str, Any]]) -> None:
+    pod = named(everything, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]
+    sources = {each["name"]: each["valueFrom"] for each in pod["containers"][0]["env"] if each["name"] != "POD_NAME"}
+    assert sources == {
+        name: {"secretKeyRef": {"name": "lessor-key", "key": name, "optional": True}} for name in SECRET_VARIABLES
+    }
 
 
 def test_challenges_of_a_ca_reach_a_provider_that_orders_its_certificate(

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lease.spec import IngressMode
-from provider.settings import load_settings, unknown_variables
-from stacks.cluster.process_settings import ProcessSettings
+from provider.settings import Settings, load_settings, unknown_variables
+from provider.settings.spellings import is_secret, variables_of
+from stacks.cluster.process_settings import SECRET_VARIABLES, ProcessSettings
 from stacks.cluster.processes import environment
 from stacks.cluster.requirements import cluster_client
 from stacks.cluster.settings import (
@@ -141,6 +142,14 @@ def test_a_secret_in_the_wrong_place_is_not_shown(value):
     with pytest.raises(ConfigError) as error:
         parse_settings({"lessor:processes": f'{{"environment": {value % words}}}'})
     assert "abandon" not in str(error.value)
+
+
+def test_every_secret_setting_of_the_provider_is_kept_out_of_its_configuration():
+    secret = {variables_of(field)[0] for name, field in Settings.model_fields.items() if is_secret(name)}
+    assert secret == {*SECRET_VARIABLES, "LESSOR_MNEMONIC"}
+    for name in secret:
+        with pytest.raises(ConfigError, match=f"environment.{name}: is a secret: the key (mnemonic|{name}) of"):
+            parse_settings({"lessor:processes": f'{{"environment": {{"{name}": "redis://:abandon@host"}}}}'})
 
 
 def test_an_unknown_key_is_told_what_its_group_has():
