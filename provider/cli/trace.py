@@ -34,9 +34,9 @@ class TraceEvent:
 
 
 def trace(name: LeaseName, *, output: OutputOption = Output.TABLE) -> None:
-    """Trace one lease: the decisions about its order, its bid, accepted manifests, each run of the engine, hostnames
-    and addresses, its states and its earnings.
+    """Trace one lease: the decisions about its order, its bid, each run of the engine, its state and its earnings.
 
+    Accepted manifests, hostnames, and leased addresses stand among them.
     Times are UTC. What was forgotten is not shown: decisions after LESSOR_DECISIONS_AGE, runs beyond
     LESSOR_HISTORY_RUNS.
 

@@ -9,7 +9,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 TEXT = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PLANNED = ("ACME", "LeaseRPC")
+PLANNED = ("Challenges of ACME by DNS", "LeaseRPC")
 CODE = re.compile(r"`([^`\n]+)`")
 SURE = re.compile(r"^\w[\w./-]*/$|/[\w.-]+\.(?:py|md|toml|yaml|go|proto)$")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

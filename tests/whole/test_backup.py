@@ -12,13 +12,15 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from devnet.demo.leftovers import leftovers
 from devnet.world import World
 from lease.ids import namespace_name
 from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
 from tests.world.patience import PATIENCE_S
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

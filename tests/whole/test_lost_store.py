@@ -12,13 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from devnet.world import ProviderProcess, World
 from lease.ids import DeploymentId, namespace_name
 from tests.whole.conftest import MARKS, Rented, close, deploy, rent, sdl_of
 from tests.whole.test_faults import EXAMPLES
 from tests.world.patience import PATIENCE_S, eventually
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 async def test_a_store_that_breaks_costs_its_history_and_nothing_else(world: World) -> None:

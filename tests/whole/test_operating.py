@@ -17,7 +17,7 @@ import pytest
 from devnet.world import ProviderProcess, World
 from tests.whole.conftest import MARKS, close, deploy, rent, sdl_of
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

@@ -100,7 +100,7 @@ def test_the_doctor_names_what_others_may_read_and_the_remedy(tmp_path: Path, mo
 SLEEPERS = {
     "the daemon": """
 import provider.cli.run as run, pathlib, asyncio, os
-async def serve(settings):
+async def serve(settings, **options):
     pathlib.Path(os.environ["TEST_READY"]).touch()
     await asyncio.Event().wait()
 run.run_provider = serve
