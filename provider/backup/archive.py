@@ -1,7 +1,7 @@
 """The form of a backup: a ZIP file whose last member says what else is in it, with the checksum of each file.
 
-Whoever could write the file may be hostile. Everything that can be known from the directory at its end is checked
-before one byte is written: names, kinds, sizes, versions.
+A backup may come from a hostile writer. `restore` checks names, kinds, sizes and versions in the directory at the end
+of the file before it writes one byte.
 """
 
 from __future__ import annotations

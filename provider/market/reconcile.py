@@ -124,8 +124,8 @@ async def remember_bids(market: Market) -> None:
 
 
 async def _adopt_leases(market: Market, leases: Iterable[Lease]) -> None:
-    """Reserve the capacity of the leases that are not known yet. The lease loop is told of those that appear later: at
-    a start it finds all leases itself, and a notice would make it read each of them apart.
+    """Reserve the capacity of the leases that are not known yet. The lease loop gets a notice of each lease that comes
+    after the start. At the start it finds all leases itself, and a notice would make it read each lease apart.
     """
     new = [lease for lease in leases if not _adopted(market, lease)]
     specs = await group_specs(market, [lease.id.order for lease in new])

@@ -1,4 +1,4 @@
-"""The operations that the leader asks for, one row a stack: the truth of what is to be done and how it ended.
+"""The operations that the leader asks for, one row a stack. The row says what a worker has to do and how it ended.
 
 The task holds secrets of a tenant, and its result may quote them: both are sealed with the store's key.
 """

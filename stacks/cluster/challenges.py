@@ -27,8 +27,8 @@ def orders_certificate(settings: ClusterStackSettings) -> bool:
 
 
 def challenge_route(settings: ClusterStackSettings, service: str) -> Object:
-    """An Ingress or an HTTPRoute from the names in the certificate to the port of `service`. Other paths of these names
-    are left to whoever has them.
+    """An Ingress or an HTTPRoute that leads the challenge's path of each name in the certificate to the port of
+    `service`. Other paths of these names keep their routes.
     """
     if settings.ingress_mode is IngressMode.INGRESS:
         return _ingress(settings, service)

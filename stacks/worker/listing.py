@@ -62,7 +62,7 @@ def _listed(program: Callable[[], None], project: str, stack: str) -> Listing:
 
 class _Recorder:
     def __init__(self) -> None:
-        self._mark = f"{token_hex(16)}-"  # nobody's text can hold it by chance or on purpose
+        self._mark = f"{token_hex(16)}-"  # random, so that no tenant's text can contain it
         self._numbers: dict[Resource, int] = {}
         self._resources: list[dict[str, Any]] = []
 

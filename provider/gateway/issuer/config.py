@@ -12,9 +12,9 @@ __all__ = ["IssuerConfig", "issued_certificate", "issuer_config"]
 
 @dataclass(frozen=True, slots=True)
 class IssuerConfig:
-    """`directory`: URL of the CA's directory. `names`: in the certificate, the public hostname first. `listen`: where
-    challenges are answered. `folder`: of what is kept. `roots`: PEM file for a private CA. `external_account`: key id
-    and HMAC key, empty for none.
+    """`directory`: URL of the CA's directory. `names`: in the certificate, the public hostname first. `listen`: address
+    of the listener that answers challenges. `folder`: holds account key, certificate and its key. `roots`: PEM file for
+    a private CA. `external_account`: key id and HMAC key, empty for none.
     """
 
     directory: str
