@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
 
 from lease.manifest import Expose, Group, HttpOptions, Service
@@ -26,14 +27,14 @@ def dropped_exposes(group: Group) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def ignored_options(group: Group) -> tuple[str, ...]:
-    """A text for each HTTP expose with options of its own, for an edge that reads none."""
+def ignored_options(group: Group, ignored: Collection[str]) -> tuple[str, ...]:
+    """A text for each HTTP expose for which the tenant has chosen options that the edge does not apply (`ignored`)."""
     return tuple(
         f"service {service.name}: port {expose.port}: this provider's edge does not apply its HTTP options "
         f"({', '.join(named)})"
         for service in group.services or ()
         for expose in service.expose or ()
-        if expose.is_ingress and (named := _options(expose.http_options))
+        if expose.is_ingress and (named := [one for one in _options(expose.http_options) if one in ignored])
     )
 
 

@@ -22,6 +22,7 @@ _PATHS = {
     "Node": "/api/v1/nodes",
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "IngressClass": "/apis/networking.k8s.io/v1/ingressclasses",
     "GatewayClass": "/apis/gateway.networking.k8s.io/v1/gatewayclasses",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }

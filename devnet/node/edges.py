@@ -1,4 +1,6 @@
-"""The HTTP edges of a real node: the devnet's own reverse proxy, or Traefik with Ingresses and the Gateway API."""
+"""The HTTP edges of a real node: the devnet's own reverse proxy, Ingress-NGINX, or Traefik with its providers for
+Ingresses of NGINX, plain Ingresses and the Gateway API.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from devnet.node.network import NODE_PUBLIC_ADDRESS
 __all__ = [
     "EDGE_SERVICE",
     "GATEWAY",
+    "PLAIN_CLASS",
     "TRAEFIK_NAMESPACE",
     "EdgeKind",
     "definitions",
@@ -30,6 +33,8 @@ GATEWAY = "akash-gateway"
 """Name and namespace of the Gateway, as Lessor's settings have them by default."""
 _GATEWAY_API = "gateway.networking.k8s.io"
 _CLASS = "akash-ingress-class"
+PLAIN_CLASS = "traefik-plain"
+"""The class of Ingresses that Traefik's `kubernetesIngress` serves, which reads no annotations of NGINX."""
 _NGINX_NAMESPACE = "ingress-nginx"
 _NGINX_LABELS = {"app.kubernetes.io/name": "ingress-nginx"}
 
@@ -154,12 +159,15 @@ def _traefik() -> list[Object]:
     return [
         _namespace(where),
         *account("traefik", where, _traefik_rules()),
+        manifest(
+            "networking.k8s.io/v1", "IngressClass", PLAIN_CLASS, spec={"controller": "traefik.io/ingress-controller"}
+        ),
         _alone(workload("Deployment", "traefik", where, labels=labels, pod=pod)),
     ]
 
 
 def _traefik_arguments() -> list[str]:
-    nginx = "--providers.kubernetesingressnginx"
+    nginx, plain = "--providers.kubernetesingressnginx", "--providers.kubernetesingress"
     return [
         "--global.checknewversion=false",
         "--global.sendanonymoususage=false",
@@ -175,6 +183,9 @@ def _traefik_arguments() -> list[str]:
         f"{nginx}.httpsentrypoint=websecure",
         f"{nginx}.throttleduration=200ms",
         f"{nginx}.proxyrequestbuffering=true",  # Ingress-NGINX's default; without it no body is too large
+        f"{plain}=true",
+        f"{plain}.ingressclass={PLAIN_CLASS}",
+        f"{plain}.throttleduration=200ms",
         "--providers.kubernetesgateway=true",
         "--providers.kubernetesgateway.throttleduration=200ms",
     ]

@@ -297,7 +297,7 @@ def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:
         volume_quarantine_s=settings.volume_quarantine,
         policies=backends.policies,
         routes_overlap=settings.routes_overlap,
-        options_ignored=settings.options_ignored,
+        ignored_options=settings.ignored_options,
     )
 
 

@@ -24,7 +24,8 @@ class LifecycleConfig:
     `volume_quarantine_s`: how long the volumes of a lease are kept after its end, 0 for not at all. `policies`:
     the rules that judge what is new to a lease. `routes_overlap`: the edge takes two routes of one hostname, so that a
     migration leaves no gap.
-    `ip_pools`: the operator's pools whose addresses are leased too. `options_ignored`: the edge reads no HTTP options.
+    `ip_pools`: the operator's pools whose addresses are leased too. `ignored_options`: names of the HTTP options that
+    the edge does not apply.
     """
 
     provider: str
@@ -48,4 +49,4 @@ class LifecycleConfig:
     volume_quarantine_s: float = 0.0
     policies: RuleBook = RuleBook()  # noqa: RUF009 (frozen)
     routes_overlap: bool = False
-    options_ignored: bool = False
+    ignored_options: frozenset[str] = frozenset()

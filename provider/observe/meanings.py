@@ -145,8 +145,8 @@ REASONS = (
     ),
     Row(
         "service *: port *: this provider's edge does not apply its HTTP options *",
-        "Traefik reads no HTTP options of an HTTPRoute (AP_INGRESS_MODE=gateway-api), and of an Ingress none with its "
-        "provider `kubernetesIngress` (LESSOR_EDGE=traefik-plain).",
+        "With AP_INGRESS_MODE=gateway-api and with LESSOR_EDGE=traefik-plain no HTTP option acts, with "
+        "LESSOR_EDGE=traefik all but the buffer size, with LESSOR_EDGE=ingress-nginx all.",
     ),
     Row(
         "port * of service * has no address: *",

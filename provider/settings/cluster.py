@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from pydantic import AliasChoices, BaseModel, Field
 
 from lease.kubernetes_names import OPTIONAL_LABEL_PATTERN
+from lease.manifest import HttpOptions
 from lease.spec import IngressMode
 from provider.settings.kinds import (
     Addresses,
@@ -27,6 +29,8 @@ from provider.settings.kinds import (
 )
 
 __all__ = ["ClusterSettings"]
+
+_HTTP_OPTIONS = frozenset(field.name for field in fields(HttpOptions))
 
 
 class ClusterSettings(BaseModel, defer_build=True):
@@ -92,8 +96,10 @@ class ClusterSettings(BaseModel, defer_build=True):
         EdgeKind.INGRESS_NGINX,
         validation_alias=lessor("EDGE"),
         description="The ingress controller that serves tenants' Ingresses: `ingress-nginx`, `traefik` (with its "
-        "`kubernetesIngressNGINX`) or `traefik-plain` (with `kubernetesIngress`, which applies no HTTP options, as "
-        "tenants read). Traefik takes two Ingresses of one hostname, so that one migrates without a gap.",
+        "`kubernetesIngressNGINX`) or `traefik-plain` (with `kubernetesIngress`). A tenant reads in its lease's status "
+        "which of its HTTP options the edge does not apply: `ingress-nginx` none, `traefik` the buffer size, "
+        "`traefik-plain` all, and with AP_INGRESS_MODE=gateway-api each all. Traefik takes two Ingresses of one "
+        "hostname, so that one migrates without a gap.",
     )
     edge_endpoint: MaybeListen = Field(
         "",
@@ -201,7 +207,10 @@ class ClusterSettings(BaseModel, defer_build=True):
         return self.ingress_mode is IngressMode.GATEWAY_API or self.edge is not EdgeKind.INGRESS_NGINX
 
     @property
-    def options_ignored(self) -> bool:
-        """Whether the edge applies no HTTP options of tenants."""
-        routes = self.ingress_mode is IngressMode.GATEWAY_API
-        return self.edge is EdgeKind.TRAEFIK_PLAIN or (routes and self.edge is EdgeKind.TRAEFIK)
+    def ignored_options(self) -> frozenset[str]:
+        """Names of the tenants' HTTP options that the edge does not apply. No edge reads an HTTPRoute's annotations
+        (decision 43).
+        """
+        if self.ingress_mode is IngressMode.GATEWAY_API or self.edge is EdgeKind.TRAEFIK_PLAIN:
+            return _HTTP_OPTIONS
+        return frozenset({"proxy_buffer_size"} if self.edge is EdgeKind.TRAEFIK else ())

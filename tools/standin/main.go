@@ -18,7 +18,8 @@ import (
 )
 
 const usage = `standin serve [PORT|udp:[ADDRESS:]PORT]...   answer HTTP (and UDP datagrams) on each port; the default. In a URL
-                                   ?wait=SECONDS delays the answer and ?status=CODE is its status
+                                   ?wait=SECONDS delays the answer, ?unread=SECONDS the reading of the request's
+                                   body, ?status=CODE is the answer's status, ?header=BYTES adds a header so long
 standin pause                      wait for a signal and reap children
 standin get URL...                 print each answer
 standin dial [udp:|ping:]ADDRESS... print OPEN or CLOSED for each
@@ -97,14 +98,22 @@ func serve(ports []string) {
 	fmt.Println("ended by", untilSignal())
 }
 
-// The query chooses the answer: ?wait=SECONDS delays it, ?status=CODE is its status.
+// The query chooses the answer, as the usage says.
 func answerAsAsked(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(secondsOf(r, "unread"))
 	io.Copy(io.Discard, r.Body)
-	seconds, _ := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
-	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	time.Sleep(secondsOf(r, "wait"))
+	if length, err := strconv.Atoi(r.URL.Query().Get("header")); err == nil {
+		w.Header().Set("X-Long", strings.Repeat("x", min(max(length, 0), 1<<20)))
+	}
 	if status, err := strconv.Atoi(r.URL.Query().Get("status")); err == nil {
 		w.WriteHeader(status)
 	}
+}
+
+func secondsOf(r *http.Request, name string) time.Duration {
+	seconds, _ := strconv.ParseFloat(r.URL.Query().Get(name), 64)
+	return time.Duration(seconds * float64(time.Second))
 }
 
 func echo(port, host string) {

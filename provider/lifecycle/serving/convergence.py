@@ -63,7 +63,7 @@ async def serve(parts: Parts, lease: LeaseId, drift: Drift) -> Outcome:
         return still_blocked(await _bring_up(view), blocked)
     seen = await without_freshness(parts.cluster, seen, newest.spec)
     view = LeaseView(parts, lease, record, seen.applied, newest, seen.namespace, drift)
-    ignored = ignored_options(record.group) if parts.config.options_ignored else ()
+    ignored = ignored_options(record.group, parts.config.ignored_options)
     remarks = (*newest.remarks, *dropped_exposes(record.group), *ignored)
     return _with_remarks(await _bring_up(view), replace(newest, remarks=remarks))
 

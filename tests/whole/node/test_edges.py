@@ -6,17 +6,19 @@ import asyncio
 import json
 import os
 import re
+import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
 from devnet.controlplane.certificates import Certificates
 from devnet.errors import ToolsMissing
-from devnet.node.edges import EdgeKind, edge_settings, edge_tools
+from devnet.node.edges import PLAIN_CLASS, EdgeKind, edge_settings, edge_tools
 from devnet.node.network import NODE_PUBLIC_ADDRESS
 from devnet.node.nginx import missing_nginx
 from devnet.tools import Toolbox, ensure_tools
@@ -25,7 +27,7 @@ from lease.sdl import Sdl
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Done, Site
 from tests.whole.node.documents import document, expose, service
-from tests.whole.node.readers import restart_provider, until
+from tests.whole.node.readers import restart_provider, tenant_reads, until
 
 pytestmark = [*MARKS, pytest.mark.long]
 
@@ -35,16 +37,44 @@ PAUSE_MS = 20
 FEWEST = 20
 """Requests of a poll through a change: a busy machine asks less often than each PAUSE_MS, but it goes on asking."""
 LONGEST_S = 200
-OPTIONS = {
+CODE = ("-o", "/dev/null", "-w", "%{http_code}")
+"""Arguments of curl that print the status in place of the page."""
+PLAIN_MODE = {"LESSOR_EDGE": "traefik-plain", "LESSOR_INGRESS_CLASS": PLAIN_CLASS}
+SHORT = {
     "max_body_size": 1000,
     "read_timeout": 2000,
-    "send_timeout": 2000,
     "next_tries": 3,
-    "next_timeout": 5000,
     "next_cases": ["error", "timeout", "503"],
+    "proxy_buffer_size": 16_384,
 }
-OBEYED = {"900 bytes": "200", "1100 bytes": "413", "after 1 s": "200", "after 5 s": "504", "tries of a 503": 3}
-IGNORED = {"900 bytes": "200", "1100 bytes": "200", "after 1 s": "200", "after 5 s": "200", "tries of a 503": 1}
+LONG = {
+    "max_body_size": 100_000_000,
+    "send_timeout": 2000,
+    "next_tries": 6,
+    "next_timeout": 2000,
+    "next_cases": ["503"],
+}
+"""Options of a second hostname: those of SHORT would stop the requests that show what these do."""
+UNREAD_BYTES = 60_000_000
+"""A body that no buffers of the kernel hold while the application reads nothing."""
+OBEYED: Mapping[str, object] = {
+    "max_body_size": ("200", "413"),
+    "read_timeout": ("200", "504"),
+    "send_timeout": "504",
+    "next_tries": 3,
+    "next_timeout": 2,
+    "next_cases": (True, 1),
+    "proxy_buffer_size": ("200", "502"),
+}
+IGNORED: Mapping[str, object] = {
+    "max_body_size": ("200", "200"),
+    "read_timeout": ("200", "200"),
+    "send_timeout": "200",
+    "next_tries": 1,
+    "next_timeout": 1,
+    "next_cases": (False, 1),
+    "proxy_buffer_size": ("200", "200"),
+}
 
 only_traefik = pytest.mark.parametrize("edge", [EdgeKind.TRAEFIK], indirect=True, scope="module")
 
@@ -61,7 +91,7 @@ class Edge:
     async def provider_in_mode(self, **mode: str) -> None:
         """Restart the provider with the settings for this edge and `mode`, unless it has them."""
         if mode != self.mode:
-            await restart_provider(self.site, **edge_settings(self.kind), **mode)
+            await restart_provider(self.site, **{**edge_settings(self.kind), **mode})
             self.mode = mode
 
     async def deploy(self, sdl: Sdl) -> Rented:
@@ -74,12 +104,15 @@ class Edge:
 
     async def ask(self, url: str, *arguments: str) -> Done:
         """Fetch a page of `*.example.com` from outside; the name resolves to the node's public address."""
-        host = url.split("/")[2]
-        resolved = [word for port in (80, 443) for word in ("--resolve", f"{host}:{port}:{NODE_PUBLIC_ADDRESS}")]
-        return await self.site.outside("curl", "-sS", "-m", "15", *resolved, *arguments, url)
+        return await self.site.outside(*curl(url, *arguments))
 
     async def status(self, url: str, *arguments: str) -> str:
-        return (await self.ask(url, "-o", "/dev/null", "-w", "%{http_code}", *arguments)).stdout
+        return (await self.ask(url, *CODE, *arguments)).stdout
+
+    async def status_of_upload(self, url: str, size: int) -> str:
+        """The status of a POST of so many bytes."""
+        command = shlex.join(curl(url, *CODE, "--data-binary", "@-"))
+        return (await self.site.outside("sh", "-c", f"head -c {size} /dev/zero | {command}")).stdout
 
     async def until_answers(self, url: str, *arguments: str) -> None:
         async def answers() -> bool:
@@ -164,6 +197,13 @@ async def _change_edge(site: Site, kind: EdgeKind, toolbox: Toolbox) -> None:
     await restart_provider(site, **edge_settings(kind))
 
 
+def curl(url: str, *arguments: str) -> Sequence[str]:
+    """The command that fetches a page from the node's public address, whatever the name resolves to."""
+    host = urlsplit(url).hostname
+    resolved = [word for port in (80, 443) for word in ("--resolve", f"{host}:{port}:{NODE_PUBLIC_ADDRESS}")]
+    return ["curl", "-sS", "-m", "40", *resolved, *arguments, url]
+
+
 def _document(host: str, *, version: int = 1, replicas: int = 1, **options: Any) -> Sdl:
     env = [f"STANDIN_VERSION={version}"]
     return document({"web": service(expose(80, accept=[host], **options), count=replicas, env=env)})
@@ -181,9 +221,17 @@ async def test_an_ingress_is_served_by_http_and_https_until_the_lease_is_closed(
     await edge.until_unknown("http://page.example.com/")
 
 
-async def test_the_http_options_of_an_ingress_take_effect(edge: Edge) -> None:
+async def test_each_http_option_of_an_ingress_takes_effect_or_is_told(edge: Edge) -> None:
     await edge.provider_in_mode()
-    assert await _effects(edge, "ingress-options.example.com") == OBEYED
+    effects, told = await _effects(edge, "ingress-options.example.com")
+    assert told == ({"proxy_buffer_size"} if edge.kind is EdgeKind.TRAEFIK else set())
+    assert effects == {name: (IGNORED if name in told else OBEYED)[name] for name in OBEYED}
+
+
+@only_traefik
+async def test_each_http_option_of_a_plain_ingress_has_no_effect_and_is_told(edge: Edge) -> None:
+    await edge.provider_in_mode(**PLAIN_MODE)
+    assert await _effects(edge, "plain-options.example.com") == (IGNORED, set(OBEYED))
 
 
 async def test_an_update_by_ingress_loses_little_with_two_replicas(edge: Edge) -> None:
@@ -204,9 +252,9 @@ async def test_a_route_of_the_gateway_api_is_served_with_the_gateways_certificat
 
 
 @only_traefik
-async def test_traefik_ignores_the_http_options_of_a_route(edge: Edge) -> None:
+async def test_each_http_option_of_a_route_has_no_effect_and_is_told(edge: Edge) -> None:
     await edge.provider_in_mode(**GATEWAY_MODE)
-    assert await _effects(edge, "route-options.example.com") == IGNORED
+    assert await _effects(edge, "route-options.example.com") == (IGNORED, set(OBEYED))
 
 
 @only_traefik
@@ -268,22 +316,51 @@ async def _migrate_while_polled(edge: Edge, host: str) -> int:
     return failed
 
 
-async def _effects(edge: Edge, host: str) -> Mapping[str, object]:
-    """What a client sees of a lease with OPTIONS."""
-    rented = await edge.deploy(_document(host, http_options=OPTIONS))
-    page = f"http://{host}/"
-    await edge.until_answers(page)
-    await edge.status(f"http://{host}/often?status=503")
-    printed = await edge.site.kubectl("-n", namespace_name(rented.lease), "logs", "deployment/web")
-    seen: Mapping[str, object] = {
-        "900 bytes": await edge.status(page, "--data", "x" * 900),
-        "1100 bytes": await edge.status(page, "--data", "x" * 1100),
-        "after 1 s": await edge.status(f"{page}?wait=1"),
-        "after 5 s": await edge.status(f"{page}?wait=5"),
-        "tries of a 503": printed.stdout.count("GET /often "),
+async def _effects(edge: Edge, host: str) -> tuple[Mapping[str, object], set[str]]:
+    """What a client sees of a lease with SHORT and LONG, by option, and the options that the lease's status names."""
+    services = {
+        name: service(expose(80, accept=[f"{name}.{host}"], http_options=options))
+        for name, options in (("short", SHORT), ("long", LONG))
     }
+    rented = await edge.deploy(document(services))
+    for name in services:
+        await edge.until_answers(f"http://{name}.{host}/")
+    seen = await _short_effects(edge, rented, f"http://short.{host}/") | await _long_effects(
+        edge, rented, f"http://long.{host}/"
+    )
+    told = await tenant_reads(edge.site, rented.lease)
     await edge.close(rented)
-    return seen
+    return seen, {
+        name for names in re.findall(r"does not apply its HTTP options \((.*?)\)", told) for name in names.split(", ")
+    }
+
+
+async def _short_effects(edge: Edge, rented: Rented, page: str) -> dict[str, object]:
+    bodies = [await edge.status(page, "--data", "x" * size) for size in (900, 1100)]
+    waits = [await edge.status(f"{page}?wait={seconds}") for seconds in (1, 5)]
+    of_503, of_500 = [await _tries(edge, rented, "short", f"{page}{code}?status={code}") for code in (503, 500)]
+    return {
+        "max_body_size": tuple(bodies),
+        "read_timeout": tuple(waits),
+        "next_tries": of_503,
+        "next_cases": (of_503 > 1, of_500),
+    }
+
+
+async def _long_effects(edge: Edge, rented: Rented, page: str) -> dict[str, object]:
+    headers = [await edge.status(f"{one}?header=10000") for one in (page.replace("//long.", "//short."), page)]
+    return {
+        "send_timeout": await edge.status_of_upload(f"{page}?unread=6", UNREAD_BYTES),
+        "next_timeout": await _tries(edge, rented, "long", f"{page}late?status=503&wait=1.2"),
+        "proxy_buffer_size": tuple(headers),
+    }
+
+
+async def _tries(edge: Edge, rented: Rented, name: str, url: str) -> int:
+    """How often the edge asks the application for this page before it answers the client."""
+    await edge.status(url)
+    printed = await edge.site.kubectl("-n", namespace_name(rented.lease), "logs", f"deployment/{name}")
+    return printed.stdout.count(f"GET {urlsplit(url).path} ")
 
 
 async def _update_while_polled(edge: Edge, host: str) -> None:
