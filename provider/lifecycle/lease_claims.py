@@ -36,8 +36,8 @@ from provider.claims.released import released_hostnames, releases_object
 from provider.errors import ClusterError, Conflict, ProviderError
 from provider.kube.labels import lease_of, managed_labels
 from provider.lifecycle.config import LifecycleConfig
-from provider.lifecycle.lease_hosts import WantedHosts, migrated_hosts, new_hosts, spec_hosts, wanted_hosts
-from provider.lifecycle.lease_ports import migrated_ports, spec_addresses, wanted_ports, without_ports
+from provider.lifecycle.lease_hosts import WantedHosts, host_moves, new_hosts, spec_hosts, wanted_hosts
+from provider.lifecycle.lease_ports import port_moves, spec_addresses, wanted_ports, without_ports
 from provider.lifecycle.spec_maker import SpecInputs, SpecMaker
 from provider.metrics import DEPLOYMENTS
 from provider.protocols import Clock, Cluster
@@ -159,17 +159,18 @@ class LeaseClaims:
         names = {route_name(host) for host in spec_hosts(spec)}
         return {obj["metadata"]["name"] for obj in hosts} == names and given == spec_addresses(spec)
 
-    async def migrated(self, spec: LeaseSpec) -> frozenset[str]:
-        """The names of the claims of `spec`, which runs, that were migrated to another lease and must be given up
-        now.
+    async def migrated(self, spec: LeaseSpec) -> tuple[frozenset[str], tuple[PendingMove, ...]]:
+        """The names of the claims of `spec`, which runs, that were migrated to another lease and must be given up now,
+        and the migrations to the lease of what `spec` serves.
         """
         namespace, overlap = self._config.records, self._config.routes_overlap
         hosts = host_claims(await self._cluster.list(PROVIDER_HOST, namespace=namespace)) if spec.hostnames else {}
-        gone = frozenset(migrated_hosts(spec.lease, spec, hosts, overlap=overlap))
+        gone, moves = host_moves(spec, hosts, overlap=overlap)
         if not spec.leased_ips:
-            return gone
+            return gone, moves
         ports = address_claims(await self._cluster.list(PROVIDER_LEASED_IP, namespace=namespace))
-        return gone | migrated_ports(spec.lease, spec, ports)
+        gone_ports, moves_of_ports = port_moves(spec, ports)
+        return gone | gone_ports, (*moves, *moves_of_ports)
 
     async def keep_only(self, spec: LeaseSpec, *, moves: Sequence[PendingMove] = ()) -> None:
         """Give back the claims that a completely applied `spec` does not use, and the pools that no lease uses then.

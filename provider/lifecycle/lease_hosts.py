@@ -23,6 +23,7 @@ __all__ = [
     "STILL_SERVED",
     "WantedHosts",
     "holder_text",
+    "host_moves",
     "migrated_hosts",
     "new_hosts",
     "spec_hosts",
@@ -66,7 +67,8 @@ async def wanted_hosts(
     served = spec_hosts(inputs.previous)
     asked = _listed(group) | automatic_names(lease, group, config.hostnames)
     held = {host for host in asked & claims.keys() if claims[host].holder == lease.group}
-    arriving = {host for host in held if claims[host].move.arrives_at(lease)}
+    arrivals = _arriving(lease, held, claims)
+    arriving = {move.name for move in arrivals}
     going = {host for host, claim in claims.items() if claim.holder != lease.group and claim.move.is_from(lease)}
     kept = frozenset(going & served) if config.routes_overlap else frozenset()
     withheld = await _withheld(cluster, inputs, config, claims=claims, now=now)
@@ -83,7 +85,7 @@ async def wanted_hosts(
         soon=bool(leaving or waiting),
         moved=frozenset(taken | inputs.moved & withheld.keys()),
         kept=kept,
-        moves=(*_moves(arriving, claims, arriving=True), *_moves(going - kept, claims, arriving=False)),
+        moves=(*arrivals, *_moves(going - kept, claims, arriving=False)),
     )
 
 
@@ -97,6 +99,22 @@ def migrated_hosts(
     return {
         host for host in gone if claims[host].move.sequence > 1 and not (overlap and claims[host].move.is_from(lease))
     }
+
+
+def host_moves(
+    spec: LeaseSpec, claims: Mapping[str, HostnameClaim], *, overlap: bool
+) -> tuple[frozenset[str], tuple[PendingMove, ...]]:
+    """Of a version that runs: the hostnames that were migrated away and must be given up now, and the migrations to the
+    lease of those that it serves.
+    """
+    gone = frozenset(migrated_hosts(spec.lease, spec, claims, overlap=overlap))
+    return gone, _arriving(spec.lease, spec_hosts(spec), claims)
+
+
+def _arriving(lease: LeaseId, hosts: Collection[str], claims: Mapping[str, HostnameClaim]) -> tuple[PendingMove, ...]:
+    """The migrations to `lease` of those of the hostnames that it holds."""
+    held = {host for host in hosts if host in claims and claims[host].holder == lease.group}
+    return tuple(_moves({host for host in held if claims[host].move.arrives_at(lease)}, claims, arriving=True))
 
 
 def _moves(hosts: Collection[str], claims: Mapping[str, HostnameClaim], *, arriving: bool) -> list[PendingMove]:

@@ -24,7 +24,7 @@ from provider.lifecycle.spec_maker import SpecInputs
 from provider.protocols import Cluster
 from provider.protocols.cluster import PROVIDER_LEASED_IP
 
-__all__ = ["WantedPorts", "migrated_ports", "spec_addresses", "wanted_ports", "without_ports"]
+__all__ = ["WantedPorts", "port_moves", "spec_addresses", "wanted_ports", "without_ports"]
 
 _NO_ADDRESS = "0.0.0.0"  # noqa: S104 (no listener)
 
@@ -59,8 +59,8 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
     away = {name for name in wanted if name in inputs.moved and name not in stored}
     own = [replace(claim, move=stored[name].move) if name in stored else claim for name, claim in wanted.items()]
     own = [claim for claim in own if claim.name not in foreign and claim.name not in away]
-    arriving = [claim for claim in own if claim.move.arrives_at(lease)]
-    leaving = await leaving_ports(cluster, arriving, lease)
+    arriving = _arriving(lease, own)
+    leaving = await leaving_ports(cluster, [claim for claim in own if claim.move.arrives_at(lease)], lease)
     kept = [claim for claim in own if claim.name not in leaving]
     listed = await list_pools(cluster, namespace=config.metallb_namespace)
     known = await _addresses(cluster, config, [*own, *foreign.values()], stored=stored, pools=listed)
@@ -74,7 +74,7 @@ async def wanted_ports(cluster: Cluster, inputs: SpecInputs, config: LifecycleCo
         waits_for=frozenset(foreign),
         soon=bool(leaving),
         moved=migrated_ports(lease, inputs.previous, stored) | frozenset(away | inputs.moved & foreign.keys()),
-        moves=(*_moves(arriving, arriving=True), *_moves(_going(foreign.values(), lease), arriving=False)),
+        moves=(*arriving, *_moves(_going(foreign.values(), lease), arriving=False)),
     )
 
 
@@ -126,6 +126,19 @@ def migrated_ports(lease: LeaseId, spec: LeaseSpec | None, stored: Mapping[str, 
     """
     others = {name for name in spec_addresses(spec).keys() & stored.keys() if stored[name].lease != lease}
     return frozenset(name for name in others if stored[name].move.sequence > 1)
+
+
+def port_moves(spec: LeaseSpec, stored: Mapping[str, AddressClaim]) -> tuple[frozenset[str], tuple[PendingMove, ...]]:
+    """Of a version that runs: the ports that were migrated away, and the migrations to the lease of those that it
+    serves.
+    """
+    mine = [stored[name] for name in spec_addresses(spec) if name in stored and stored[name].lease == spec.lease]
+    return migrated_ports(spec.lease, spec, stored), _arriving(spec.lease, mine)
+
+
+def _arriving(lease: LeaseId, claims: Iterable[AddressClaim]) -> tuple[PendingMove, ...]:
+    """The migrations to `lease` of the claims that it holds."""
+    return tuple(_moves([claim for claim in claims if claim.move.arrives_at(lease)], arriving=True))
 
 
 def _going(foreign: Iterable[AddressClaim], lease: LeaseId) -> list[AddressClaim]:

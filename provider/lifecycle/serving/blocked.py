@@ -37,9 +37,9 @@ async def blocked_view(
     parts: Parts, seen: StoredLease, record: ManifestRecord, drift: Drift, *, runs: LeaseSpec, why: str
 ) -> LeaseView:
     """The lease with `runs`, its last complete version, in place of the newest. Raises `ClusterError`."""
-    gone = await parts.claims.migrated(runs)
+    gone, moves = await parts.claims.migrated(runs)
     applied = seen.applied
-    newest = ClaimedSpec(without_claims(runs, gone), applied.withheld, moved=applied.moved | gone)
+    newest = ClaimedSpec(without_claims(runs, gone), applied.withheld, moved=applied.moved | gone, moves=moves)
     return LeaseView(parts, record.lease, record, applied, newest, seen.namespace, drift, blocked=why)
 
 

@@ -160,7 +160,7 @@ async def _refuse(view: LeaseView, spec: LeaseSpec, reason: str, *, untouched: b
     if view.applied.fresh and untouched:
         await view.parts.claims.release_all(view.lease)
     attempt = Attempt(_as_tried(view, spec).content_hash(), reason, restored=untouched)
-    await view.write(replace(view.applied, attempt=attempt))
+    await view.write(replace(view.applied, attempt=attempt, moved=view.newest.moved))
     return Outcome(Phase.FAILED if view.applied.spec is None else Phase.UPDATE_FAILED, reason, again_in=0.0)
 
 
@@ -230,7 +230,7 @@ async def _begin(view: LeaseView, spec: LeaseSpec) -> None:
 async def _done(view: LeaseView, spec: LeaseSpec) -> Outcome:
     if view.refused:
         attempt = Attempt(view.newest.spec.content_hash(), view.refused, restored=True)
-        await view.write(replace(view.applied, spec=view.target, attempt=attempt))
+        await view.write(replace(view.applied, spec=view.target, attempt=attempt, moved=view.newest.moved))
         return Outcome(Phase.UPDATE_FAILED, view.refused, again_in=_UNREADY_S)
     newest = view.newest
     if view.blocked:

@@ -63,15 +63,18 @@ async def keep_up(view: LeaseView, spec: LeaseSpec) -> Outcome:
     for pod in health.stuck:
         await view.parts.cluster.delete(POD, pod, namespace=spec.namespace)
     edges = await edge_troubles(view.parts.cluster, spec)
-    return await _end_moves(view, _outcome(view, health, edges, drift=mask("; ".join((*drift, *strays)), spec)))
+    outcome = _outcome(view, health, edges, drift=mask("; ".join((*drift, *strays)), spec))
+    return await _end_moves(view, outcome, runs=not _short(health, edges))
 
 
-async def _end_moves(view: LeaseView, outcome: Outcome) -> Outcome:
-    """End the migrations that this version has completed. One that goes on is checked again soon."""
-    if view.goes_back or not view.newest.moves:
+async def _end_moves(view: LeaseView, outcome: Outcome, *, runs: bool) -> Outcome:
+    """End the migrations that what runs has completed, whatever became of a newer version. One that goes on is checked
+    again soon.
+    """
+    if not view.newest.moves or view.target is None:
         return outcome
-    runs = outcome.phase is Phase.RUNNING
-    if not (going_on := await view.parts.claims.end_moves(view.newest, runs=runs)):
+    what_runs = replace(view.newest, spec=view.target)
+    if not (going_on := await view.parts.claims.end_moves(what_runs, runs=runs)):
         return outcome
     remark = "; ".join(going_on)
     reason = "; ".join(filter(None, (outcome.reason, remark)))
@@ -122,7 +125,7 @@ def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: 
     missing = f"missing: {', '.join(health.missing)}" if health.missing else ""
     spec = view.target or view.newest.spec
     reason = mask("; ".join(filter(None, (view.refused, waiting, unready, missing, left))), spec)
-    short = bool(waiting or unready or missing)
+    short = _short(health, edges)
     tenant = health.of_the_tenant and not missing and not edges
     if view.goes_back:
         phase = Phase.BLOCKED if view.blocked else Phase.UPDATE_FAILED
@@ -135,6 +138,11 @@ def _outcome(view: LeaseView, health: Health, edges: tuple[str, ...], *, drift: 
     kept = f"{PENDING}{'; '.join(waits)}" if (waits := pending(spec)) else ""
     adopted = ADOPTED if view.applied.as_found else ""
     return Outcome(Phase.RUNNING, "; ".join(filter(None, (reason, kept, adopted))))
+
+
+def _short(health: Health, edges: tuple[str, ...]) -> bool:
+    """Whether something of the version that runs is not there or not ready."""
+    return bool(health.waiting or health.unready or health.missing or edges)
 
 
 async def _remove_strays(cluster: Cluster, spec: LeaseSpec, *, gateway_api: bool) -> tuple[str, ...]:

@@ -446,3 +446,54 @@ async def test_a_lease_that_runs_its_previous_version_gives_up_a_port_that_its_m
             world.cluster.settle()
         await world.elapse(1)
     assert list(ports(world)) == [2]
+
+
+async def blocked_after_its_route(overlap: bool, *, image: str = "") -> World:
+    """The new lease has its route, and then a manifest that cannot be made, or one that is refused (`image`)."""
+    world = await two_leases(overlap=overlap)
+    await world.run(a_lease(9, owner=OTHER), a_group(hosts=["b.example.com"]))
+    await migrate(world, SECOND)
+    while 2 not in routes(world):
+        for lease in (FIRST, SECOND):
+            await world.check(lease)
+    world.engine.refused["bad"] = "is invalid: no"
+    await world.send(SECOND, a_group(image, hosts=[HOST]) if image else a_group(hosts=[HOST, "b.example.com"]))
+    return world
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(("image", "phase"), [("", Phase.BLOCKED), ("bad", Phase.UPDATE_FAILED)])
+async def test_a_migration_ends_although_the_newest_version_of_its_destination_cannot_run(
+    overlap: bool, image: str, phase: Phase
+) -> None:
+    world = await blocked_after_its_route(overlap, image=image)
+    assert (await rounds(world))[-1] == [2]
+    assert world.reconciler.statuses[SECOND].phase is phase
+    assert claim(world) == {"holder": "2", "sequence": "2", "from": ""}
+
+
+async def test_a_destination_that_cannot_be_made_before_it_serves_leaves_the_route_where_it_is() -> None:
+    world = await two_leases(overlap=True)
+    await world.run(a_lease(9, owner=OTHER), a_group(hosts=["b.example.com"]))
+    await world.send(SECOND, a_group(hosts=[HOST, "b.example.com"]))
+    await world.converge(SECOND)
+    await migrate(world, SECOND)
+    assert (await rounds(world))[-1] == [1]
+    assert claim(world) == {"holder": "2", "sequence": "2", "from": "1"}
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+async def test_what_a_lease_of_a_refused_version_has_lost_does_not_return_by_itself(overlap: bool) -> None:
+    world = await two_leases(overlap=overlap)
+    world.engine.refused["bad"] = "is invalid: no"
+    await world.send(FIRST, a_group("bad", hosts=[HOST]))
+    await world.converge(FIRST)
+    await migrate(world, SECOND)
+    assert (await rounds(world, 30))[-1] == [2]
+    assert world.applied(FIRST).moved == {HOST}
+    world.chain.put_lease(SECOND, LeaseState.CLOSED)
+    await world.converge(SECOND)
+    world.restart()
+    outcome = await world.converge(FIRST)
+    assert outcome.phase is Phase.UPDATE_FAILED and routes(world) == []
+    assert world.cluster.named(PROVIDER_HOST) == []
