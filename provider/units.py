@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -28,7 +28,7 @@ __all__ = [
     "parse_nginx_size",
     "parse_object_name",
     "parse_quantity",
-    "usable_ranges",
+    "usable_range",
 ]
 
 _IPV4 = 4
@@ -47,6 +47,8 @@ _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", 
 _IPV6 = re.compile(r"[0-9a-fA-F:]{1,253}", re.ASCII)
 _NGINX_SIZE = re.compile(r"[1-9][0-9]{0,8}[kKmM]?", re.ASCII)
 _SUFFIX = _SMALL | _DECIMAL | _BINARY
+_DROPPED = (0, 255)
+"""The last bytes of IPv4 addresses whose packets some clients and routers drop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,42 @@ class Coin:
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """The first and the last address, both usable and of one family."""
+    """The first and the last address, of one family. `usable_only`: without the IPv4 addresses that end in 0 or 255,
+    which some clients and routers drop (MetalLB's `avoidBuggyIPs`, operators.md §3.7).
+    """
 
     first: ipaddress.IPv4Address | ipaddress.IPv6Address
     last: ipaddress.IPv4Address | ipaddress.IPv6Address
+    usable_only: bool = False
 
     @property
     def size(self) -> int:
-        return int(self.last) - int(self.first) + 1
+        return self._count(int(self.first), int(self.last))
 
     def __contains__(self, address: object) -> bool:
         return (
             isinstance(address, ipaddress.IPv4Address | ipaddress.IPv6Address)
             and address.version == self.first.version
             and int(self.first) <= int(address) <= int(self.last)
+            and not (self._sparse and int(address) & 0xFF in _DROPPED)
         )
+
+    def common(self, other: AddressRange) -> int:
+        """How many addresses are in both."""
+        if self.first.version != other.first.version:
+            return 0
+        counts = self if self.usable_only else other
+        return counts._count(max(int(self.first), int(other.first)), min(int(self.last), int(other.last)))
+
+    @property
+    def _sparse(self) -> bool:
+        return self.usable_only and self.first.version == _IPV4
+
+    def _count(self, low: int, high: int) -> int:
+        """The number of addresses of this range's kind from `low` to `high`."""
+        if low > high:
+            return 0
+        return _usable_below(high + 1) - _usable_below(low) if self._sparse else high - low + 1
 
     def at(self, index: int) -> str:
         """The address `index` places after the first."""
@@ -186,17 +209,16 @@ def parse_blocked(text: str) -> str:
     return text
 
 
-def usable_ranges(one: AddressRange) -> tuple[AddressRange, ...]:
-    """The parts of a range without IPv4 addresses that end in 0 or 255: some clients and routers drop what comes from
-    them (MetalLB's `avoidBuggyIPs`, operators.md §3.7).
-    """
-    if one.first.version != _IPV4:
-        return (one,)
-    first, last = int(one.first), int(one.last)
-    blocks = range(first & ~0xFF, last + 1, 0x100)
-    parts = ((max(first, block + 1), min(last, block + 254)) for block in blocks)
-    address = ipaddress.IPv4Address
-    return tuple(AddressRange(address(low), address(high)) for low, high in parts if low <= high)
+def usable_range(one: AddressRange) -> AddressRange | None:
+    """The range without the addresses that are dropped on their way; None when nothing is left."""
+    found = replace(one, usable_only=True)
+    return found if found.size else None
+
+
+def _usable_below(end: int) -> int:
+    """How many IPv4 addresses below `end` end neither in 0 nor in 255."""
+    blocks, rest = divmod(end, 0x100)
+    return blocks * (0x100 - len(_DROPPED)) + max(rest - 1, 0)
 
 
 def parse_closed_range(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from provider.errors import ProviderError
-from provider.units import AddressRange, parse_address_range, usable_ranges
+from provider.units import AddressRange, parse_address_range, usable_range
 
 __all__ = ["AddressesExhaustedError", "choose_address", "named_ranges", "other_ranges", "pool_addresses"]
 
@@ -45,7 +45,7 @@ def choose_address(
 def named_ranges(pools: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[AddressRange, ...]:
     """The addresses of the pools with these names that can be leased."""
     named = [pool for pool in pools if pool["metadata"]["name"] in names]
-    return tuple(usable for one in pool_addresses(named) for usable in usable_ranges(one))
+    return tuple(usable for one in pool_addresses(named) if (usable := usable_range(one)) is not None)
 
 
 def other_ranges(pools: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[AddressRange, ...]:
@@ -68,12 +68,12 @@ def _range(text: str) -> AddressRange | None:
 
 def _first_free(candidates: AddressRange, held: set[_Address], pools: Sequence[AddressRange]) -> _Address | None:
     value = int(candidates.first)
-    for _ in range(min(candidates.size, _SEARCHED)):
+    for _ in range(_SEARCHED):
         if value > int(candidates.last):
             break
         address = candidates.first + (value - int(candidates.first))
         pool = next((pool for pool in pools if address in pool), None)
-        if pool is None and address not in held:
+        if pool is None and address not in held and address in candidates:
             return address
         value = int(pool.last) + 1 if pool is not None else value + 1
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import dns.asyncquery
@@ -20,9 +20,11 @@ import dns.rcode
 import dns.rdatatype
 import dns.resolver
 
+from provider.claims.addresses import pool_addresses
 from provider.claims.ownership import PROOF_FILE, OwnershipProofs, ReadLines, record_name
-from provider.errors import SettingsError
-from provider.protocols import Clock
+from provider.claims.pools import list_pools
+from provider.errors import ClusterError, SettingsError
+from provider.protocols import Clock, Cluster
 from provider.settings import Settings
 from provider.settings.kinds import ProofKind
 
@@ -72,23 +74,36 @@ def _inside(address: _Address, text: str) -> bool:
 
 
 def hostname_proofs(
-    settings: Settings, clock: Clock, *, nodes: Callable[[], Iterable[str]] = tuple
+    settings: Settings,
+    clock: Clock,
+    cluster: Cluster,
+    *,
+    nodes: Callable[[], Iterable[str]] = tuple,
+    servers: Servers = (),
 ) -> OwnershipProofs | None:
     """The proofs that the settings ask for, None when they ask for none. `nodes`: public addresses of the cluster's
-    machines. Raises `SettingsError` when the system names no DNS server.
+    machines. `servers`: those of the system unless given. Raises `SettingsError` when the system names no DNS server.
+
+    The addresses of all pools of MetalLB are the cluster's own too: an operator's service may have one. They are read
+    from `cluster` for each proof.
     """
     kind = settings.hostname_proof
     if kind is ProofKind.OFF:
         return None
     try:
-        servers = [(str(address), 53) for address in dns.resolver.Resolver().nameservers]
+        servers = servers or [(str(address), 53) for address in dns.resolver.Resolver().nameservers]
     except dns.resolver.NoResolverConfiguration as error:
         raise SettingsError(f"LESSOR_HOSTNAME_PROOF={kind}: the system names no DNS server: {error}") from error
     leased = [f"{one.first}-{one.last}" for one in settings.ip_ranges]
     own = (*settings.edge_addresses, *settings.closed_ranges, *leased)
 
-    def refuses(address: _Address) -> bool:
-        return closed_address(address, (*own, *nodes()))
+    async def refuses() -> Refuses:
+        try:
+            pools = pool_addresses(await list_pools(cluster, namespace=settings.metallb_namespace))
+        except ClusterError as error:
+            raise OSError("the provider cannot read which addresses are its own at the moment") from error
+        closed = (*own, *nodes())
+        return lambda address: closed_address(address, closed) or any(address in pool for pool in pools)
 
     return OwnershipProofs(kind, txt_lines(servers), file_lines(servers, refuses=refuses), clock)
 
@@ -140,12 +155,15 @@ async def _first_answer(servers: Servers, query: dns.message.QueryMessage) -> dn
     raise OSError(f"no answer of DNS: {dns.rcode.to_text(code)}")
 
 
-def file_lines(servers: Servers, *, refuses: Refuses = closed_address, port: int = 80) -> ReadLines:
-    """Reads the lines of the file that proves a hostname, by HTTP from the first address that answers."""
+def file_lines(servers: Servers, *, refuses: Callable[[], Awaitable[Refuses]], port: int = 80) -> ReadLines:
+    """Reads the lines of the file that proves a hostname, by HTTP from the first address that answers. `refuses` says
+    for each proof anew to which addresses no connection may go.
+    """
 
     async def read(hostname: str) -> Sequence[str]:
         found = await _addresses(servers, hostname)
-        if closed := [address for address in found if refuses(address)]:
+        closes = await refuses()
+        if closed := [address for address in found if closes(address)]:
             raise OSError(f"{hostname} resolves to {closed[0]}, from which no proof is read")
         problem = ""
         for address in found[:_MOST_ADDRESSES]:

@@ -272,7 +272,7 @@ def _hostname_proofs(backends: Backends, specs: SpecMaker) -> OwnershipProofs | 
         return None
     from provider.claims.proof_lookups import hostname_proofs  # noqa: PLC0415  a tenth of a second
 
-    return hostname_proofs(backends.settings, backends.clock, nodes=lambda: specs.facts.own_addresses)
+    return hostname_proofs(backends.settings, backends.clock, backends.cluster, nodes=lambda: specs.facts.own_addresses)
 
 
 def _lifecycle_config(backends: Backends, chain_id: str) -> LifecycleConfig:

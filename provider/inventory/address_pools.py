@@ -14,7 +14,7 @@ import structlog
 from provider.claims.addresses import pool_addresses
 from provider.claims.pools import is_lease_pool, service_addresses
 from provider.kube.labels import lease_of
-from provider.units import AddressRange, usable_ranges
+from provider.units import AddressRange, usable_range
 
 __all__ = [
     "AddressPool",
@@ -55,7 +55,7 @@ def pooled_addresses(
     addresses = [ipaddress.ip_address(text) for text in claimed]
     found = {}
     for pool in pools:
-        held = sum(_common(one, other) for one in pool.ranges for other in ranges)
+        held = sum(one.common(other) for one in pool.ranges for other in ranges)
         held -= sum(any(address in one for one in pool.ranges) for address in addresses)
         if held > 0:
             found[pool] = held
@@ -75,19 +75,14 @@ def leasable_addresses(
     `ranges`.
     """
     known = tuple(pools)
-    own = [usable for pool in known if pool.name in names for one in pool.ranges for usable in usable_ranges(one)]
+    named = (one for pool in known if pool.name in names for one in pool.ranges)
+    own = [usable for one in named if (usable := usable_range(one)) is not None]
     others = (pool for pool in known if pool.name not in names)
     held = pooled_addresses(others, ranges=ranges, claimed=claimed)
     count = sum(one.size for one in ranges) - sum(held.values())
-    count += sum(one.size for one in own) - sum(_common(one, other) for one in own for other in ranges)
+    count += sum(one.size for one in own) - sum(one.common(other) for one in own for other in ranges)
     used = {ipaddress.ip_address(text) for text in outside}
     return count - sum(any(address in one for one in own) for address in used), held
-
-
-def _common(one: AddressRange, other: AddressRange) -> int:
-    if one.first.version != other.first.version:
-        return 0
-    return max(0, min(int(one.last), int(other.last)) - max(int(one.first), int(other.first)) + 1)
 
 
 def log_pooled_addresses(pooled: Mapping[str, int], logged: Mapping[str, int]) -> Mapping[str, int]:

@@ -27,7 +27,7 @@ from provider.units import (
     parse_nginx_size,
     parse_object_name,
     parse_quantity,
-    usable_ranges,
+    usable_range,
 )
 
 __all__ = [
@@ -130,15 +130,15 @@ def _coin(value: object) -> object:
 
 
 def _ranges(value: object) -> object:
-    """The usable parts of the ranges. Raises ValueError for a range without one."""
+    """The ranges without the addresses that are not leased. Raises ValueError for a range without one."""
     if not isinstance(value, str):
         return value
     found: list[AddressRange] = []
     for part in _items(value):  # type: ignore[attr-defined]
-        usable = usable_ranges(parse_address_range(part))
-        if not usable:
+        usable = usable_range(parse_address_range(part))
+        if usable is None:
             raise ValueError(f"{part} has no usable address: those that end in .0 or .255 are not leased")
-        found += usable
+        found.append(usable)
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from lease.addresses import pool_name, sharing_key
 from lease.manifest import Expose, Group, Service
 from lease.resources import Resources
-from provider.claims.addresses import AddressesExhaustedError, choose_address, pool_addresses
+from provider.claims.addresses import AddressesExhaustedError, choose_address, named_ranges, pool_addresses
 from provider.claims.leased_ips import address_claims, leased_ip_object, wanted_addresses
 from provider.claims.pools import remove_unused_pools
 from provider.errors import ClusterError
 from provider.protocols.cluster import IP_ADDRESS_POOL, L2_ADVERTISEMENT
-from provider.units import parse_address_range
+from provider.units import AddressRange, parse_address_range
 from tests.provider.lifecycle.world import OWNER, a_lease
 from tests.world.cluster import FakeCluster
 
@@ -201,3 +202,31 @@ async def test_a_cluster_without_metallb_has_no_pools() -> None:
 
     pools.cluster.before = no_such_kind
     assert await pools.sweep() == ()
+
+
+@given(
+    first=st.integers(0, 2**32 - 1), size=st.integers(1, 1500), other=st.integers(-800, 800), width=st.integers(1, 900)
+)
+def test_the_count_of_usable_addresses_is_that_of_one_by_one(first: int, size: int, other: int, width: int) -> None:
+    last = min(first + size - 1, 2**32 - 1)
+    one = AddressRange(IPv4Address(first), IPv4Address(last), usable_only=True)
+    begin = min(max(first + other, 0), 2**32 - 1)
+    second = AddressRange(IPv4Address(begin), IPv4Address(min(begin + width - 1, 2**32 - 1)))
+    usable = {value for value in range(first, last + 1) if value % 256 not in (0, 255)}
+    assert one.size == len(usable) == sum(IPv4Address(value) in one for value in range(first, last + 1))
+    common = {value for value in usable if IPv4Address(value) in second}
+    assert one.common(second) == second.common(one) == len(common)
+
+
+def test_a_pool_of_millions_of_addresses_is_one_range_and_its_first_usable_address_is_found() -> None:
+    pool = {"metadata": {"name": "public"}, "spec": {"addresses": ["11.0.0.0/8"]}}
+    ranges = named_ranges([pool], {"public"})
+    assert [one.size for one in ranges] == [2**16 * 254]
+    assert choose_address("k", ranges=ranges, taken=["11.0.0.1"], pools=()) == "11.0.0.2"
+    block = parse_address_range("11.0.0.1-11.0.0.254")
+    assert choose_address("k", ranges=ranges, taken=[], pools=[block]) == "11.0.1.1"
+
+
+def test_a_pool_of_dropped_addresses_alone_has_none_to_lease() -> None:
+    pool = {"metadata": {"name": "public"}, "spec": {"addresses": ["11.0.0.255-11.0.1.0"]}}
+    assert named_ranges([pool], {"public"}) == ()

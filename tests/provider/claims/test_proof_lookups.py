@@ -18,9 +18,11 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
-from provider.claims.proof_lookups import Servers, closed_address, file_lines, hostname_proofs, txt_lines
+from provider.claims.proof_lookups import Refuses, Servers, closed_address, file_lines, hostname_proofs, txt_lines
+from provider.errors import ClusterError
 from provider.settings import Settings
 from provider.settings.kinds import ProofKind
+from tests.world.cluster import FakeCluster
 from tests.world.patience import eventually
 from tests.world.virtual import VirtualClock
 
@@ -212,9 +214,13 @@ class Web:
             server.close()
 
 
-def allowed(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+async def allowed() -> Refuses:
     """Refuses nothing: the test's own server is on loopback."""
-    return False
+    return lambda address: False
+
+
+async def closed_ones() -> Refuses:
+    return closed_address
 
 
 async def read_file(web: Web, *addresses: str) -> list[str]:
@@ -302,7 +308,7 @@ async def test_nothing_is_asked_when_one_address_of_the_hostname_is_closed(other
     records = {(HOST, "A"): [*others, "127.0.0.1"]}
     async with web.running() as port, dns_server(Server(records)) as servers:
         with refused(f"{HOST} resolves to 127.0.0.1, from which no proof is read"):
-            await file_lines(servers, port=port)(HOST)
+            await file_lines(servers, refuses=closed_ones, port=port)(HOST)
     assert web.requests == []
 
 
@@ -311,10 +317,13 @@ async def test_the_checked_address_is_the_one_that_is_asked_whatever_dns_says_la
     server = Server({(HOST, "A"): ["127.0.0.1"]})
     checked: list[str] = []
 
-    def refuses(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    def check(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
         checked.append(str(address))
         server.records[(HOST, "A")] = ["127.0.0.9"]
         return False
+
+    async def refuses() -> Refuses:
+        return check
 
     web = Web(b"HTTP/1.1 200 OK\r\n\r\nakash1me\n")
     async with web.running() as port, dns_server(server) as servers:
@@ -323,6 +332,36 @@ async def test_the_checked_address_is_the_one_that_is_asked_whatever_dns_says_la
 
 
 def test_the_settings_close_the_provider_s_addresses_and_ask_nobody_when_off() -> None:
-    assert hostname_proofs(Settings(), VirtualClock()) is None
-    proofs = hostname_proofs(Settings(hostname_proof=ProofKind.EITHER), VirtualClock())
+    assert hostname_proofs(Settings(), VirtualClock(), FakeCluster()) is None
+    proofs = hostname_proofs(Settings(hostname_proof=ProofKind.EITHER), VirtualClock(), FakeCluster())
     assert proofs is not None and proofs.kind is ProofKind.EITHER
+
+
+async def proof_at(cluster: FakeCluster, address: str) -> str:
+    """What a tenant reads whose hostname resolves to the address."""
+    settings = Settings(hostname_proof=ProofKind.HTTP)
+    async with dns_server(Server({(HOST, "A"): [address]})) as servers:
+        proofs = hostname_proofs(settings, VirtualClock(), cluster, servers=servers)
+        assert proofs is not None
+        while "has not ended" in (problem := (await proofs.unproved(ME, [HOST])).get(HOST, "")):
+            await asyncio.sleep(0.01)
+        return problem
+
+
+async def test_no_proof_is_read_from_an_address_of_any_pool_of_the_cluster() -> None:
+    """Of the pools that LESSOR_IP_POOLS names, and of those in which an operator's own services are."""
+    cluster = FakeCluster()
+    assert "from which no proof is read" in await proof_at(cluster, "127.0.0.1")
+    pool = {"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "spec": {"addresses": ["8.8.4.0/24"]}}
+    cluster.put({**pool, "metadata": {"name": "public", "namespace": "metallb-system"}})
+    assert f"{HOST} resolves to 8.8.4.4, from which no proof is read" in await proof_at(cluster, "8.8.4.4")
+
+
+def unreachable(operation: str, kind: str, name: str) -> None:
+    raise ClusterError("https://127.0.0.1:1", "no answer")
+
+
+async def test_no_proof_is_read_while_the_pools_cannot_be_read() -> None:
+    cluster = FakeCluster()
+    cluster.before = unreachable
+    assert "the provider cannot read which addresses are its own" in await proof_at(cluster, "8.8.4.4")
