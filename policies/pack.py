@@ -7,7 +7,7 @@ provider. Objects of the project `lessor` are the cluster stack's, all others a 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ __all__ = ["manifest", "policies", "serve"]
 
 _KUBERNETES = "kubernetes:"
 _CLUSTER_PROJECT = "lessor"
+_LEASE = "lessor:lease:Lease"
+"""The type of `components.resources.lease.LeaseComponent`."""
 
 
 def serve() -> None:
@@ -64,7 +66,8 @@ def _resource_policy(rule: Rule) -> Policy:
 
 def _stack_policy(rule: Rule) -> Policy:
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        _report(rule, args.resources, report)
+        for together in _by_lease(args.resources):
+            _report(rule, together, report)
 
     return StackValidationPolicy(validate=validate, **_common(rule))
 
@@ -73,6 +76,25 @@ class _Resource(Protocol):
     resource_type: str
     props: Mapping[str, Any]
     urn: str
+
+    @property
+    def parent(self) -> _Resource | None: ...
+
+
+def _by_lease(resources: Iterable[_Resource]) -> Iterable[Sequence[_Resource]]:
+    """The resources of each lease, and those of none: a lease keeps its rules alone, whatever else its stack has."""
+    found: dict[str, list[_Resource]] = {"": []}
+    for resource in resources:
+        found.setdefault(_lease_of(resource), []).append(resource)
+    return found.values()
+
+
+def _lease_of(resource: _Resource) -> str:
+    """The URN of the lease's component around a resource, empty for a resource of no lease."""
+    above: _Resource | None = resource
+    while above is not None and above.resource_type != _LEASE:
+        above = above.parent
+    return above.urn if above is not None else ""
 
 
 def _report(rule: Rule, resources: Iterable[_Resource], report: ReportViolation) -> None:

@@ -18,7 +18,7 @@ from components.registration import type_token
 from policies.judge import RULES
 from policies.pack import manifest
 from policies.pack import policies as pulumi_policies
-from policies.rules import Level, ObjectProblem, Rule, RuleScope, Severity
+from policies.rules import OWNER_LABEL, Level, ObjectProblem, Rule, RuleScope, Severity
 from stacks.cluster.metallb import workloads
 from stacks.cluster.settings import MetalLbSettings
 from tests.components.specs import fenced
@@ -131,11 +131,31 @@ def test_a_rule_about_the_whole_stack_sees_all_objects_at_once():
     assert reported == ["Pod p: is alone. Do."]
 
 
+def test_a_rule_about_the_whole_stack_judges_each_lease_alone():
+    """Two leases in one stack do not count as one that owns both namespaces."""
+    opened = {
+        "spec": {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"akash.network/namespace": "b"}}}]}]}
+    }
+    resources = []
+    for name, policy in (("a", opened), ("b", {})):
+        lease = _Resource("lessor:lease:Lease", {}, name=name)
+        part = _Resource("lessor:lease:Isolation", {}, parent=lease)
+        meta = {"name": name, "labels": {OWNER_LABEL: "akash1me"}}
+        resources += [lease, part, _Resource("kubernetes:core/v1:Namespace", {"metadata": meta}, parent=lease)]
+        token = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+        resources.append(_Resource(token, {"metadata": {"name": "p", "namespace": name}, **policy}, parent=part))
+    reported = []
+    for policy in pulumi_policies([rule for rule in RULES if rule.id == "no-foreign-lease"]):
+        policy.validate(_Stack(resources), lambda message, urn=None: reported.append(message))
+    assert len(reported) == 1 and "a/p: a rule opens the lease in b" in reported[0]
+
+
 class _Resource:
-    def __init__(self, resource_type, props):
+    def __init__(self, resource_type, props, *, name="name", parent=None):
         self.resource_type = resource_type
-        self.urn = f"urn:pulumi:s::lease::{resource_type}::name"
+        self.urn = f"urn:pulumi:s::lease::{resource_type}::{name}"
         self.props = props
+        self.parent = parent
 
 
 class _Stack:

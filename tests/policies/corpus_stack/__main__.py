@@ -1,4 +1,8 @@
-"""One lease's stack for the stock command line: the spec and the kubeconfig are files that the environment names."""
+"""Leases in one stack for the stock command line: their specs and the kubeconfig are files that the environment names.
+
+A lease's stack holds one lease. Here each is below a component of a type of its own, since the name of a resource of a
+lease is unique within the lease only. The pack judges each lease alone.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import os
 from pathlib import Path
 
 import pulumi
+from pydantic import TypeAdapter
 
 from components.resources.lease import LeaseComponent
 from components.resources.manifest import ClusterProvider
 from lease.spec import LeaseSpec
 
-spec = LeaseSpec.model_validate_json(Path(os.environ["CORPUS_SPEC"]).read_bytes())
+specs = TypeAdapter(list[LeaseSpec]).validate_json(Path(os.environ["CORPUS_SPECS"]).read_bytes())
 cluster = ClusterProvider("cluster", kubeconfig=os.environ["CORPUS_KUBECONFIG"])
-LeaseComponent(spec.namespace, spec, pulumi.ResourceOptions(provider=cluster))
+for number, spec in enumerate(specs):
+    place = pulumi.ComponentResource(f"corpus:lease:Place{number}", spec.namespace)
+    LeaseComponent(spec.namespace, spec, pulumi.ResourceOptions(provider=cluster, parent=place))
