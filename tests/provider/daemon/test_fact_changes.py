@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
@@ -30,9 +31,11 @@ def a_cluster(*addresses: str) -> FakeCluster:
     return cluster
 
 
-async def follow(cluster: FakeCluster, settings: Settings, steps: Callable[[], Any]) -> list[ClusterFacts]:
-    """The facts that were reported while `steps` ran."""
-    found: list[ClusterFacts] = []
+async def follow(
+    cluster: FakeCluster, settings: Settings, steps: Callable[[], Any], *, found: list[ClusterFacts] | None = None
+) -> list[ClusterFacts]:
+    """The facts that were reported while `steps` ran, in `found` as they come."""
+    found = [] if found is None else found
     facts = await cluster_facts(settings, cluster)
     following = follow_facts(settings, cluster, facts, clock=VirtualClock(), changed=found.append)
     task = asyncio.create_task(following)
@@ -119,6 +122,58 @@ async def test_a_node_that_joins_is_closed_within_a_minute_and_one_that_goes_sta
     joined, both = await follow(cluster, Settings(), steps)
     assert joined.own_addresses == ("198.51.100.1/32", "198.51.100.77/32", "203.0.113.1/32")
     assert both.own_addresses == ("198.51.100.1/32", "198.51.100.77/32", "198.51.100.99/32", "203.0.113.1/32")
+
+
+@pytest.mark.parametrize("address", ["198.51.100.77", "198.51.100.2"])
+async def test_a_node_that_joins_is_closed_at_once(address: str) -> None:
+    """The second address is the neighbour of one that is closed already: the two are one network."""
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("first", "198.51.100.3"))
+
+    async def steps() -> None:
+        await asyncio.sleep(300)
+        for number in range(20):
+            cluster.put(a_node(f"joins{number}", address if number else "10.0.0.1"))
+        await asyncio.sleep(2)
+
+    (joined,) = await follow(cluster, Settings(), steps)
+    assert covers(joined, address) and covers(joined, "198.51.100.3")
+
+
+def covers(facts: ClusterFacts, address: str) -> bool:
+    return any(IPv4Address(address) in IPv4Network(text) for text in facts.own_addresses)
+
+
+async def test_a_node_of_the_start_that_goes_is_open_after_a_day_without_a_restart() -> None:
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("first", "198.51.100.2"))
+    cluster.put(a_node("second", "198.51.100.3"))
+
+    async def steps() -> None:
+        await asyncio.sleep(300)
+        cluster.remove(("v1", "Node", "", "second"))
+        await asyncio.sleep(86_000)
+        assert found == []
+        await asyncio.sleep(1_000)
+
+    found: list[ClusterFacts] = []
+    (last,) = await follow(cluster, Settings(), steps, found=found)
+    assert last.own_addresses == ("198.51.100.2/32", "203.0.113.1/32")
+
+
+async def test_what_was_closed_at_the_start_stays_while_nodes_cannot_be_read() -> None:
+    cluster = a_cluster("203.0.113.1")
+    cluster.put(a_node("first", "198.51.100.2"))
+
+    def away(operation: str, kind: str, name: str) -> None:
+        if kind == "Node":
+            raise unreachable()
+
+    async def steps() -> None:
+        cluster.before = away
+        await asyncio.sleep(200_000)
+
+    assert await follow(cluster, Settings(), steps) == []
 
 
 async def test_a_node_that_names_a_network_or_very_many_addresses_spoils_no_policy() -> None:
