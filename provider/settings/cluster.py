@@ -95,11 +95,10 @@ class ClusterSettings(BaseModel, defer_build=True):
     edge: EdgeKind = Field(
         EdgeKind.INGRESS_NGINX,
         validation_alias=lessor("EDGE"),
-        description="The ingress controller that serves tenants' Ingresses: `ingress-nginx`, `traefik` (with its "
-        "`kubernetesIngressNGINX`) or `traefik-plain` (with `kubernetesIngress`). A tenant reads in its lease's status "
-        "which of its HTTP options the edge does not apply: `ingress-nginx` none, `traefik` the buffer size, "
-        "`traefik-plain` all, and with AP_INGRESS_MODE=gateway-api each all. Traefik takes two Ingresses of one "
-        "hostname, so that one migrates without a gap.",
+        description="The ingress controller that serves Ingresses: `ingress-nginx`, `traefik` (its "
+        "`kubernetesIngressNGINX`, without the buffer size) or `traefik-plain` (its `kubernetesIngress`, without any "
+        "HTTP option). Tenants read what is ignored. Traefik takes two Ingresses of one hostname, so that one migrates "
+        "without a gap.",
     )
     edge_endpoint: MaybeListen = Field(
         "",
