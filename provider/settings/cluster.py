@@ -97,7 +97,7 @@ class ClusterSettings(BaseModel, defer_build=True):
         validation_alias=lessor("EDGE"),
         description="The ingress controller that serves Ingresses: `ingress-nginx`, `traefik` (its "
         "`kubernetesIngressNGINX`, without the buffer size) or `traefik-plain` (its `kubernetesIngress`, without any "
-        "HTTP option). Tenants read what is ignored. Traefik takes two Ingresses of one hostname, so that one migrates "
+        "HTTP option), as tenants read. Traefik takes two Ingresses of one hostname: one migrates "
         "without a gap.",
     )
     edge_endpoint: MaybeListen = Field(
