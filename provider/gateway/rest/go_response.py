@@ -29,6 +29,10 @@ class GoResponse(web.StreamResponse):
         self._asked: web.BaseRequest | None = None
         self._sent = False
 
+    def again(self) -> GoResponse:
+        """The same response, for another request."""
+        return GoResponse(self.status, self.content, self.headers)
+
     async def prepare(self, request: web.BaseRequest) -> None:
         """Remember the request. aiohttp calls `write_eof` next."""
         self._asked = request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -22,16 +22,14 @@ KubeVersion: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 """The API server's /version document."""
 Metrics: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
 """An Accept header → the metrics as text, and its content type."""
+_T = TypeVar("_T")
 
 
 def public_routes(
     config: GatewayConfig, status: ReadStatus, kube_version: KubeVersion, metrics: Metrics | None = None
 ) -> list[Route]:
-    async def get_address(_: Call) -> web.StreamResponse:
-        return json_answer({"address": config.provider})
-
-    async def get_version(_: Call) -> web.StreamResponse:
-        return json_answer({"akash": own_version(), "kube": dict(await kube_version())})
+    def version_answer(kube: Mapping[str, Any]) -> GoResponse:
+        return json_answer({"akash": own_version(), "kube": dict(kube)})
 
     def status_answer(found: ProviderStatus) -> GoResponse:
         document = status_document(
@@ -42,10 +40,17 @@ def public_routes(
         )
         return json_answer(document)
 
-    answer = _LastAnswer(status_answer)
+    statuses, versions = _LastAnswer(status_answer), _LastAnswer(version_answer)
+    address = json_answer({"address": config.provider})
+
+    async def get_address(_: Call) -> web.StreamResponse:
+        return address.again()
+
+    async def get_version(_: Call) -> web.StreamResponse:
+        return versions.to(await kube_version())
 
     async def get_status(_: Call) -> web.StreamResponse:
-        return answer.to(await status())
+        return statuses.to(await status())
 
     async def get_metrics(call: Call) -> web.StreamResponse:
         assert metrics is not None  # noqa: S101  (the route exists only then)
@@ -58,18 +63,18 @@ def public_routes(
     return [Route(pattern, handler, public=True) for pattern, handler in handlers.items()]
 
 
-class _LastAnswer:
-    """The answer to the newest status. It is made once for all requests that read the same status."""
+class _LastAnswer(Generic[_T]):
+    """The answer to the newest value. It is made once for all requests that read the same value."""
 
-    def __init__(self, make: Callable[[ProviderStatus], GoResponse]) -> None:
+    def __init__(self, make: Callable[[_T], GoResponse]) -> None:
         self._make = make
-        self._status: ProviderStatus | None = None
+        self._value: _T | None = None
         self._answer = GoResponse(500)
 
-    def to(self, status: ProviderStatus) -> GoResponse:
-        if status is not self._status:
-            self._status, self._answer = status, self._make(status)
-        return GoResponse(200, self._answer.content, self._answer.headers)
+    def to(self, value: _T) -> GoResponse:
+        if value is not self._value:
+            self._value, self._answer = value, self._make(value)
+        return self._answer.again()
 
 
 def own_version() -> dict[str, Any]:
