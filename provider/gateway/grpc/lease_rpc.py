@@ -78,8 +78,11 @@ class LeaseRpc:
                 await self._parts.clock.sleep(_PAUSE_S)
 
     async def attestation_quote(self, request: Any, context: Any) -> Any:
+        """Refuse the tenant of the lease, as Go's generated code refuses a method that a provider does not have: there
+        is no hardware that attests.
+        """
         await self._callers.lease(context, request.lease_id, Scope.ATTESTATION)
-        raise RequestError(501, "this provider has no hardware that attests")
+        raise RequestError(501, "method AttestationQuote not implemented")
 
     async def service_logs(self, request: Any, context: Any) -> Any:
         """`ServiceLogsRequest` → the last lines of the services that it names, or of all."""

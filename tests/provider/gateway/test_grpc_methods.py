@@ -349,6 +349,22 @@ async def test_each_method_of_a_lease_needs_its_owner_and_its_scope(found: GrpcW
     assert codes == {case: code for case, (_, _, code) in cases.items()}
 
 
+async def test_a_quote_is_refused_with_the_text_of_gos_generated_code_to_a_tenant_and_to_nobody_else(
+    found: GrpcWorld,
+) -> None:
+    request = lease_pb.AttestationQuoteRequest(lease_id=lease_id_to_pb(lease()), nonce="00" * 32, bind_tls=True)
+    told = {}
+    for caller, token in {"nobody": "", "another": OTHER.token(), "the tenant": TENANT.token()}.items():
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await found.call(f"{LEASE_RPC}/AttestationQuote", request, lease_pb.AttestationQuoteResponse, token=token)
+        told[caller] = (caught.value.code().name, caught.value.details())
+    assert told == {
+        "nobody": ("UNAUTHENTICATED", "unauthorized access"),
+        "another": ("UNAUTHENTICATED", "unauthorized access"),
+        "the tenant": ("UNIMPLEMENTED", "method AttestationQuote not implemented"),
+    }
+
+
 async def test_a_client_certificate_is_as_good_as_a_token_and_both_at_once_are_refused(found: GrpcWorld) -> None:
     shown = certified(MAIN_OWNER, signs=True)
     publish(found.world.chain, MAIN_OWNER, shown)
