@@ -50,7 +50,8 @@ def mistakes(settings: Settings) -> list[str]:
         lambda one: ClientTls(one.node_tls) if one.node_tls else None,
     )
     found = [problem for check in checks for problem in _problems(check, settings)]
-    return list(dict.fromkeys([*found, *_home(settings), *_cluster(settings), *_missing(settings), *_queue(settings)]))
+    parts = (_home, _cluster, _missing, _queue, _external_account)
+    return list(dict.fromkeys([*found, *(problem for part in parts for problem in part(settings))]))
 
 
 def _problems(check: Callable[[Settings], object], settings: Settings) -> Iterable[str]:
@@ -85,6 +86,14 @@ def _cluster(settings: Settings) -> Iterator[str]:
 def _queue(settings: Settings) -> Iterator[str]:
     if settings.stack_queue.get_secret_value() and (problem := queue_problem(settings)):
         yield problem
+
+
+def _external_account(settings: Settings) -> Iterator[str]:
+    """Half of an account at the CA. A process of the gateway has no secret and orders nothing, so that its settings
+    may have the other half alone.
+    """
+    if settings.cert_issuer and bool(settings.cert_issuer_kid) != bool(settings.cert_issuer_hmac.get_secret_value()):
+        yield "AP_CERT_ISSUER_KID and AP_CERT_ISSUER_HMAC belong together"
 
 
 def _missing(settings: Settings) -> Iterator[str]:

@@ -100,8 +100,6 @@ class Settings(
             yield f"LESSOR_CERT_ISSUER_NAMES must name AP_CLUSTER_PUBLIC_HOSTNAME={self.public_hostname}"
         if self.gateway_tls_cert is not None:
             yield "AP_GATEWAY_TLS_CERT names a certificate and AP_CERT_ISSUER_ENABLED orders one: set one of the two"
-        if bool(self.cert_issuer_kid) != bool(self.cert_issuer_hmac.get_secret_value()):
-            yield "AP_CERT_ISSUER_KID and AP_CERT_ISSUER_HMAC belong together"
 
 
 def _is_address(host: str) -> bool:

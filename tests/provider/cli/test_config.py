@@ -72,3 +72,16 @@ def test_json_is_short_for_the_output_option_and_only_before_the_end_of_options(
     assert json.loads(lessor("config", "show", "--json", "--only", "BID_TIMEOUT").stdout)
     done = lessor("config", "show", "--output", "xml")
     assert done.exit_code == USAGE
+
+
+@pytest.mark.parametrize("half", ["AP_CERT_ISSUER_KID", "AP_CERT_ISSUER_HMAC"])
+def test_half_of_an_account_at_the_ca_is_a_mistake(half: str) -> None:
+    ordering = {
+        "AP_CERT_ISSUER_ENABLED": "true",
+        "AP_CERT_ISSUER_CA_DIR_URL": "https://ca.example.com/dir",
+        "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
+    }
+    done = lessor("config", "check", **ordering, **{half: "text"})
+    assert "AP_CERT_ISSUER_KID and AP_CERT_ISSUER_HMAC belong together" in done.stderr
+    both = {"AP_CERT_ISSUER_KID": "text", "AP_CERT_ISSUER_HMAC": "text"}
+    assert "belong together" not in lessor("config", "check", **ordering, **both).stderr

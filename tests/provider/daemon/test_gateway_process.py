@@ -21,8 +21,10 @@ import pytest
 
 from lease.ids import namespace_name
 from provider.daemon.gateway_child import GatewayChild, child_environment
+from provider.gateway.issuer.config import issued_certificate
 from provider.kube.labels import managed_labels
 from provider.protocols.cluster import DEPLOYMENT, EVENT, MANIFEST, NAMESPACE, PROVIDER_HOST, PROVIDER_LEASED_IP
+from provider.settings import load_settings
 from tests.provider.chain.test_nodes import unused_address
 from tests.provider.chain.world import scripted_node, status
 from tests.provider.gateway.manifests import DSEQ, TENANT, body, lease
@@ -276,3 +278,21 @@ def test_a_child_gets_no_variable_of_the_key_or_of_the_store() -> None:
         "PATH": "/bin",
     }
     assert child_environment(given) == {"AP_HOME": "/home", "PATH": "/bin"}
+
+
+def test_a_child_of_a_provider_with_an_account_at_the_ca_starts_without_its_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = {
+        "AP_HOME": str(tmp_path),
+        "AP_CLUSTER_PUBLIC_HOSTNAME": "provider.example.com",
+        "AP_CERT_ISSUER_ENABLED": "true",
+        "AP_CERT_ISSUER_CA_DIR_URL": "https://ca.example.com/dir",
+        "AP_CERT_ISSUER_KID": "kid",
+        "AP_CERT_ISSUER_HMAC": "secret",
+    }
+    for name, value in child_environment(given).items():
+        monkeypatch.setenv(name, value)
+    found = load_settings()
+    assert found.cert_issuer_kid == "kid" and not found.cert_issuer_hmac.get_secret_value()
+    assert issued_certificate(found) == tmp_path / "issuer" / "certificate.pem", "the child serves what is ordered"

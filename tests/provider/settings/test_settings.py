@@ -311,7 +311,6 @@ def test_the_issuer_of_a_go_provider_is_set_up_with_the_same_variables(monkeypat
         ("LESSOR_CERT_ISSUER_NAMES", "other.example.com", "must name AP_CLUSTER_PUBLIC_HOSTNAME"),
         ("LESSOR_CERT_ISSUER_NAMES", "*.example.com", "LESSOR_CERT_ISSUER_NAMES"),
         ("AP_GATEWAY_TLS_CERT", "/tls.crt", "set one of the two"),
-        ("AP_CERT_ISSUER_KID", "kid", "belong together"),
         ("AP_CERT_ISSUER_EMAIL", "a b", "AP_CERT_ISSUER_EMAIL"),
         ("AP_CERT_ISSUER_HTTP_CHALLENGE_PORT", "70000", "host:port"),
     ],
