@@ -13,6 +13,7 @@ from lease.kubernetes_names import LABEL_LENGTH, LABEL_PATTERN, OPTIONAL_LABEL_P
 
 __all__ = [
     "SECRET_VARIABLES",
+    "GatewayProcess",
     "Image",
     "InventoryConfig",
     "Label",
@@ -59,6 +60,14 @@ _TLS = frozenset(("GATEWAY_TLS_CERT", "GATEWAY_TLS_KEY", "CERT_ISSUER_ENABLED"))
 def fault(path: str, text: str) -> PydanticCustomError:
     """The error of a check of several settings. `path`: of the setting to change, below the checked ones."""
     return PydanticCustomError("lessor", "{text}", {"path": path, "text": text})
+
+
+class GatewayProcess(StrEnum):
+    """Where the gateway runs: LESSOR_GATEWAY_PROCESS of the provider."""
+
+    INSIDE = "inside"
+    CHILD = "child"
+    SEPARATE = "separate"
 
 
 class ServiceType(StrEnum):
@@ -121,7 +130,8 @@ class InventoryConfig(_Document):
 class ProcessSettings(BaseModel):
     """`image` empty: the processes run elsewhere, and the stack makes only what they need. `account`: the provider's on
     the chain; the IP operator runs when it is set. `tls_secret`: a Secret of type kubernetes.io/tls with the CA's
-    certificate for the public hostname, such as cert-manager writes.
+    certificate for the public hostname, such as cert-manager writes. `gateway_process`: separate is a container of its
+    own beside the provider's, without the key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
@@ -132,6 +142,7 @@ class ProcessSettings(BaseModel):
     key_secret: Name = "lessor-key"  # noqa: S105 (an object's name)
     tls_secret: OptionalName = ""
     environment: dict[_Variable, str] = Field(default_factory=dict)
+    gateway_process: GatewayProcess = GatewayProcess.INSIDE
     service_type: ServiceType = ServiceType.CLUSTER_IP
     remote_state: bool = False
     storage: _Bytes = "10Gi"
@@ -153,6 +164,8 @@ class ProcessSettings(BaseModel):
                 raise fault(f"environment.{name}", f"is a secret: the key mnemonic of the Secret {self.key_secret}")
             if name in SECRET_VARIABLES:
                 raise fault(f"environment.{name}", f"is a secret: the key {name} of the Secret {self.key_secret}")
+            if name == "LESSOR_GATEWAY_PROCESS":
+                raise fault(f"environment.{name}", "is lessor:processes.gateway-process")
             if name in _FIXED:
                 raise fault(f"environment.{name}", "is set by the stack itself")
         if self.tls_secret and any(

@@ -11,6 +11,7 @@ from lease.spec import IngressMode
 from stacks.cluster.admission import CERTIFICATE_SECRET
 from stacks.cluster.challenges import CHALLENGE_PORT, CHALLENGES, orders_certificate
 from stacks.cluster.inventory_rights import INVENTORY_CONTAINER, MARKET_RESOURCE_NAMES, MARKET_RULES, Rule
+from stacks.cluster.process_settings import GatewayProcess
 from stacks.cluster.rbac import PROVIDER_RULES
 from stacks.cluster.settings import ClusterStackSettings
 
@@ -41,7 +42,8 @@ class Process:
     """`ports`: by name, of the container and of the Service. `liveness` and `readiness`: path and port's name; without
     a path the open port is the answer. `public`: the ports that everybody may connect to; the others are open to the
     own namespace. `environment`: the data of its ConfigMap. `configuration`: the document of the file CONFIGURATION,
-    none if empty.
+    none if empty. `holds_key`: of the provider's account. `beside`: other containers of its pod, with the same
+    settings; their ports are some of its own.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Process:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     cpu: str = "500m"
     memory: str = "512Mi"
+    holds_key: bool = False
+    beside: tuple[Process, ...] = ()
 
 
 def environment(settings: ClusterStackSettings) -> dict[str, str]:
@@ -89,6 +93,26 @@ def provider(settings: ClusterStackSettings) -> Process:
         environment=_provider_environment(settings),
         cpu=settings.processes.cpu,
         memory=settings.processes.memory,
+        holds_key=True,
+        beside=(_gateway(settings),) if settings.processes.gateway_process is GatewayProcess.SEPARATE else (),
+    )
+
+
+def _gateway(settings: ClusterStackSettings) -> Process:
+    """The gateway beside the provider: the restart of one container does not end the other. Its port is open when the
+    provider has told it the certificate.
+    """
+    return Process(
+        name=PROVIDER,
+        container="gateway",
+        account=settings.service_account,
+        command=("lessor", "gateway"),
+        ports={name: _PORTS[name] for name in ("api", "grpc")},
+        liveness=("", "api"),
+        readiness=("", "api"),
+        environment=_provider_environment(settings),
+        cpu=settings.processes.cpu,
+        memory="1Gi",
     )
 
 
@@ -105,6 +129,8 @@ def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
     operator = f"http://{INVENTORY_CONTAINER}.{settings.services_namespace}.svc:8080" if processes.inventory else "off"
     account = {"AP_FROM": processes.account} if processes.account else {}
     port = {"AP_CERT_ISSUER_HTTP_CHALLENGE_PORT": str(CHALLENGE_PORT)} if orders_certificate(settings) else {}
+    form = processes.gateway_process
+    gateway = {"LESSOR_GATEWAY_PROCESS": form.value} if form is not GatewayProcess.INSIDE else {}
     tls = {"AP_GATEWAY_TLS_CERT": f"{TLS}/tls.crt", "AP_GATEWAY_TLS_KEY": f"{TLS}/tls.key"}
     return {
         "AP_HOME": _HOME,
@@ -115,6 +141,7 @@ def _provider_environment(settings: ClusterStackSettings) -> dict[str, str]:
         "LESSOR_INVENTORY_ENDPOINT": operator,
         **account,
         **port,
+        **gateway,
         **(tls if processes.tls_secret else {}),
         **environment(settings),
         **processes.environment,

@@ -210,7 +210,7 @@ def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
                 fs_group=IMAGE_USER,
                 seccomp_profile=SeccompProfileArgs(type="RuntimeDefault"),
             ),
-            containers=[_container(place, process)],
+            containers=[_container(place, each) for each in (process, *process.beside)],
             volumes=_volumes(place, process),
         ),
     )
@@ -219,17 +219,19 @@ def _template(place: Place, process: Process) -> PodTemplateSpecArgs:
 def _container(place: Place, process: Process) -> ContainerArgs:
     amounts = {"cpu": process.cpu, "memory": process.memory, "ephemeral-storage": _SMALL}
     settings = ConfigMapEnvSourceArgs(name=process.name)
+    others = {name for each in process.beside for name in each.ports}
+    ports = {name: port for name, port in process.ports.items() if name not in others}
     return ContainerArgs(
         name=process.container,
         image=place.settings.processes.image,
         command=list(process.command),
         env=[_own_name(), *_secret_settings(place, process)],
         env_from=[EnvFromSourceArgs(config_map_ref=settings)] if process.environment else None,
-        ports=[ContainerPortArgs(name=name, container_port=port) for name, port in process.ports.items()],
+        ports=[ContainerPortArgs(name=name, container_port=port) for name, port in ports.items()],
         resources=ResourceRequirementsArgs(limits=amounts, requests={"cpu": "100m", "memory": "256Mi"}),
-        startup_probe=_probe(process, process.liveness, failures=30),
-        liveness_probe=_probe(process, process.liveness, failures=6),
-        readiness_probe=_probe(process, process.readiness, failures=3),
+        startup_probe=_probe(process.liveness, failures=30),
+        liveness_probe=_probe(process.liveness, failures=6),
+        readiness_probe=_probe(process.readiness, failures=3),
         security_context=SecurityContextArgs(
             allow_privilege_escalation=False,
             privileged=False,
@@ -247,14 +249,14 @@ def _own_name() -> EnvVarArgs:
 
 
 def _secret_settings(place: Place, process: Process) -> list[EnvVarArgs]:
-    if process.name != PROVIDER:
+    if not process.holds_key:
         return []
     secret = place.settings.processes.key_secret
     keys = {name: SecretKeySelectorArgs(name=secret, key=name, optional=True) for name in SECRET_VARIABLES}
     return [EnvVarArgs(name=name, value_from=EnvVarSourceArgs(secret_key_ref=key)) for name, key in keys.items()]
 
 
-def _probe(process: Process, question: tuple[str, str], *, failures: int) -> ProbeArgs:
+def _probe(question: tuple[str, str], *, failures: int) -> ProbeArgs:
     path, port = question
     return ProbeArgs(
         http_get=HTTPGetActionArgs(path=path, port=port) if path else None,
@@ -285,10 +287,9 @@ def _mounts(place: Place, process: Process) -> list[VolumeMountArgs]:
     if process.configuration:
         mounts.append(VolumeMountArgs(name="configuration", mount_path=str(CONFIGURATION.parent), read_only=True))
     if process.name == PROVIDER:
-        mounts += [
-            VolumeMountArgs(name="home", mount_path=VOLUME),
-            VolumeMountArgs(name="key", mount_path=KEY, read_only=True),
-        ]
+        mounts.append(VolumeMountArgs(name="home", mount_path=VOLUME))
+        if process.holds_key:
+            mounts.append(VolumeMountArgs(name="key", mount_path=KEY, read_only=True))
         if place.settings.processes.tls_secret:
             mounts.append(VolumeMountArgs(name="tls", mount_path=TLS, read_only=True))
     return mounts

@@ -79,6 +79,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "given gateway": {"ingress-mode": "gateway-api", "gateway": {"name": "edge"}},
     "no fence": {"admission-policy": False},
     "given certificate": {"processes": {"image": IMAGE, "tls-secret": "provider-tls"}},
+    "gateway as a child": {"processes": {"image": IMAGE, "gateway-process": "child"}},
+    "separate gateway": {"processes": {"image": IMAGE, "gateway-process": "separate", "tls-secret": "provider-tls"}},
     "ordered certificate": {"processes": ORDERING},
     "ordered certificate, gateway": {"ingress-mode": "gateway-api", "processes": ORDERING},
 }
@@ -207,6 +209,35 @@ def test_settings_with_passwords_come_from_the_key_secret_where_it_has_them(ever
     assert sources == {
         name: {"secretKeyRef": {"name": "lessor-key", "key": name, "optional": True}} for name in SECRET_VARIABLES
     }
+
+
+def test_a_separate_gateway_is_a_container_beside_the_provider_with_all_but_the_key_and_the_passwords(
+    stacks: dict[str, list[dict[str, Any]]],
+) -> None:
+    found = stacks["separate gateway"]
+    pod = named(found, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]
+    provider, gateway = pod["containers"]
+    assert (provider["command"], gateway["command"]) == (["lessor", "run"], ["lessor", "gateway"])
+    mounts = [{each["name"] for each in container["volumeMounts"]} for container in (provider, gateway)]
+    assert mounts == [{"home", "key", "tmp", "tls"}, {"home", "tmp", "tls"}]
+    assert [each["name"] for each in gateway["env"]] == ["POD_NAME"]
+    assert provider["envFrom"] == gateway["envFrom"]
+    ports = [{each["name"] for each in container["ports"]} for container in (provider, gateway)]
+    assert ports == [{"metrics", "health"}, {"api", "grpc"}], "a name is the port of one container"
+    assert gateway["readinessProbe"]["tcpSocket"] == gateway["livenessProbe"]["tcpSocket"] == {"port": "api"}
+    assert provider["securityContext"] == gateway["securityContext"]
+    assert named(found, "ConfigMap", "akash-provider")["data"]["LESSOR_GATEWAY_PROCESS"] == "separate"
+    service = named(found, "Service", "akash-provider")["spec"]["ports"]
+    assert {each["name"] for each in service} == {"api", "grpc", "metrics", "health"}
+
+
+def test_a_gateway_that_is_a_child_is_in_the_providers_container(stacks: dict[str, list[dict[str, Any]]]) -> None:
+    found = stacks["gateway as a child"]
+    (container,) = named(found, "StatefulSet", "akash-provider")["spec"]["template"]["spec"]["containers"]
+    assert {"api", "grpc"} <= {each["name"] for each in container["ports"]}
+    assert named(found, "ConfigMap", "akash-provider")["data"]["LESSOR_GATEWAY_PROCESS"] == "child"
+    inside = named(stacks["everything"], "ConfigMap", "akash-provider")["data"]
+    assert "LESSOR_GATEWAY_PROCESS" not in inside
 
 
 def test_challenges_of_a_ca_reach_a_provider_that_orders_its_certificate(

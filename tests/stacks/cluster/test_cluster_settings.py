@@ -118,6 +118,11 @@ def test_the_output_environment_is_settings_of_lessor_run(given, field, value, m
         ("lessor:processes", '{"environment": {"AP_HOME": "/x"}}', "lessor:processes.environment.AP_HOME"),
         (
             "lessor:processes",
+            '{"environment": {"LESSOR_GATEWAY_PROCESS": "child"}}',
+            "lessor:processes.environment.LESSOR_GATEWAY_PROCESS",
+        ),
+        (
+            "lessor:processes",
             '{"inventory-config": {"cluster_storage": ["a"], "exclude": {"nodes": ["("]}}}',
             "lessor:processes.inventory-config.exclude.nodes.0",
         ),
