@@ -22,15 +22,17 @@ Event = Mapping[str, Any]
 
 
 class ProviderProcess:
-    """One run of `lessor run`. `events` are its log lines so far; `listen` is called for each new one."""
+    """One run of `lessor run`, or of another `command` of its kind. `events` are its log lines so far; `listen` is
+    called for each new one.
+    """
 
-    def __init__(self, env: Mapping[str, str], *, log: Path) -> None:
+    def __init__(self, env: Mapping[str, str], *, log: Path, command: str = "run") -> None:
         self.events: list[Event] = []
         self.listen: Callable[[Event], None] = lambda _: None
         self._log = log
         self._start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
-            self._process = start_bound([Path(sys.executable).with_name("lessor"), "run"], output=output, env=env)
+            self._process = start_bound([Path(sys.executable).with_name("lessor"), command], output=output, env=env)
         self._reader = asyncio.create_task(self._follow())
 
     @property

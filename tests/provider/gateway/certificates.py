@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +99,20 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def by_a_ca(hostname: str, *, common: str = "test ca") -> Certified:
-    """A certificate for a hostname, signed by a CA that stands above it."""
+    """A certificate for a hostname or an IPv4 address, signed by a CA that stands above it."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     above = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hostname)])
     ca = _signed(above, above, ca_key, ca_key, x509.BasicConstraints(ca=True, path_length=None))
-    own = _signed(above, subject, key, ca_key, x509.SubjectAlternativeName([x509.DNSName(hostname)]))
+    own = _signed(above, subject, key, ca_key, x509.SubjectAlternativeName([_general_name(hostname)]))
     return Certified(own, key, (ca,))
+
+
+def _general_name(hostname: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(IPv4Address(hostname))
+    except ValueError:
+        return x509.DNSName(hostname)
 
 
 def _signed(issuer: x509.Name, subject: x509.Name, key: Any, signer: Any, extension: Any) -> x509.Certificate:
@@ -112,7 +120,7 @@ def _signed(issuer: x509.Name, subject: x509.Name, key: Any, signer: Any, extens
     return (
         x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
         .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=90))
+        .not_valid_after(start + timedelta(days=3650))
         .add_extension(extension, critical=False)
         .sign(signer, SHA256())
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from urllib.parse import urlencode
 
 import aiohttp
@@ -13,17 +12,15 @@ import pytest
 import pytest_asyncio
 from aiohttp import WSCloseCode
 
-from devnet.tenant.token import full_access, sign_token
 from lease.ids import namespace_name
 from tests.whole.conftest import Rented, close, deploy, rent
 from tests.whole.node.conftest import MARKS, Site
 from tests.whole.node.documents import small
+from tests.whole.streams import messages, opened
 from tests.world.patience import PATIENCE_S
 
 pytestmark = [*MARKS, pytest.mark.long]
 _COUNTS = "echo started; i=0; while [ ! -e /end ]; do i=$((i+1)); echo line $i of $HOSTNAME; sleep 0.2; done"
-_PING_S = 15.0
-"""Stock clients leave a stream that was silent for so long."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -34,36 +31,6 @@ async def rented(site: Site) -> AsyncIterator[Rented]:
     await deploy(site.world, site.provider, found)
     yield found
     await close(site.world, site.provider, found)
-
-
-@asynccontextmanager
-async def opened(site: Site, rented: Rented, path: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    gateway = await site.world.tenant.gateway(site.world.provider)
-    await gateway.lease_status(rented.lease.dseq)  # pins the certificate
-    account = site.world.tenant.account
-    headers = {"Authorization": f"Bearer {sign_token(account.key, full_access(account.address))}"}
-    address = f"https://127.0.0.1:{site.world.gateway_port}/lease/{rented.lease.dseq}/1/1/{path}"
-    async with aiohttp.ClientSession() as session:
-        socket = await session.ws_connect(address, headers=headers, ssl=gateway._tls or True, autoping=False)
-        try:
-            yield socket
-        finally:
-            await socket.close()
-
-
-async def messages(
-    socket: aiohttp.ClientWebSocketResponse, *, close_code: int | None = None
-) -> AsyncIterator[dict[str, str]]:
-    """The documents of a stream. A silence that a stock client does not bear raises TimeoutError. `close_code`: what
-    the close frame must say; the client's own `close_code` is another when the gateway is gone before its reply.
-    """
-    while True:
-        message = await socket.receive(timeout=_PING_S)
-        if message.type is aiohttp.WSMsgType.TEXT:
-            yield json.loads(message.data)
-        elif message.type is not aiohttp.WSMsgType.PING:
-            assert close_code is None or (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, close_code), message
-            return
 
 
 async def until(socket: aiohttp.ClientWebSocketResponse, wanted: str) -> list[tuple[str, str]]:
@@ -84,7 +51,7 @@ async def shell(
     arguments = {f"cmd{number}": text for number, text in enumerate(command)}
     query = urlencode(arguments | {"tty": int(tty), "stdin": int(bool(stdin)), "service": "db", "podIndex": 0})
     found: list[bytes] = []
-    async with opened(site, rented, f"shell?{query}") as socket:
+    async with opened(site.world, rented, f"shell?{query}") as socket:
         for frame in stdin:
             await socket.send_bytes(frame)
         while (message := await socket.receive(timeout=PATIENCE_S)).type in (
@@ -100,7 +67,7 @@ async def shell(
 
 async def test_a_followed_log_goes_on_through_a_restart_and_a_replacement(site: Site, rented: Rented) -> None:
     namespace = namespace_name(rented.lease)
-    async with opened(site, rented, "logs?follow=true&service=web") as socket:
+    async with opened(site.world, rented, "logs?follow=true&service=web") as socket:
         before = await until(socket, "line 5 ")
         assert [text for _, text in before[:2]] == ["started", f"line 1 of {before[0][0]}"]
         pod = await site.pod(namespace, "web")
@@ -114,7 +81,7 @@ async def test_a_followed_log_goes_on_through_a_restart_and_a_replacement(site: 
 
 
 async def test_events_name_what_became_of_the_pods(site: Site, rented: Rented) -> None:
-    async with opened(site, rented, "kubeevents?service=db") as socket:
+    async with opened(site.world, rented, "kubeevents?service=db") as socket:
         found = [event async for event in messages(socket, close_code=WSCloseCode.OK)]
     assert {"Scheduled", "Pulled", "Started"} <= {event["reason"] for event in found}
 

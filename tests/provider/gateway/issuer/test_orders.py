@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,18 @@ from provider.gateway.issuer.errors import NotIssued
 from provider.gateway.issuer.order import order_certificate
 from provider.gateway.issuer.renewal import CertificateIssuer
 from provider.protocols.clock import SystemClock
-from tests.provider.gateway.issuer.pebble import BLOCKED, EXTERNAL, NAME, Pebble, occupied, running_pebble
+from tests.provider.gateway.issuer.pebble import (
+    BLOCKED,
+    EXTERNAL,
+    NAME,
+    Pebble,
+    occupied,
+    running_pebble,
+    served,
+    verified,
+)
 from tests.provider.gateway.world import new_world
-from tests.world.patience import PATIENCE_S, eventually
+from tests.world.patience import eventually
 
 
 @pytest.fixture
@@ -34,17 +42,6 @@ async def refusal(config: IssuerConfig) -> NotIssued:
     with pytest.raises(NotIssued) as raised:
         await order_certificate(config, SystemClock())
     return raised.value
-
-
-async def served(port: int, name: str) -> x509.Certificate:
-    """What a client that asks for `name` gets; it checks nothing."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    async with asyncio.timeout(PATIENCE_S):
-        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
-    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
-    return x509.load_der_x509_certificate(found)
 
 
 class ShiftedClock(SystemClock):
@@ -87,13 +84,6 @@ async def test_a_gateway_serves_the_ordered_certificate_and_the_renewed_one_with
     secret = config.account_key.read_text().split()[5]
     assert secret not in f"{events}{caplog.text}" and "PRIVATE" not in f"{events}{caplog.text}"
     assert not issuer.status()["problem"]
-
-
-async def verified(port: int, root: bytes) -> None:
-    """A client that trusts the CA alone connects by the name."""
-    context = ssl.create_default_context(cadata=root.decode())
-    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=NAME)
-    writer.close()
 
 
 async def test_several_names_are_in_one_certificate_and_the_account_is_used_again(ca: Pebble, tmp_path: Path) -> None:
