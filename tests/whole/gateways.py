@@ -7,14 +7,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from devnet.children import alive
+from devnet.node.network import NODE_ADDRESS, NODE_PUBLIC_ADDRESS, OUTSIDE
 from devnet.world import ProviderProcess, World
 from provider.daemon.gateway_child import child_environment
 from provider.settings import GatewayForm
+from tests.provider.gateway.issuer.pebble import Place
 from tests.world.patience import PATIENCE_S, eventually
 
-__all__ = ["Apart", "running_apart"]
+__all__ = ["BEHIND_EDGE", "Apart", "running_apart"]
 
 GATEWAY_LOG = "gateway.log"
+BEHIND_EDGE = Place(
+    host=OUTSIDE["gateway"],
+    address=OUTSIDE["gateway"],
+    names=NODE_PUBLIC_ADDRESS,
+    resolver=NODE_ADDRESS,
+    http_port=80,
+    prefix=("ip", "netns", "exec", "outside"),
+)
+"""A CA in the network that plays the rest of the world: the provider's name leads to the node's public address."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ async def opened(world: World, rented: Rented, path: str) -> AsyncIterator[aioht
     await gateway.lease_status(rented.lease.dseq)  # pins the certificate
     account = world.tenant.account
     headers = {"Authorization": f"Bearer {sign_token(account.key, full_access(account.address))}"}
-    address = f"https://127.0.0.1:{world.gateway_port}/lease/{rented.lease.dseq}/1/1/{path}"
+    address = f"{gateway._uri}/lease/{rented.lease.dseq}/1/1/{path}"
     async with aiohttp.ClientSession() as session:
         socket = await session.ws_connect(address, headers=headers, ssl=gateway._tls or True, autoping=False)
         try:

@@ -97,6 +97,14 @@ class Inside:
             raise AssertionError(await self.troubles()) from None
         return await self.ready()
 
+    async def change(self, processes: Mapping[str, str], **environment: str) -> None:
+        """Apply the cluster stack with other settings of the processes, and of the provider's environment."""
+        stack = self.world.stack
+        before = stack.config["lessor:processes"]
+        changed = {**before, **processes, "environment": {**before["environment"], **environment}}
+        self.world.stack = replace(stack, config={**stack.config, "lessor:processes": changed})
+        await self.world.apply_cluster_stack(lambda _: None)
+
     async def troubles(self) -> str:
         """What an operator would look at."""
         described = await self.site.kubectl("-n", SPACE, "describe", "pods")

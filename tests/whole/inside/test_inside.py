@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 from devnet.node.network import NODE_PUBLIC_ADDRESS
 from lease.ids import namespace_name
+from tests.provider.gateway.issuer.pebble import NAME, Pebble, running_pebble
 from tests.whole.conftest import Rented, rent
-from tests.whole.inside.conftest import HOME, MARKS, POD, SPACE, Inside, give_key
+from tests.whole.gateways import BEHIND_EDGE
+from tests.whole.inside.conftest import HOME, KEY, MARKS, POD, SPACE, Inside, give_key
+from tests.whole.node.conftest import run_command
 from tests.whole.node.documents import small, volume
+from tests.whole.streams import opened
 from tests.world.patience import eventually
 
 pytestmark = MARKS
@@ -173,3 +178,62 @@ async def test_destroying_the_stack_leaves_leases_alone_and_the_next_up_serves_t
     assert await tenants_pod(inside, "web") == pod
     done = await inside.lessor("lease", "show", str(KEPT["web"].deployment.dseq))
     assert done.status == 0 and "running" in done.stdout, (done, await inside.troubles())
+
+
+async def test_a_gateway_in_a_container_beside_the_provider_has_the_cas_certificate_and_goes_on_when_the_provider_ends(
+    inside: Inside, tmp_path: Path
+) -> None:
+    before = await inside.until_ready()
+    async with running_pebble(tmp_path / "ca", place=BEHIND_EDGE) as ca:
+        await inside.kubectl("patch", "secret", KEY, "-p", json.dumps({"stringData": {"ca.pem": ca.roots.read_text()}}))
+        await inside.change({"gateway-process": "separate"}, **_ordering(ca))
+        await inside.until_ready(not_uid=before)
+        await inside.wait_for("gateway.certificate_issued", names=[NAME])
+        await eventually(lambda: _trusted(inside, ca, tmp_path), pause_s=0.5)
+    async with opened(inside.world, KEPT["web"], "logs?follow=true") as socket:
+        assert await _restarts(inside) == {"provider": 0, "gateway": 0}
+        await inside.kubectl("exec", POD, "-c", "provider", "--", "python", "-c", _END_PROVIDER)
+
+        async def ended() -> bool:
+            return await _restarts(inside) == {"provider": 1, "gateway": 0}
+
+        await eventually(ended, pause_s=0.5)
+        assert await is_running(inside, "web"), "the gateway knows the lease by its own watches"
+        await inside.until_ready()
+        assert not socket.closed and socket.exception() is None
+    assert (await inside.lessor("status")).status in (0, 1)
+
+
+_END_PROVIDER = """
+import os, pathlib, signal
+for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    words = (entry / "cmdline").read_bytes().split(b"\\0") if (entry / "cmdline").exists() else []
+    if b"run" in words[:4] and any(word.endswith(b"lessor") for word in words[:3]):
+        os.kill(int(entry.name), signal.SIGTERM)
+"""
+"""The pod's containers see each other's processes."""
+
+
+def _ordering(ca: Pebble) -> dict[str, str]:
+    """The cluster stack makes the route of the challenges, and mounts the key's Secret with the CA's own root."""
+    return {
+        "AP_CERT_ISSUER_ENABLED": "true",
+        "AP_CERT_ISSUER_CA_DIR_URL": ca.directory,
+        "LESSOR_CERT_ISSUER_CA_FILE": "/run/secrets/lessor/ca.pem",
+    }
+
+
+async def _trusted(inside: Inside, ca: Pebble, folder: Path) -> bool:
+    """Whether a client that knows the CA alone reaches the gateway by the provider's name."""
+    root = folder / "root.pem"
+    root.write_bytes(await ca.root())
+    address = (await inside.get("service", "akash-provider"))["spec"]["clusterIP"]
+    known = ("--cacert", str(root), "--resolve", f"{NAME}:8443:{address}")
+    done = await run_command(["curl", "-sS", "-m", "5", *known, f"https://{NAME}:8443/version"], seconds=10)
+    return done.status == 0
+
+
+async def _restarts(inside: Inside) -> dict[str, int]:
+    """How often each container of the provider's pod was started again."""
+    pod = await inside.get("pod", POD)
+    return {each["name"]: each["restartCount"] for each in pod["status"]["containerStatuses"]}

@@ -1,8 +1,8 @@
 """`python -m tests.whole.node.run [--long] [PYTEST ARGUMENTS]`: the tests of the real node, in a fresh enclosure.
 
 `--long` runs the long tests too, makes the provider's image for `tests/whole/inside` (in an enclosure of its own),
-and builds Traefik and Ingress-NGINX. With arguments those tests run that they name. A machine that cannot run a real
-node skips all with the reason; with CI set that is a failure.
+and builds Traefik, Ingress-NGINX and a CA. With arguments those tests run that they name. A machine that cannot run a
+real node skips all with the reason; with CI set that is a failure.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from devnet.node import missing_requirements
 from devnet.node.edges import EdgeKind
 from devnet.node.nginx import missing_nginx
+from devnet.tools import ensure_tools
 
 _PYTEST = ("-q", "-p", "no:xdist", "--durations", "10")
 _NODE, _INSIDE = "tests/whole/node", "tests/whole/inside"
@@ -27,6 +28,8 @@ def main() -> int:
         print(f"The tests of the real node are skipped: {problem}", file=sys.stderr)
     if problems:
         return 1 if os.environ.get("CI") else 0
+    if sys.argv[1:2] == ["--long"]:
+        ensure_tools(("pebble",))  # nothing can be downloaded inside
     match sys.argv[1:]:
         case ["--long"]:
             return _pytest(_edges(), *_PYTEST, _NODE, "-m", "node") or _inside(*_PYTEST, _INSIDE, "-m", "node")
