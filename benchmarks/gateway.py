@@ -1,6 +1,6 @@
 """How fast the gateway answers and streams: `/status`, lease statuses, and logs from a scripted API server.
 
-    nice python -m benchmarks.gateway [--seconds 4] [--megabytes 120]
+    nice python -m benchmarks.gateway [--seconds 4] [--megabytes 120] [--node]
 
 The gateway is a process of its own on one core, with TLS and checked tokens; the API server and the clients share
 another. `status_per_s` and `lease_status_per_s` are requests over 16 connections that stay open, each of another
@@ -8,7 +8,8 @@ tenant; lease statuses come from the watches. `log_mb_per_s` is the log of one p
 `log_lines_per_s` of one with lines of 100 bytes, a frame each; `first_line_ms` is the median time from the request of
 a stream to its first line. The figures that end in `_of_cpu` are per second of the gateway's processor time, which
 other programs on the machine hardly change. The figures of `benchmarks.gateway_load` follow; those that end in `_apart`
-are of a gateway in a process of its own beside the market's. The last line is one JSON object.
+are of a gateway in a process of its own beside the market's. With `--node` (as root) those of `benchmarks.node_logs`
+stand beside them: what a real node gives of such a log. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ import structlog
 from aiohttp import web
 
 from benchmarks.gateway_load import load_figures
+from benchmarks.node_logs import node_log_figures
 from lease.ids import LeaseId, namespace_name
 from lease.manifest_decode import manifest_from_json
 from provider.gateway.config import GatewayConfig
@@ -297,15 +298,11 @@ async def _requests(site: _Site, path: str, seconds: float) -> tuple[float, floa
     deadline[0] = time.monotonic() + seconds
     cpu, began = site.cpu_s(), time.monotonic()
     for asker in askers:
-        await loop.create_connection(partial(_same, asker), "127.0.0.1", site.port, ssl=site.tls)
+        await loop.create_connection(lambda asker=asker: asker, "127.0.0.1", site.port, ssl=site.tls)  # type: ignore[misc]
     await asyncio.gather(*(asker.over for asker in askers))
     passed, used = time.monotonic() - began, site.cpu_s() - cpu
     count = sum(asker.count for asker in askers)
     return count / passed, count / used
-
-
-def _same(asker: _Asker) -> _Asker:
-    return asker
 
 
 def _claims(account: Account) -> dict[str, Any]:
@@ -389,10 +386,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--megabytes", type=int, default=120)
+    parser.add_argument("--node", action="store_true")
     given = parser.parse_args()
     figures = gateway_figures(seconds=given.seconds, megabytes=given.megabytes) | load_figures()
     apart = load_figures(apart=True)
     figures |= {f"{name}_apart": value for name, value in apart.items() if name.startswith(("bid_", "manifest_"))}
+    if given.node:
+        figures |= node_log_figures()
     print(json.dumps(figures | {"load": os.getloadavg()[0]}))
 
 

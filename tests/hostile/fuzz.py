@@ -54,7 +54,7 @@ __all__ = ["FORMS", "Broken", "fuzz"]
 
 _LONGEST = 16 * 1024
 """Longer inputs of the corpus are left out: they test limits, and take the time of thousands."""
-_INTERNAL = (b"/work", b".py", b"Traceback", b"site-packages", b"aiohttp")
+_INTERNAL = (str(Path(__file__).resolve().parents[2]).encode(), b".py", b"Traceback", b"site-packages", b"aiohttp")
 _PASSES = 40
 """Passes of the loop that a connection gets for its answer."""
 
