@@ -57,17 +57,14 @@ def node_log_figures(seconds: float = 4.0) -> dict[str, float]:
     return found
 
 
-def _logging(seconds: float) -> Sdl:
-    """Each service waits for the file /go, writes its lines for some seconds, and keeps in /count how many bytes."""
-    services = {}
-    for name, size in SIZES.items():
-        script = (
-            "while [ ! -e /go ]; do sleep 0.1; done; "
-            f"timeout {seconds:g} yes {'x' * (size - 1)} | dd bs=64k 2>/count; touch /done; exec sleep 100000"
-        )
-        command = ["sh", "-c", script]
-        services[name] = service(expose(80), cpu="1000m", memory="128Mi", storage=[{"size": "8Gi"}], command=command)
-    return document(services)
+def _logging(name: str, seconds: float) -> Sdl:
+    """A service that waits for the file /go, writes its lines for some seconds, and keeps in /count how many bytes."""
+    script = (
+        "while [ ! -e /go ]; do sleep 0.1; done; "
+        f"timeout {seconds:g} yes {'x' * (SIZES[name] - 1)} | dd bs=64k 2>/count; touch /done; exec sleep 100000"
+    )
+    command, storage = ["sh", "-c", script], [{"size": "4Gi"}]
+    return document({name: service(expose(80), cpu="1000m", memory="128Mi", storage=storage, command=command)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ async def _measured(site: Site, seconds: float) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, size in SIZES.items():
         for source in ("node", "lessor"):
-            rented = await rent(site.world, _logging(seconds))
+            rented = await rent(site.world, _logging(name, seconds))
             await deploy(site.world, site.provider, rented)
             taken, written = await _burst(site, rented, name, source, seconds)
             pod = await site.pod(namespace_name(rented.lease), name)

@@ -148,7 +148,7 @@ class TlsListener:
     """Accepts connections for `make`, which returns the protocol of a new connection from the peer's address and the
     account of its client certificate. One connection is accepted a pass of the loop.
 
-    `answers_http`: whether HTTP without TLS gets an answer in clear text.
+    `answers_http`: whether HTTP without TLS gets an answer in clear text, and a refused client one with the reason.
     """
 
     def __init__(
@@ -256,7 +256,13 @@ class TlsListener:
             self._admission.release(address)
 
         refusals = self._admission.refusals
-        gate = ClientGate(partial(self._make, address), self._clients, address=address, refusals=refusals)
+        gate = ClientGate(
+            partial(self._make, address),
+            self._clients,
+            address=address,
+            refusals=refusals,
+            answers_http=self._answers_http,
+        )
         tls = _Tls(
             gate,
             self._context,

@@ -45,10 +45,17 @@ _ANY = x509.ObjectIdentifier("2.5.29.37.0")
 
 
 class CertificateRefusedError(GatewayError):
-    """A client certificate that proves nothing. The text is one of a few."""
+    """A client certificate that proves nothing. The text is one of a few; `advice` says what is wrong with this one and
+    what its owner can do.
+    """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, advice: str = "") -> None:
         super().__init__(401, text)
+        self.advice = advice
+
+
+class _Unfit(ValueError):
+    """A certificate that is published and still proves nothing. The text is the advice to its owner."""
 
 
 class CertificateSource(Protocol):
@@ -84,12 +91,18 @@ class ClientCertificates:
         owner, serial = _owner(certificate), certificate.serial_number
         published = await self._lookups.get((owner, serial), tenant=self._is_tenant(owner), peer=peer)
         if published is None or published.state is not CertificateState.VALID:
-            raise CertificateRefusedError(_REVOKED)
+            raise CertificateRefusedError(_REVOKED, _unpublished(owner, serial, published))
         try:
             _check(certificate, published, datetime.fromtimestamp(self._clock.now(), UTC))
         except _UNREADABLE as error:
-            raise CertificateRefusedError(_BAD) from error
+            raise CertificateRefusedError(_BAD, str(error) if isinstance(error, _Unfit) else "") from error
         return owner
+
+
+def _unpublished(owner: str, serial: int, published: PublishedCertificate | None) -> str:
+    if published is None:
+        return f"{owner} has published no certificate with serial {serial}: publish it, or send a token"
+    return f"{owner} has revoked its certificate with serial {serial}: make and publish another one, or send a token"
 
 
 def _only(presented: Sequence[x509.Certificate]) -> x509.Certificate:
@@ -107,7 +120,7 @@ def _owner(certificate: x509.Certificate) -> str:
         raise CertificateRefusedError(_BAD_NAME) from error
     owner = names.pop()
     if names or not is_account(owner):
-        raise CertificateRefusedError(_BAD_NAME)
+        raise CertificateRefusedError(_BAD_NAME, "subject and issuer must be the account that has published it")
     return owner
 
 
@@ -117,21 +130,27 @@ def _common_name(name: x509.Name) -> str:
 
 
 def _check(certificate: x509.Certificate, published: PublishedCertificate, now: datetime) -> None:
-    """Raise ValueError or InvalidSignature unless the certificate is the published one, is signed by the published key,
-    holds at `now` and is for clients. The chain checks neither dates nor purposes.
+    """Raise `_Unfit`, ValueError or InvalidSignature unless the certificate is the published one, is signed by the
+    published key, holds at `now` and is for clients. The chain checks neither dates nor purposes.
     """
     root = x509.load_pem_x509_certificate(published.certificate)
     if certificate.public_bytes(Encoding.DER) != root.public_bytes(Encoding.DER):
-        raise ValueError("not the published certificate")
+        raise _Unfit("the account has published another certificate with this serial")
     pem = published.public_key.replace(b" EC PUBLIC KEY-----", b" PUBLIC KEY-----")
     key = load_pem_public_key(pem)
     if not isinstance(key, EllipticCurvePublicKey):
         raise ValueError("not an ECDSA key")
     key.verify(certificate.signature, certificate.tbs_certificate_bytes, ECDSA(SHA256()))
-    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-        raise ValueError("not in its time")
+    if certificate.not_valid_after_utc < now:
+        raise _Unfit(f"it ended at {_written(certificate.not_valid_after_utc)}: make and publish another one")
+    if now < certificate.not_valid_before_utc:
+        raise _Unfit(f"it begins at {_written(certificate.not_valid_before_utc)}, and here it is {_written(now)}")
     if not _for_clients(certificate):
-        raise ValueError("not for clients")
+        raise _Unfit("it is not for clients (clientAuth): make and publish another one")
+
+
+def _written(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _for_clients(certificate: x509.Certificate) -> bool:

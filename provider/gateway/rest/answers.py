@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lease.go_json import go_json
+from provider.gateway.auth.certificates import CertificateRefusedError
 from provider.gateway.errors import AuthError, GatewayError
 from provider.gateway.rest.go_response import GoResponse
 
-__all__ = ["compact_answer", "empty", "json_answer", "refusal", "text_error"]
+__all__ = ["compact_answer", "empty", "json_answer", "refusal", "refused_client", "text_error"]
 
 
 def json_answer(value: Any) -> GoResponse:
@@ -43,6 +44,17 @@ def refusal(error: GatewayError) -> GoResponse:
     if error.retry_after_s:
         answer.headers["Retry-After"] = str(error.retry_after_s)
     return answer
+
+
+def refused_client(error: GatewayError) -> bytes:
+    """The whole response to the first request of a client whose certificate is refused. The connection ends with it."""
+    advice = error.advice if isinstance(error, CertificateRefusedError) else ""
+    text = ": ".join(filter(None, (error.text, advice)))
+    answer = _json(error.status, go_json({"message": text}), "application/json")
+    if error.retry_after_s:
+        answer.headers["Retry-After"] = str(error.retry_after_s)
+    answer.force_close()
+    return answer.whole(newest=True)
 
 
 def _json(status: int, text: str, content_type: str) -> GoResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -196,11 +197,76 @@ async def test_recorded_requests_with_a_client_certificate_are_answered_as_recor
             publish(world.chain, owner, certified(owner))
         headers = [(key, value) for key, value in row["request"]["headers"] if key == "Authorization"]
         answer = await ask(world, with_certificate(world, tmp_path, shown), row["request"]["path"], *headers)
-    if row["response"]["status"] is None:
-        assert answer == b""
-        return
     found = parse_answer(answer)
+    if row["response"]["status"] is None:  # the Go provider ends the connection
+        assert found.status == 401 and json.loads(found.body)["message"].startswith("tls: ")
+        return
     assert (found.status, found.text) == (row["response"]["status"], row["response"]["body"])
+
+
+TOLD = {
+    "ended": (
+        certified(MAIN_OWNER, begins=NOW - 2 * 86400, days=1),
+        CertificateState.VALID,
+        "tls: unable to verify certificate: it ended at 2026-11-26T22:53:20Z: make and publish another one",
+    ),
+    "revoked": (
+        certified(MAIN_OWNER),
+        CertificateState.REVOKED,
+        f"tls: attempt to use non-existing or revoked certificate: {MAIN_OWNER} has revoked its certificate with "
+        "serial 1795820000000000000: make and publish another one, or send a token",
+    ),
+    "not published": (
+        certified(MAIN_OWNER),
+        None,
+        f"tls: attempt to use non-existing or revoked certificate: {MAIN_OWNER} has published no certificate with "
+        "serial 1795820000000000000: publish it, or send a token",
+    ),
+    "not of an account": (
+        certified("tenant"),
+        None,
+        "tls: invalid certificate's subject common name: subject and issuer must be the account that has published it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("shown", "state", "text"), TOLD.values(), ids=TOLD)
+async def test_a_client_that_is_refused_reads_the_cause_and_the_remedy_whatever_it_asks_for(
+    shown: Certified, state: CertificateState | None, text: str, tmp_path: Path
+) -> None:
+    async with main_world(tmp_path) as world:
+        world.clock.set(NOW)
+        if state is not None:
+            publish(world.chain, MAIN_OWNER, shown, state)
+        context = with_certificate(world, tmp_path, shown)
+        for path in ("/lease/82022200/1/1/status", "/version", "/lease/82022200/1/1/logs?follow=true"):
+            answer = parse_answer(await ask(world, context, path))
+            assert (answer.status, json.loads(answer.body)) == (401, {"message": text})
+            assert (answer.header("Connection"), answer.header("Content-Type")) == ("close", "application/json")
+
+
+async def test_a_refused_client_that_sends_much_gets_the_whole_answer_and_one_that_sends_nothing_is_let_go(
+    tmp_path: Path,
+) -> None:
+    async with main_world(tmp_path) as world:
+        context = with_certificate(world, tmp_path, certified(MAIN_OWNER))
+        reader, writer = await asyncio.open_connection(*world.gateway.address, ssl=context)
+        head = b"PUT /deployment/82022200/manifest HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+        writer.write(head + bytes(1_000_000))
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 401 ")
+        writer.transport.abort()
+        silent, _ = await asyncio.open_connection(*world.gateway.address, ssl=context)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await _rest(silent) == b""
+        await eventually(partial(_are_open, world, 0))
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except (ConnectionError, ssl.SSLError):
+        return b""
 
 
 async def test_what_a_client_sends_at_once_waits_for_the_check_and_is_then_answered(tmp_path: Path) -> None:
@@ -215,7 +281,7 @@ async def test_what_a_client_sends_at_once_waits_for_the_check_and_is_then_answe
         assert (await task).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_without_an_answer_of_the_chain_the_connection_ends_and_the_log_says_so(tmp_path: Path) -> None:
+async def test_without_an_answer_of_the_chain_a_client_is_told_to_try_again_and_the_log_says_so(tmp_path: Path) -> None:
     async with main_world(tmp_path) as world:
 
         def away(name: str) -> None:
@@ -223,7 +289,11 @@ async def test_without_an_answer_of_the_chain_the_connection_ends_and_the_log_sa
 
         world.chain.before = away
         with capture_logs() as logs:
-            assert await ask(world, with_certificate(world, tmp_path, certified(MAIN_OWNER)), "/address") == b""
+            answer = parse_answer(
+                await ask(world, with_certificate(world, tmp_path, certified(MAIN_OWNER)), "/address")
+            )
+        assert (answer.status, answer.header("Retry-After")) == (503, "5")
+        assert "127.0.0.1" not in answer.text and "refused" not in answer.text
         assert [log["event"] for log in logs] == ["gateway.certificate_not_checked"]
 
 
@@ -319,7 +389,7 @@ async def test_node_connects_with_a_certificate_of_the_chain_only(tmp_path: Path
         file = str(own.write(tmp_path / "client.pem"))
         shown = await run(NODE or "node", "-e", NODE_CLIENT, str(world.gateway.address[1]), file)
         lines = shown.split("\n")[:2]
-        assert [line.split()[0] for line in lines] == (["200", "200"] if on_chain else ["error", "error"]), shown
+        assert [line.split()[0] for line in lines] == (["200", "200"] if on_chain else ["401", "401"]), shown
 
 
 async def test_a_certificate_of_a_version_that_does_not_exist_is_refused_and_counted(tmp_path: Path) -> None:
@@ -333,7 +403,7 @@ async def test_a_certificate_of_a_version_that_does_not_exist_is_refused_and_cou
     async with main_world(tmp_path) as world:
         context = world.pinned
         context.load_cert_chain(file)
-        assert await ask(world, context, "/address") == b""
+        assert parse_answer(await ask(world, context, "/address")).status == 401
         assert sum(world.gateway.admission.refusals.total.values()) == 1
 
 
