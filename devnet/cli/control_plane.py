@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from devnet.cli.enclosure import NodeKind, fail, rerun_enclosed
+from devnet.cli.output import Output, OutputOption, print_result
 from devnet.controlplane import ControlPlane, default_nodes, is_supervised, read_state, stop_supervisor
 from devnet.controlplane.certificates import Outward
 from devnet.errors import ControlPlaneFailed, DevnetError
@@ -24,7 +25,6 @@ from devnet.node.network import NODE_ADDRESS
 from devnet.node.node import RealNode
 from devnet.tools import CONTROL_PLANE, NODE, ensure_tools, progress_output
 from lease.exit_codes import FINDING
-from lease.printable import printable
 
 __all__ = ["down", "status", "up"]
 
@@ -51,6 +51,7 @@ def up(
             help="With --node real: what serves hostnames. `traefik` brings the Gateway API; its build is long."
         ),
     ] = EdgeKind.OWN,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Start the control plane; missing tools are built first.
 
@@ -70,21 +71,21 @@ def up(
     except DevnetError as error:
         fail(error)
     if node is NodeKind.REAL:
-        _up_real(data, nodes, detach=detach, edge=edge)
+        _up_real(data, nodes, detach=detach, edge=edge, output=output)
         return
     _end_on_signals()
     try:
         with progress_output(errors) as progress:
             toolbox = ensure_tools(CONTROL_PLANE, progress=progress)
         with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes), detached=detach) as plane:
-            _show(plane)
+            _show(plane, output)
             if not detach:
-                _watch(plane)
+                _watch(plane, output)
     except DevnetError as error:
         fail(error)
 
 
-def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
+def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind, output: Output) -> None:
     if detach:
         raise typer.BadParameter("a real node ends with its command; leave --detach out and keep the command running")
     rerun_enclosed(data / "enclosure", [*CONTROL_PLANE, *edge_tools(edge)], until_stopped=True)
@@ -94,16 +95,13 @@ def _up_real(data: Path, nodes: int, *, detach: bool, edge: EdgeKind) -> None:
         outward = Outward(NODE_ADDRESS, NODE_NAME)
         with ControlPlane.start(data, toolbox, nodes=default_nodes(nodes) if nodes else (), outward=outward) as plane:
             RealNode.start(own_enclosure(), plane, toolbox, edge=edge).wait_for_workloads()
-            _show(plane)
-            typer.echo("commands    lessor devnet exec -- COMMAND")
-            for name, value in edge_settings(edge).items():
-                typer.echo(f"setting     {name}={value}")
-            _watch(plane)
+            _show(plane, output, commands="lessor devnet exec -- COMMAND", settings=edge_settings(edge))
+            _watch(plane, output)
     except DevnetError as error:
         fail(error)
 
 
-def down(data: _Data = _DEFAULT) -> None:
+def down(data: _Data = _DEFAULT, *, output: OutputOption = Output.TABLE) -> None:
     """Stop the control plane with its real node and wait for the end.
 
     It is no error when none runs in this folder.
@@ -112,13 +110,14 @@ def down(data: _Data = _DEFAULT) -> None:
     """
     folder = data.absolute()
     try:
-        stopped = [Enclosure.stop_in(folder / "enclosure"), stop_supervisor(folder)]
+        stopped = any([Enclosure.stop_in(folder / "enclosure"), stop_supervisor(folder)])
     except PermissionError as error:
         fail(f"what runs in {folder} belongs to another user ({error.strerror}): stop it as that user, or as root")
-    typer.echo("stopped" if any(stopped) else f"nothing runs in {printable(str(folder))}")
+    text = "stopped" if stopped else f"nothing runs in {folder}"
+    print_result({"data": str(folder), "stopped": stopped}, [text], output)
 
 
-def status(data: _Data = _DEFAULT) -> None:
+def status(data: _Data = _DEFAULT, *, output: OutputOption = Output.JSON) -> None:
     """Print the state of the control plane as JSON.
 
     Exit code 1: it is not ready.
@@ -126,15 +125,12 @@ def status(data: _Data = _DEFAULT) -> None:
     Example: `lessor devnet status`
     """
     found = read_state(data.absolute())
-    if found is None:
-        typer.echo(json.dumps({"phase": "stopped"}))
-        raise typer.Exit(FINDING)
-    running = found.supervised() or is_supervised(data.absolute())
-    document = dataclasses.asdict(found)
-    if not running and found.phase != "failed":
+    running = found is not None and (found.supervised() or is_supervised(data.absolute()))
+    document: dict[str, object] = {"phase": "stopped"} if found is None else dataclasses.asdict(found)
+    if not running and document["phase"] != "failed":
         document["phase"] = "stopped"
-    typer.echo(json.dumps(document))
-    if not running or found.phase != "ready":
+    print_result(document, [f"{name:<12}{value}" for name, value in document.items() if value], output)
+    if not running or document["phase"] != "ready":
         raise typer.Exit(FINDING)
 
 
@@ -151,23 +147,36 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _show(plane: ControlPlane) -> None:
-    typer.echo(f"API server  {plane.api_server}\nkubeconfig  {plane.kubeconfig}\nlogs        {plane.logs}")
+def _show(
+    plane: ControlPlane, output: Output, *, commands: str = "", settings: Mapping[str, str] | None = None
+) -> None:
+    """Print where the control plane is; a document stands alone on standard output."""
+    document = {
+        "api_server": plane.api_server,
+        "kubeconfig": str(plane.kubeconfig),
+        "logs": str(plane.logs),
+        "settings": dict(settings or {}),
+    }
+    lines = [f"API server  {plane.api_server}", f"kubeconfig  {plane.kubeconfig}", f"logs        {plane.logs}"]
+    lines += [f"commands    {commands}"] if commands else []
+    lines += [f"setting     {name}={value}" for name, value in (settings or {}).items()]
+    print_result(document, lines, output)
 
 
-def _watch(plane: ControlPlane) -> None:
+def _watch(plane: ControlPlane, output: Output) -> None:
     """Wait for Ctrl-C, SIGTERM or `lessor devnet down`. Raises `ControlPlaneFailed` with the reason when the control
     plane ends in another way.
     """
-    typer.echo("Ctrl-C stops it.")
+    beside = output is not Output.TABLE  # a document stands alone on standard output
+    typer.echo("Ctrl-C stops it.", err=beside)
     try:
         while True:
             time.sleep(1)
             state = plane.state()
             if state.phase in ("stopping", "stopped") and not state.problem:
-                typer.echo("stopped by `lessor devnet down`")
+                typer.echo("stopped by `lessor devnet down`", err=beside)
                 return
             if not state.supervised() or state.phase == "failed":
                 raise ControlPlaneFailed(state.problem or "its supervisor was killed", logs=plane.logs)
     except KeyboardInterrupt:
-        typer.echo("stopping")
+        typer.echo("stopping", err=beside)

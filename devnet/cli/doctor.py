@@ -15,13 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from devnet.cli.enclosure import NodeKind
+from devnet.cli.output import Output, OutputOption, print_result
 from devnet.errors import DevnetError
 from devnet.gpu_toolkit import TOOLKIT_FILE, toolkit_problems
 from devnet.node import missing_requirements
 from devnet.pid_limits import pid_problems
 from devnet.tools import CONTROL_PLANE, ENGINE, NODE, ensure_tools, progress_output, survey
 from lease.exit_codes import FINDING, TROUBLE
-from lease.output_forms import Output, document_text
 
 __all__ = ["doctor"]
 
@@ -45,9 +45,7 @@ def doctor(
         Purpose,
         typer.Option("--for", help="`production`: only what `lessor run` needs. `all`: the devnet's tools too."),
     ] = Purpose.ALL,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="Form of the output; `--json` is short for `--output json`.")
-    ] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     node: Annotated[
         NodeKind, typer.Option(help="`real` adds the programs of a real node, and what the machine lacks for one.")
     ] = NodeKind.SIMULATED,
@@ -116,7 +114,7 @@ def _user_of(tool: str) -> str:
 
 def _show(rows: Sequence[dict[str, object]], output: Output) -> None:
     if output is not Output.TABLE:
-        typer.echo(document_text(rows, output), nl=False)
+        print_result(rows, (), output)
         return
     console = Console()
     if not console.is_terminal:  # each tool is one line in a pipe

@@ -16,7 +16,7 @@ from components.secrets import seal
 from lease.printable import printable
 from stacks.common import ResourceChange
 
-__all__ = ["ABSENT", "FieldChange", "ShownChange", "compared", "from_pulumi", "lines"]
+__all__ = ["ABSENT", "FieldChange", "ShownChange", "change_json", "compared", "from_pulumi", "lines"]
 
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 """Key of Pulumi's special values in a state: a secret is one."""
@@ -120,6 +120,20 @@ def lines(changes: Iterable[ShownChange]) -> Iterator[tuple[str, str]]:
         yield change.op, printable(f"{_MARKS.get(change.op, change.op)} {change.kind} {change.name}{note}")
         for item in change.fields:
             yield "", printable(f"    {item}")
+
+
+def change_json(change: ShownChange) -> dict[str, Any]:
+    """The change as plain values; a field that is not present on a side has no key for that side."""
+    fields = [
+        {"path": item.path}
+        | {
+            side: _revealing_nothing(value)
+            for side, value in (("old", item.old), ("new", item.new))
+            if value is not ABSENT
+        }
+        for item in change.fields
+    ]
+    return {"op": change.op, "kind": change.kind, "name": change.name, "fields": fields, "note": change.note}
 
 
 def _hidden_by_name(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:

@@ -61,7 +61,7 @@ def show(
     _end(found)
 
 
-def check(context: typer.Context) -> None:
+def check(context: typer.Context, *, output: OutputOption = Output.TABLE) -> None:
     """Find every mistake in the settings and on this machine.
 
     Nothing is connected to or started: settings of all sources, files, the price, the key, the kubeconfig, the
@@ -73,11 +73,13 @@ def check(context: typer.Context) -> None:
 
     found = _resolved(context)
     machine = mistakes(found.settings) if found.settings else []
+    problems = [*found.problems, *machine]
     for notice in found.notices:
         warn(notice)
-    if problems := [*found.problems, *machine]:
+    if not problems or output is not Output.TABLE:
+        print_result({"no_meaning": list(found.notices), "mistakes": problems}, ["no mistakes"], output)
+    if problems:
         raise failure(SettingsError(*problems))
-    typer.echo("no mistakes")
 
 
 def _resolved(context: typer.Context) -> Resolution:

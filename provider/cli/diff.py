@@ -17,12 +17,12 @@ from lease.exit_codes import FINDING
 from lease.ids import LeaseId
 from lease.manifest import Manifest
 from lease.printable import printable
-from provider.cli.change_table import ShownChange, compared, from_pulumi, lines
+from provider.cli.change_table import ShownChange, change_json, compared, from_pulumi, lines
 from provider.cli.completion import lease_names
 from provider.cli.input_file import read_input
 from provider.cli.lease_store import one_lease
 from provider.cli.next_version import NoDiff, Versions, next_version, parse_lease, read_manifest_text
-from provider.cli.output import code_of, failure, warn
+from provider.cli.output import Output, OutputOption, code_of, failure, print_result, warn
 from provider.cli.trial import preview_beside
 from provider.daemon.backends import engine_config
 from provider.daemon.lease_specs import cluster_facts
@@ -67,6 +67,7 @@ def diff(
         bool, typer.Option("--objects", help="Compare only the objects; needs neither Pulumi nor the stack.")
     ] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 when something would change.")] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what another manifest would change for a running lease.
 
@@ -86,7 +87,10 @@ def diff(
         raise failure(_one_line(error), code=code_of(error)) from None
     except OSError as error:
         raise failure(f"cannot read {file}: {error.strerror or error}") from None
-    _show(found)
+    if output is Output.TABLE:
+        _show(found)
+    else:
+        print_result(_document(found), (), output)
     if found.refused or (found.changes and exit_code):
         raise typer.Exit(FINDING)
 
@@ -151,6 +155,14 @@ def _show(found: _Difference) -> None:
         warn(f"note: {found.note}")
     for refusal in found.refused:
         typer.secho(f"refused: {printable(str(refusal))}", err=True, fg=typer.colors.RED)
+
+
+def _document(found: _Difference) -> dict[str, object]:
+    return {
+        "changes": [change_json(each) for each in found.changes],
+        "note": found.note,
+        "refused": [str(each) for each in found.refused],
+    }
 
 
 def _summary(changes: Sequence[ShownChange]) -> str:

@@ -12,7 +12,7 @@ from lease.ids import LeaseId
 from provider.cli.completion import lease_names
 from provider.cli.lease_directives import confirm, request
 from provider.cli.lease_store import one_lease
-from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines
 from provider.errors import ProviderError
 from provider.lifecycle.control import OperatorRequest
 
@@ -62,6 +62,7 @@ def restore(
     force_owner: _Owner = False,
     swap: _Swap = False,
     yes: _Yes = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Give the volumes of a lease that has ended to another lease.
 
@@ -75,7 +76,7 @@ def restore(
         confirm(f"{target or lease}: {question}")
     fields: dict[str, object] = {"force_owner": force_owner, "swap": swap, "only": only or []}
     answer = request(OperatorRequest.RESTORE, lease, **fields, **({"into": str(target)} if target else {}))
-    print_lines([str(answer["text"])])
+    print_result({"lease": str(lease), "text": str(answer["text"])}, [str(answer["text"])], output)
 
 
 def _leases(name: str, into: str) -> tuple[LeaseId, LeaseId | None]:

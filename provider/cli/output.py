@@ -91,7 +91,8 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 def print_result(document: object, lines: Iterable[str], output: Output) -> None:
     """Print `document` as JSON or YAML, or else `lines`."""
     if output is Output.TABLE:
-        print_lines(lines)
+        if texts := list(lines):
+            print_lines(texts)
     else:
         typer.echo(document_text(document, output), nl=False)
 

@@ -22,7 +22,7 @@ from policies.own_rules import own_rules
 from policies.rules import Domain, Level, Manifest, Objects, Rule
 from policies.running import recorded as recorded_manifests
 from provider.cli.input_file import read_input
-from provider.cli.output import Output, OutputOption, failure, print_lines, print_result, table_lines, warn
+from provider.cli.output import Output, OutputOption, failure, print_result, table_lines, warn
 from provider.daemon.backends import engine_config, policy_book
 from provider.errors import ProviderError, SettingsError
 from provider.kube.client import KubeCluster
@@ -90,6 +90,7 @@ def test(
     ] = None,
     *,
     cluster: Annotated[bool, typer.Option("--cluster", help="OBJECTS are the cluster stack's, not a lease's.")] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Check a policy file or a file of own rules, and judge objects with it.
 
@@ -104,9 +105,11 @@ def test(
         raise failure(SettingsError(str(error))) from None
     wrong = [text for rule in book.rules if rule.topic == "own" for text in _examples(rule)]
     own = sum(rule.topic == "own" for rule in book.rules)
-    print_lines([f"{len(book.rules)} rules, {own} of them own, {len(book.exemptions)} exemptions"])
     broken = [found for each in objects or () for found in _judged(book, each, cluster=cluster)]
-    for text in [*wrong, *broken]:
+    counts = {"rules": len(book.rules), "own": own, "exemptions": len(book.exemptions)}
+    text = f"{counts['rules']} rules, {own} of them own, {counts['exemptions']} exemptions"
+    print_result({**counts, "wrong_examples": wrong, "broken": broken}, [text], output)
+    for text in [*wrong, *broken] if output is Output.TABLE else ():
         typer.secho(printable_line(text), fg=typer.colors.RED)
     if wrong or broken:
         raise typer.Exit(FINDING)

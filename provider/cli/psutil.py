@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lease.output_forms import document_text
 from provider.cli.flags import flag
-from provider.cli.output import failure
+from provider.cli.output import Output, OutputOption, failure, print_result
 from provider.errors import ArgumentError
 from provider.operators.hardware.report import KINDS, report
 from provider.operators.hardware.server import serve_hardware
@@ -32,6 +32,7 @@ def list_(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")],
     *,
     root: _Root = Path("/"),
+    output: OutputOption = Output.JSON,
 ) -> None:
     """Print one kind of hardware of this machine as JSON.
 
@@ -39,7 +40,8 @@ def list_(
     """
     if kind not in KINDS:
         raise failure(ArgumentError(f"{kind!r} is not a kind of hardware; choose one of {', '.join(KINDS)}"))
-    typer.echo(json.dumps(report(kind, Tree(root)), indent=2))
+    found = report(kind, Tree(root))
+    print_result(found, document_text(found, Output.YAML).splitlines(), output)
 
 
 def serve(

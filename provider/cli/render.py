@@ -25,6 +25,7 @@ from lease.sdl import read_sdl
 from lease.sdl.document import MAX_BYTES
 from lease.spec import ClusterFacts, GpuPlacement, IngressMode, LeaseSpec
 from provider.cli.input_file import read_input
+from provider.cli.output import Output, OutputOption, print_result, table_lines
 from provider.errors import ArgumentError
 from provider.units import parse_endpoint, parse_hostname, parse_object_name
 
@@ -114,6 +115,7 @@ def render(
     policies: _Policies = True,
     api_server_endpoint: _ApiServerEndpoint = None,
     show_secrets: _ShowSecrets = False,
+    output: OutputOption = Output.YAML,
 ) -> None:
     """Print the Kubernetes objects of an SDL as YAML, without a cluster.
 
@@ -139,7 +141,12 @@ def render(
         _refuse(str(error), code=USAGE)
     except (LeaseError, BuildError) as error:
         _refuse(str(error))
-    sys.stdout.write(_documents(objects, show_secrets=show_secrets))
+    shown = objects if show_secrets else [seal(item, lambda _: _REDACTED) for item in objects]
+    if output is Output.YAML:  # one document for each object, as kubectl reads them
+        sys.stdout.write(_documents(shown))
+    else:
+        rows = [(item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]) for item in shown]
+        print_result(shown, table_lines(rows, header=("KIND", "NAMESPACE", "NAME")), output)
 
 
 def _refuse(reason: str, *, code: int = FINDING) -> NoReturn:
@@ -216,7 +223,6 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _documents(objects: list[dict[str, Any]], *, show_secrets: bool) -> str:
-    shown = objects if show_secrets else [seal(item, lambda _: _REDACTED) for item in objects]
+def _documents(objects: list[dict[str, Any]]) -> str:
     options: dict[str, Any] = {"sort_keys": False, "explicit_start": True, "allow_unicode": True, "width": 120}
-    return str(yaml.dump_all(shown, Dumper=_Dumper, **options))
+    return str(yaml.dump_all(objects, Dumper=_Dumper, **options))

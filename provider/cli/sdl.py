@@ -5,9 +5,11 @@ A file with an error or a warning is a finding; a file that cannot be read is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +23,7 @@ from lease.sdl.document import MAX_BYTES, source_lines
 from lease.sdl.unknown_keys import unknown_keys
 from lease.validation import check_for_provider, check_new_manifest
 from provider.cli.input_file import read_input
+from provider.cli.output import Output, OutputOption, print_result, table_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +35,23 @@ _File = Annotated[Path, typer.Argument(help=_HELP, metavar="FILE")]
 _Files = Annotated[list[Path], typer.Argument(help=_HELP, metavar="FILE...")]
 _OWNER = "akash1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5jepelx"
 """Any account: only the length of its address counts."""
+_TOO_LONG = f"{{}}: more than {MAX_BYTES} bytes; no SDL is that long"
 
 
-def check(files: _Files) -> None:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """One SDL: `errors` when it is not valid, else what is in it and its `warnings`. `unread`: why there is no text."""
+
+    file: Path
+    lines: Sequence[str] = ()
+    document: Sdl | None = None
+    errors: Sequence[Finding] = ()
+    warnings: Sequence[Finding] = ()
+    unread: str = ""
+    code: int = FINE
+
+
+def check(files: _Files, *, output: OutputOption = Output.TABLE) -> None:
     """List every error in each SDL, with its line.
 
     An SDL that is valid may have warnings: keys without an effect, and what a provider will refuse. Exit code 0: every
@@ -45,29 +62,67 @@ def check(files: _Files) -> None:
     if files.count(Path("-")) > 1:
         typer.echo("-: given twice; standard input can be read only once", err=True)
         raise typer.Exit(USAGE)
-    worst = FINE
+    worst, documents = FINE, []
     for file in files:
-        try:
-            worst = max(worst, _confirm(file))
-        except typer.Exit as refused:
-            worst = max(worst, refused.exit_code)
+        found = _checked(file)
+        worst = max(worst, found.code)
+        if output is Output.TABLE:
+            _show_checked(found)
+        documents.append(_checked_json(found))
+    if output is not Output.TABLE:
+        print_result(documents, (), output)
     raise typer.Exit(worst)
 
 
-def _confirm(file: Path) -> int:
-    """Print that the SDL is valid, and its warnings; 1 when there are any. Raises `typer.Exit` when it is not valid."""
-    content = _bounded(file)
-    document = _parsed(file, content)
-    groups = ", ".join(group.name for group in document.groups)
-    services = sum(len(group.services or ()) for group in document.manifest)
-    text = printable(f"{file}: valid; {services} service{'s' * (services != 1)} in {groups}")
-    from rich.console import Console  # noqa: PLC0415  see _show
-
-    Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
+def _checked(file: Path) -> _Checked:
+    try:
+        content = read_input(file, limit=MAX_BYTES)
+    except OSError as error:
+        return _Checked(file, unread=_unread(file, error), code=TROUBLE)
+    if len(content) > MAX_BYTES:
+        return _Checked(file, unread=_TOO_LONG.format(file), code=FINDING)
+    lines = source_lines(content)
+    try:
+        document = read_sdl(content, file=str(file))
+    except SdlInvalid as error:
+        return _Checked(file, lines, errors=error.findings, code=FINDING)
     warnings = [*unknown_keys(content, file=str(file)), *_refusals(file, document)]
-    if warnings:
-        _show(tuple(warnings), source_lines(content), kind="warning")
-    return FINDING if warnings else FINE
+    return _Checked(file, lines, document, warnings=warnings, code=FINDING if warnings else FINE)
+
+
+def _show_checked(found: _Checked) -> None:
+    if found.unread:
+        typer.echo(printable(found.unread), err=True)
+    if found.document is not None:
+        from rich.console import Console  # noqa: PLC0415  see _show
+
+        groups = ", ".join(group.name for group in found.document.groups)
+        services = _services(found.document)
+        text = printable(f"{found.file}: valid; {services} service{'s' * (services != 1)} in {groups}")
+        Console(soft_wrap=True, highlight=False).print(text, style="green", markup=False)
+    if found.errors:
+        _show(found.errors, found.lines)
+    if found.warnings:
+        _show(found.warnings, found.lines, kind="warning")
+
+
+def _checked_json(found: _Checked) -> dict[str, Any]:
+    return {
+        "file": str(found.file),
+        "valid": found.document is not None,
+        "services": _services(found.document) if found.document else 0,
+        "groups": [group.name for group in found.document.groups] if found.document else [],
+        "errors": [_finding_json(each) for each in found.errors],
+        "warnings": [_finding_json(each) for each in found.warnings],
+    } | ({"problem": found.unread} if found.unread else {})
+
+
+def _finding_json(found: Finding) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in ("line", "column", "path", "message", "found", "allowed")}
+
+
+def _services(document: Sdl) -> int:
+    return sum(len(group.services or ()) for group in document.manifest)
 
 
 def _refusals(file: Path, document: Sdl) -> Iterator[Finding]:
@@ -80,44 +135,58 @@ def _refusals(file: Path, document: Sdl) -> Iterator[Finding]:
             yield Finding(str(file), 1, 1, f"deployment to {group.name}", f"a provider will refuse it: {error.problem}")
 
 
-def hash_(file: _File) -> None:
+def hash_(file: _File, *, output: OutputOption = Output.TABLE) -> None:
     """Print the hash that goes on chain, in hex.
 
     Example: `lessor sdl hash examples/web.yaml`
     """
-    typer.echo(_read(file).version.hex())
+    text = _read(file).version.hex()
+    print_result({"file": str(file), "hash": text}, [text], output)
 
 
-def manifest(file: _File) -> None:
+def manifest(file: _File, *, output: OutputOption = Output.JSON) -> None:
     """Print the manifest as JSON, as a client sends it.
 
     Example: `lessor sdl manifest examples/web.yaml`
     """
-    typer.echo(manifest_json(_read(file).manifest, indent=2))
+    found = _read(file).manifest
+    if output is Output.JSON:
+        typer.echo(manifest_json(found, indent=2))
+        return
+    rows = [(group.name, each.name, str(each.count), each.image) for group in found for each in group.services or ()]
+    lines = table_lines(rows, header=("PLACEMENT", "SERVICE", "COUNT", "IMAGE"), right={2})
+    print_result(json.loads(manifest_json(found)), lines, output)
 
 
-def groups(file: _File) -> None:
+def groups(file: _File, *, output: OutputOption = Output.JSON) -> None:
     """Print the group specs as JSON, as they go on chain.
 
     Example: `lessor sdl groups examples/web.yaml`
     """
-    typer.echo(groups_json(_read(file).groups, indent=2))
+    found = _read(file).groups
+    if output is Output.JSON:
+        typer.echo(groups_json(found, indent=2))
+        return
+    rows = [
+        (group.name, str(each.resources.id), str(each.count), f"{each.price.amount.normalize():f} {each.price.denom}")
+        for group in found
+        for each in group.units
+    ]
+    header = ("PLACEMENT", "RESOURCE", "COUNT", "HIGHEST PRICE A BLOCK")
+    lines = table_lines(rows, header=header, right={1, 2, 3})
+    print_result(json.loads(groups_json(found)), lines, output)
 
 
 def _read(file: Path) -> Sdl:
     """The document. Raises `typer.Exit` when it cannot be read or is invalid, with the findings on standard error."""
-    return _parsed(file, _bounded(file))
-
-
-def _bounded(file: Path) -> bytes:
-    content = _content(file)
+    try:
+        content = read_input(file, limit=MAX_BYTES)
+    except OSError as error:
+        typer.echo(printable(_unread(file, error)), err=True)
+        raise typer.Exit(TROUBLE) from None
     if len(content) > MAX_BYTES:
-        typer.echo(printable(f"{file}: more than {MAX_BYTES} bytes; no SDL is that long"), err=True)
+        typer.echo(printable(_TOO_LONG.format(file)), err=True)
         raise typer.Exit(FINDING)
-    return content
-
-
-def _parsed(file: Path, content: bytes) -> Sdl:
     try:
         return read_sdl(content, file=str(file))
     except SdlInvalid as error:
@@ -125,16 +194,11 @@ def _parsed(file: Path, content: bytes) -> Sdl:
         raise typer.Exit(FINDING) from None
 
 
-def _content(file: Path) -> bytes:
-    """At most one byte more than a document may have, so that the caller sees that it is too long."""
-    try:
-        return read_input(file, limit=MAX_BYTES)
-    except OSError as error:
-        typer.echo(printable(f"{file}: {error.strerror}; give an SDL file, or - for standard input"), err=True)
-        raise typer.Exit(TROUBLE) from None
+def _unread(file: Path, error: OSError) -> str:
+    return f"{file}: {error.strerror}; give an SDL file, or - for standard input"
 
 
-def _show(findings: tuple[Finding, ...], lines: list[str], *, kind: str = "error") -> None:
+def _show(findings: Sequence[Finding], lines: Sequence[str], *, kind: str = "error") -> None:
     """Print each finding as compilers do: place and problem, the line, a caret below the column.
 
     rich is imported here, because importing it takes as long as reading an SDL.

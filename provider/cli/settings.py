@@ -10,7 +10,7 @@ import typer
 
 from lease.exit_codes import SETTINGS
 from lease.printable import printable_line
-from provider.cli.output import failure, warn
+from provider.cli.output import Output, OutputOption, failure, print_result, warn
 from provider.errors import SettingsError
 from provider.settings import resolve
 from provider.settings.reference import Setting, markdown, sections
@@ -24,6 +24,7 @@ def settings(
     *,
     given: Annotated[bool, typer.Option("--set", help="Only settings that the environment sets.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference, docs/settings.md.")] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List every setting with its value, its source and its meaning.
 
@@ -34,9 +35,15 @@ def settings(
     if as_markdown:
         typer.echo(markdown(), nl=False)
         return
-    for section in sections():
-        shown = [each for each in section.settings if _wanted(each, part, os.environ, given=given)]
-        _show(section.title, [line for each in shown for line in setting_lines(each, os.environ)])
+    wanted = [
+        (section.title, [each for each in section.settings if _wanted(each, part, os.environ, given=given)])
+        for section in sections()
+    ]
+    if output is Output.TABLE:
+        for title, shown in wanted:
+            _show(title, [line for each in shown for line in setting_lines(each, os.environ)])
+    else:
+        print_result([_document(each, title, os.environ) for title, shown in wanted for each in shown], (), output)
     found = resolve()
     for notice in found.notices:
         warn(notice)
@@ -46,14 +53,23 @@ def settings(
 
 def setting_lines(setting: Setting, environment: Mapping[str, str]) -> Iterator[str]:
     """Two lines: variable, value and source; then the description. Passwords in addresses are masked."""
+    name, value, source = _value(setting, environment)
+    yield f"{name} = {value or '(empty)'}  [{source}]"
+    yield f"    {setting.form}. {setting.description}"
+
+
+def _document(setting: Setting, section: str, environment: Mapping[str, str]) -> dict[str, object]:
+    name, value, source = _value(setting, environment)
+    own = {"setting": name, "value": value, "source": source, "section": section}
+    return own | {key: getattr(setting, key) for key in ("variables", "form", "default", "description", "reloaded")}
+
+
+def _value(setting: Setting, environment: Mapping[str, str]) -> tuple[str, str, str]:
+    """Variable, value and source."""
     variable = _source(setting, environment)
     if variable is None:
-        name, value, source = setting.variables[0], setting.default or "(empty)", "default"
-    else:
-        value, source = _masked(environment[variable], secret=setting.secret), "environment"
-        name = variable
-    yield f"{name} = {value}  [{source}]"
-    yield f"    {setting.form}. {setting.description}"
+        return setting.variables[0], setting.default, "default"
+    return variable, _masked(environment[variable], secret=setting.secret), "environment"
 
 
 def _wanted(setting: Setting, part: str, environment: Mapping[str, str], *, given: bool) -> bool:
